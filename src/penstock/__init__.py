@@ -1,0 +1,1 @@
+"""penstock: quantised networks into bare C."""

@@ -1,0 +1,93 @@
+"""Fixed-point arithmetic of TFLite's reference kernels, bit-exact, on int64 arrays of int32 values.
+
+A real multiplier M is held as (multiplier, shift) with M = multiplier * 2**(shift - 31) and
+2**30 <= multiplier < 2**31.  Multiplying by it rounds twice ("double rounding"): first in a
+saturating doubling high multiply, then in a rounding right shift.
+
+Source: TensorFlow Lite Micro, `kernels/internal/common.cc` and `quantization_util.cc`; gemmlowp,
+`fixedpoint/fixedpoint.h`.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+INT32_MIN = -(2**31)
+INT32_MAX = 2**31 - 1
+
+
+class Rounding(Enum):
+    """How a product by a real multiplier is rounded: TFLite Micro rounds twice; newer LiteRT rounds
+    its fully connected layers once."""
+
+    DOUBLE = "double"
+    SINGLE = "single"
+
+
+def quantise_multiplier(real: float) -> tuple[int, int]:
+    """(multiplier, shift) of a non-negative real multiplier; (0, 0) below 2**-32.
+
+    >>> quantise_multiplier(0.75)
+    (1610612736, 0)
+    """
+    if real == 0.0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    multiplier = math.floor(fraction * 2**31 + 0.5)
+    if multiplier == 2**31:
+        multiplier //= 2
+        shift += 1
+    return (multiplier, shift) if shift >= -31 else (0, 0)
+
+
+def wrap_int32(x: Int64s) -> Int64s:
+    """x modulo 2**32, as int32 values."""
+    return ((x - INT32_MIN) & 0xFFFFFFFF) + INT32_MIN
+
+
+def doubling_high_multiply(a: Int64s, b: Int64s | int) -> Int64s:
+    """round(a * b / 2**31), saturated (gemmlowp, SaturatingRoundingDoublingHighMul)."""
+    product = a * b
+    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    truncated = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
+    return np.minimum(truncated, INT32_MAX)
+
+
+def rounding_shift(x: Int64s, exponent: Int64s | int) -> Int64s:
+    """round(x / 2**exponent), ties away from zero (RoundingDivideByPOT)."""
+    exponent = np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << exponent) - 1
+    remainder = x & mask
+    threshold = (mask >> 1) + (x < 0)
+    return (x >> exponent) + (remainder > threshold)
+
+
+def multiply(
+    x: Int64s,
+    multiplier: Int64s | int,
+    shift: Int64s | int,
+    rounding: Rounding = Rounding.DOUBLE,
+) -> Int64s:
+    """x times the real multiplier (multiplier, shift), rounded (MultiplyByQuantizedMultiplier)."""
+    shift = np.asarray(shift, np.int64)
+    if rounding is Rounding.SINGLE:
+        total = 31 - shift
+        return (x * multiplier + (np.int64(1) << (total - 1))) >> total
+    left = np.maximum(shift, 0)
+    right = np.maximum(-shift, 0)
+    return rounding_shift(doubling_high_multiply(wrap_int32(x << left), multiplier), right)
+
+
+def round_half_away(x: float) -> int:
+    """The nearest whole number, ties away from zero (std::round)."""
+    return math.floor(x + 0.5) if x >= 0 else -math.floor(-x + 0.5)
+
+
+def float32(x: float) -> float:
+    """x rounded to single precision."""
+    return float(np.float32(x))

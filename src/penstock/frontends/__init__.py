@@ -1,0 +1,1 @@
+"""Model files into graphs: decoders, which know no operator, and `open`, which asks them."""

@@ -1,0 +1,245 @@
+"""TFLite: bytes -> ForeignModel.  Decodes the flatbuffer by its schema; knows no operator.
+
+Source: TensorFlow Lite schema, version 3 (package `tflite`).  The flatbuffers runtime for Python
+does not verify what it reads, so every count is checked against the size of the file, and whatever
+its accessors raise on a damaged file becomes one ModelError.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tflite
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
+from penstock.ir.graph import Value
+from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+
+IDENTIFIER = b"TFL3"
+SCHEMA_VERSION = 3
+_DAMAGE = (
+    struct.error,
+    IndexError,
+    ValueError,
+    TypeError,
+    OverflowError,
+    AttributeError,
+    KeyError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def looks_like_tflite(raw: bytes) -> bool:
+    """Whether the file carries TFLite's identifier."""
+    return raw[4:8] == IDENTIFIER
+
+
+def decode(raw: bytes, name: str) -> ForeignModel:
+    """The model in a TFLite file.
+
+    Raises ModelError where the file is damaged, UnsupportedError where its version, number of
+    subgraphs or element types are not taken."""
+    try:
+        return _Reader(raw, name).model()
+    except _DAMAGE as error:
+        raise ModelError(
+            "model-002",
+            "the TFLite file is damaged",
+            where=name,
+            why=f"reading its flatbuffer failed ({type(error).__name__}: {error})",
+            help="check that the file was copied whole; convert the model again",
+        ) from error
+
+
+class _Reader:
+    """Reads one model; holds what every accessor needs."""
+
+    def __init__(self, raw: bytes, name: str) -> None:
+        self._raw = raw
+        self._name = name
+        (root,) = struct.unpack_from("<I", raw, 0)
+        if not 4 <= root < len(raw):
+            raise ValueError(f"root table at {root}, file has {len(raw)} bytes")
+        self._model: Any = _schema("Model").GetRootAsModel(raw, 0)
+        self._names: set[str] = set()
+
+    def model(self) -> ForeignModel:
+        version = self._model.Version()
+        if version != SCHEMA_VERSION:
+            raise UnsupportedError(
+                "model-003",
+                f"TFLite schema version is {version}, must be {SCHEMA_VERSION}",
+                where=self._name,
+                help="convert the model with a current TensorFlow Lite converter",
+            )
+        graph = self._graph()
+        values = [self._value(graph.Tensors(i), i) for i in range(self._count(graph, "Tensors"))]
+        inputs = tuple(self._pick(values, i) for i in self._indices(graph, "Inputs"))
+        outputs = tuple(self._pick(values, i) for i in self._indices(graph, "Outputs"))
+        nodes = tuple(
+            self._node(graph.Operators(i), i, values)
+            for i in range(self._count(graph, "Operators"))
+        )
+        return ForeignModel(self._name, inputs, outputs, nodes)
+
+    def _graph(self) -> Any:
+        """The main subgraph.  Others hold the bodies of control flow, which no operator of ours
+        takes, or the initialisation of state."""
+        if not self._count(self._model, "Subgraphs"):
+            raise ValueError("no subgraph")
+        return self._model.Subgraphs(0)
+
+    def _count(self, table: Any, field: str) -> int:
+        """Length of a vector, which cannot be above the file's size."""
+        count = getattr(table, field + "Length")()
+        if not 0 <= count <= len(self._raw):
+            raise ValueError(f"{field} has {count} entries")
+        return int(count)
+
+    def _indices(self, table: Any, field: str) -> list[int]:
+        read = getattr(table, field)
+        return [int(read(i)) for i in range(self._count(table, field))]
+
+    def _pick(self, values: list[Value], index: int) -> Value:
+        if not 0 <= index < len(values):
+            raise ValueError(f"tensor {index} of {len(values)}")
+        return values[index]
+
+    def _value(self, tensor: Any, index: int) -> Value:
+        label = (tensor.Name() or b"").decode("utf-8", "replace") or f"tensor{index}"
+        name = label if label not in self._names else f"{label}#{index}"
+        self._names.add(name)
+        shape = tuple(self._indices(tensor, "Shape"))
+        if any(not 0 <= extent < 2**31 for extent in shape) or math.prod(shape) >= 2**31:
+            raise ValueError(f"tensor {index} has shape {list(shape)}")
+        dtype = self._dtype(tensor.Type(), name)
+        type = TensorType(shape, dtype, self._quantisation(tensor, shape))
+        return Value(name, type, self._data(tensor, type, name), index)
+
+    def _dtype(self, code: int, name: str) -> DType:
+        label = _enumeration("TensorType").get(code)
+        if label is None:
+            raise ValueError(f"element type {code}")
+        if label not in DType.__members__:
+            raise UnsupportedError(
+                "model-004",
+                f"tensor has element type {label}",
+                where=f'{self._name}: tensor "{name}"',
+            )
+        return DType[label]
+
+    def _quantisation(self, tensor: Any, shape: tuple[int, ...]) -> Quantisation | None:
+        q = tensor.Quantization()
+        if q is None or not self._count(q, "Scale"):
+            return None
+        scales = tuple(float(np.float32(q.Scale(i))) for i in range(q.ScaleLength()))
+        zeros = tuple(self._indices(q, "ZeroPoint")) or (0,) * len(scales)
+        if not all(math.isfinite(s) and s > 0 for s in scales):
+            raise ValueError("a scale is not a positive number")
+        if len(zeros) != len(scales):
+            raise ValueError(f"{len(scales)} scales and {len(zeros)} zero points")
+        if len(scales) == 1:
+            return Quantisation(scales, zeros)
+        # Files of 2020 say axis 3 for biases of rank 1: there is but one axis that can be meant.
+        axis = q.QuantizedDimension() if len(shape) > 1 else 0
+        if not (0 <= axis < len(shape) and shape[axis] == len(scales)):
+            raise ValueError(f"{len(scales)} scales along axis {axis} of shape {list(shape)}")
+        return Quantisation(scales, zeros, axis)
+
+    def _data(self, tensor: Any, type: TensorType, name: str) -> Data | None:
+        index = tensor.Buffer()
+        if not 0 <= index < self._count(self._model, "Buffers"):
+            raise ValueError(f'tensor "{name}" lies in buffer {index}')
+        buffer = self._model.Buffers(index)
+        if not self._count(buffer, "Data") or tensor.IsVariable():
+            return None
+        raw = buffer.DataAsNumpy().tobytes()
+        if len(raw) != type.size_bytes:
+            raise ValueError(f'tensor "{name}" is {type}, its buffer has {len(raw)} bytes')
+        return Data(raw)
+
+    def _node(self, operator: Any, index: int, values: list[Value]) -> ForeignNode:
+        name = self._operator_name(operator.OpcodeIndex())
+        inputs = tuple(
+            None if i == -1 else self._pick(values, i) for i in self._indices(operator, "Inputs")
+        )
+        outputs = tuple(self._pick(values, i) for i in self._indices(operator, "Outputs"))
+        label = f' "{outputs[0].name}"' if outputs else ""
+        where = f"{self._name}: node {index} {name}{label}"
+        return ForeignNode(name, where, inputs, outputs, self._attributes(operator))
+
+    def _operator_name(self, index: int) -> str:
+        if not 0 <= index < self._count(self._model, "OperatorCodes"):
+            raise ValueError(f"operator code {index}")
+        code = self._model.OperatorCodes(index)
+        builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        if _enumeration("BuiltinOperator").get(builtin) == "CUSTOM":
+            return f"CUSTOM:{(code.CustomCode() or b'').decode('utf-8', 'replace')}"
+        name = _enumeration("BuiltinOperator").get(builtin)
+        if name is None:
+            raise ValueError(f"operator {builtin}")
+        return name
+
+    def _attributes(self, operator: Any) -> dict[str, Attribute]:
+        """The node's options table, field by field, in snake case."""
+        kind = _enumeration("BuiltinOptions").get(operator.BuiltinOptionsType())
+        union = operator.BuiltinOptions()
+        if kind in (None, "NONE") or union is None:
+            return {}
+        options: Any = _schema(str(kind))()
+        options.Init(union.Bytes, union.Pos)
+        return {
+            _snake_case(field): self._attribute(options, field) for field in _fields(type(options))
+        }
+
+    def _attribute(self, options: Any, field: str) -> Attribute:
+        if hasattr(options, field + "Length"):
+            read = getattr(options, field)
+            return tuple(read(i) for i in range(self._count(options, field)))
+        value = getattr(options, field)()
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _schema(name: str) -> Any:
+    """A class of the schema, which the package gathers at run time."""
+    return getattr(tflite, name)
+
+
+@cache
+def _enumeration(name: str) -> dict[int, str]:
+    """Value -> name of an enumeration of the schema."""
+    members = vars(_schema(name))
+    return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
+
+
+_ACCESSOR = re.compile("[A-Z][A-Za-z0-9]*")
+_DERIVED = re.compile("(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|Init$|InitFromObj)")
+
+
+@cache
+def _fields(options: type) -> tuple[str, ...]:
+    """Names of the accessors that an options table has."""
+    every: dict[str, Callable[..., Any]] = {
+        k: v
+        for k, v in vars(options).items()
+        if callable(v) and re.fullmatch("[A-Z][A-Za-z0-9]*", k)
+    }
+    derived = re.compile(
+        r"(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|Init$|InitFromObj)"
+    )
+    return tuple(k for k in every if not derived.search(k))
+
+
+def _snake_case(name: str) -> str:
+    """>>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
+    ('dilation_h_factor', 'fused_activation_function')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -1,0 +1,130 @@
+"""ForeignModel: a model file, decoded but not yet understood.
+
+Front ends make it and know no operator; operator files understand a `ForeignNode` of their name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.graph import Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import Array
+
+Attribute = int | float | bool | str | tuple[int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNode:
+    """A node of a model file.  Optional inputs that are absent are None.
+
+    `attributes` are the format's own, in snake case: "stride_h", "fused_activation_function".
+    """
+
+    name: str
+    where: str
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+    attributes: Mapping[str, Attribute]
+
+    def integer(self, attribute: str, default: int = 0) -> int:
+        """An integer or boolean attribute."""
+        value = self.attributes.get(attribute, default)
+        if not isinstance(value, int):
+            raise ModelError(
+                "model-011",
+                f"attribute {attribute} is {value!r}, must be a whole number",
+                where=self.where,
+            )
+        return int(value)
+
+    def real(self, attribute: str, default: float = 0.0) -> float:
+        """A real attribute."""
+        value = self.attributes.get(attribute, default)
+        if not isinstance(value, int | float):
+            raise ModelError(
+                "model-011",
+                f"attribute {attribute} is {value!r}, must be a number",
+                where=self.where,
+            )
+        return float(value)
+
+    def choice(self, attribute: str, names: tuple[str, ...]) -> str:
+        """An enumeration attribute: the file holds an index into `names`."""
+        index = self.integer(attribute)
+        if not 0 <= index < len(names):
+            raise ModelError(
+                "model-012",
+                f"attribute {attribute} is {index}, must be within [0, {len(names)})",
+                where=self.where,
+            )
+        return names[index]
+
+    def input(self, k: int) -> Value:
+        """Input k, which must be there."""
+        value = self.inputs[k] if k < len(self.inputs) else None
+        if value is None:
+            raise ModelError(
+                "model-013",
+                f"{self.name} has {len(self.inputs)} inputs, input {k} is missing",
+                where=self.where,
+            )
+        return value
+
+    def optional(self, k: int) -> Value | None:
+        """Input k, or None where it is absent."""
+        return self.inputs[k] if k < len(self.inputs) else None
+
+    def output(self, k: int = 0) -> Value:
+        """Output k, which must be there."""
+        if k >= len(self.outputs):
+            raise ModelError(
+                "model-013",
+                f"{self.name} has {len(self.outputs)} outputs, output {k} is missing",
+                where=self.where,
+            )
+        return self.outputs[k]
+
+    def constant(self, k: int) -> Array:
+        """Elements of input k, which must be constant."""
+        value = self.input(k)
+        if value.data is None:
+            raise self.unsupported(f'input {k} "{value.name}" is computed, must be constant')
+        return value.data.array(value.type)
+
+    def constant_ints(self, k: int) -> tuple[int, ...]:
+        """Elements of input k, which must be constant integers, as a flat tuple."""
+        array = self.constant(k)
+        if array.dtype.kind not in "iu":
+            raise self.unsupported(f"input {k} holds {array.dtype}, must hold integers")
+        return tuple(int(x) for x in array.ravel())
+
+    def unsupported(self, what: str, *, help: str = "") -> UnsupportedError:
+        """An error that this node is well-formed but not taken; to be raised by the caller."""
+        return UnsupportedError(
+            "model-020",
+            f"{self.name}: {what}",
+            where=self.where,
+            help=help or "`penstock ops` lists what is supported",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What an operator file makes of a foreign node: one of ours."""
+
+    op: Op
+    inputs: tuple[Value, ...]
+    output: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignModel:
+    """A decoded model file: nodes in the file's order."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[ForeignNode, ...]

@@ -1,0 +1,155 @@
+"""Op: what every operator says about itself; and Kernel: how a processor is told to run it.
+
+An operator is a frozen value: its attributes are its fields.  It has one output; an operator of a
+model file with several (a split) becomes several nodes.  What depends on the tensors that it stands
+between is asked with a `Site`, the types of its inputs and output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an operator stands: types of inputs and output; `constants[k]` is the data of input k
+    where the model fixes it, else None."""
+
+    inputs: tuple[TensorType, ...]
+    output: TensorType
+    constants: tuple[Data | None, ...]
+
+    def constant(self, k: int) -> Array:
+        """Elements of constant input k."""
+        data = self.constants[k]
+        assert data is not None, f"input {k} is not constant"
+        return data.array(self.inputs[k])
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What computing a region takes: nominal multiply-accumulates (padding taps included), and
+    output elements that need other arithmetic."""
+
+    macs: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Constant elements that a kernel reads: type and data."""
+
+    type: TensorType
+    data: Data
+
+    @staticmethod
+    def of(array: Array) -> Table:
+        return Table(TensorType(tuple(array.shape), DType(array.dtype.name)), Data.of(array))
+
+    @property
+    def array(self) -> Array:
+        return self.data.array(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A call of the C kernel `name` in `runtime/`.
+
+    `params`: integer members of the kernel's parameter structure, by name.
+    `tables`: array members, made at compile time (multipliers, look-up tables).
+    `constants`: (input, member): inputs that the kernel reads from constant memory as they stand in
+        the model (weights, bias); the other inputs are seen through views, in order.
+    `scratch_bytes`: working memory that the call needs.
+    `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
+        rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
+    """
+
+    name: str
+    params: tuple[tuple[str, int], ...] = ()
+    tables: tuple[tuple[str, Table], ...] = ()
+    constants: tuple[tuple[int, str], ...] = ()
+    scratch_bytes: int = 0
+    by_rows: bool = False
+
+    @property
+    def table_bytes(self) -> int:
+        return sum(table.type.size_bytes for _, table in self.tables)
+
+
+class Op(Protocol):
+    """What every operator must be able to say.  Laws in `tests/laws` run over every operator.
+
+    `needs` is exact; `affine` contains it, and equals it on unclipped regions; `evaluate` reads
+    nothing outside `needs`.
+    """
+
+    FOREIGN: ClassVar[tuple[str, ...]]
+    """Names of this operator in model file formats, such as "CONV_2D"."""
+
+    ALIAS: ClassVar[bool]
+    """The output is the bytes of input 0, in the same order: no work, a view."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        """Shape and element type of the output (without quantisation).
+
+        Raises ModelError where the inputs do not fit together."""
+        ...
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        """Elements of region `out` of the output, in exact arithmetic; shape `out.shape`."""
+        ...
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        """Region of each input that region `out` of the output reads, clipped to the input."""
+        ...
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        """Affine form of `needs`, one per input."""
+        ...
+
+    def work(self, site: Site, out: Region) -> Work:
+        """Work that computing region `out` takes."""
+        ...
+
+    def kernel(self, site: Site) -> Kernel:
+        """The portable C kernel that runs this operator."""
+        ...
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        """Inputs over which the output may be written while they are read: element i of the output
+        depends on no element of that input but i."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A small instance of an operator, for the laws; operator files list theirs as `SAMPLES`."""
+
+    op: Op
+    site: Site
+
+
+def row_axis(rank: int) -> int:
+    """The axis of rows: a row is the last two axes of a tensor of rank 3 or more, else the last.
+
+    Axes before it are flattened into the row index: (N, H, W, C) has N x H rows of W x C.
+    """
+    return max(0, rank - (3 if rank >= 3 else 2))
+
+
+def row_count(shape: tuple[int, ...]) -> int:
+    """Rows of a tensor.
+
+    >>> row_count((1, 49, 10, 8)), row_count((4, 32)), row_count((7,))
+    (49, 4, 1)
+    """
+    if len(shape) < 2:
+        return 1
+    return int(np.prod(shape[: row_axis(len(shape)) + 1]))

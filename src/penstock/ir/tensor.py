@@ -1,0 +1,104 @@
+"""TensorType: shape, element type and quantisation of a tensor.
+
+A quantised tensor stands for real numbers: real = scale * (element - zero_point), with one scale
+for the whole tensor or one per index of `axis` (TFLite quantisation specification).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class DType(Enum):
+    """Element type of a tensor; the value is NumPy's name for it."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    BOOL = "bool"
+    FLOAT32 = "float32"
+
+    @property
+    def size_bytes(self) -> int:
+        return np.dtype(self.value).itemsize
+
+    @property
+    def lower(self) -> int:
+        """Smallest value of an integer type."""
+        return int(np.iinfo(self.value).min)
+
+    @property
+    def upper(self) -> int:
+        """One more than the largest value of an integer type."""
+        return int(np.iinfo(self.value).max) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """Scales and zero points; one of each, or one per index along `axis`."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape, element type, and what the elements stand for (None: plain numbers)."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    quantisation: Quantisation | None = None
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.elements * self.dtype.size_bytes
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def scale(self) -> float:
+        """The one scale of a per-tensor quantised tensor (1.0 where there is none)."""
+        return self.quantisation.scales[0] if self.quantisation else 1.0
+
+    @property
+    def zero_point(self) -> int:
+        """The one zero point of a per-tensor quantised tensor (0 where there is none)."""
+        return self.quantisation.zero_points[0] if self.quantisation else 0
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        return TensorType(shape, self.dtype, self.quantisation)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Elements of a constant tensor, row-major, little-endian; immutable and hashable."""
+
+    raw: bytes
+
+    @staticmethod
+    def of(array: Array) -> Data:
+        return Data(np.ascontiguousarray(array).tobytes())
+
+    def array(self, type: TensorType) -> Array:
+        """The elements as a read-only array of `type`'s shape."""
+        return np.frombuffer(self.raw, type.dtype.value).reshape(type.shape)

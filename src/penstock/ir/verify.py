@@ -1,0 +1,68 @@
+"""verify: the rules of a Graph, as named checks.  Every pass must leave a graph that obeys them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import ModelError
+from penstock.ir.graph import Graph, Value
+
+
+def verify(graph: Graph) -> None:
+    """Raises ModelError that names the first broken rule and where."""
+    for check in CHECKS:
+        problem = check(graph)
+        if problem:
+            raise ModelError(
+                "model-016",
+                problem,
+                where=graph.name,
+                why=str(check.__doc__),
+                help="the model file is malformed; convert the model again",
+            )
+
+
+def values_are_written_once(graph: Graph) -> str | None:
+    """Every value is an input, a constant, or the output of exactly one node."""
+    seen = {value.name for value in graph.inputs}
+    if len(seen) < len(graph.inputs):
+        return "an input stands twice among the graph's inputs"
+    for node in graph.nodes:
+        if node.output.name in seen:
+            return f'"{node.output.name}" is written twice ({node.origin})'
+        if node.output.data is not None:
+            return f'"{node.output.name}" is constant and written ({node.origin})'
+        seen.add(node.output.name)
+    return None
+
+
+def values_are_written_before_they_are_read(graph: Graph) -> str | None:
+    """A node reads constants, graph inputs, and outputs of nodes that stand before it."""
+    known = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value.data is None and value.name not in known:
+                return f'"{value.name}" is read before it is written ({node.origin})'
+        known.add(node.output.name)
+    missing = next((v for v in graph.outputs if v.data is None and v.name not in known), None)
+    return f'output "{missing.name}" is never written' if missing else None
+
+
+def there_is_something_to_compute(graph: Graph) -> str | None:
+    """A graph has at least one input and one output, and no tensor is empty."""
+    if not graph.inputs or not graph.outputs:
+        return f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
+    empty = next((v for v in _every_value(graph) if v.type.elements == 0), None)
+    return f'tensor "{empty.name}" has shape {list(empty.type.shape)}' if empty else None
+
+
+def _every_value(graph: Graph) -> tuple[Value, ...]:
+    return (*graph.variables(), *graph.constants())
+
+
+Check = Callable[[Graph], str | None]
+CHECKS: tuple[Check, ...] = (
+    values_are_written_once,
+    values_are_written_before_they_are_read,
+    there_is_something_to_compute,
+)

@@ -1,0 +1,86 @@
+"""AveragePool2D: the mean under a sliding window, padding left out of the count.
+
+    x  (N, H,  W,  C)  int8
+    y  (N, Ho, Wo, C)  int8     same scale and zero point as x
+
+Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of elements as they are
+stored, divided by the count, ties away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import pool, sliding
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.samples import int8, sample
+from penstock.ops.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePool2D:
+    """Average pooling with clamp."""
+
+    rows: Window
+    columns: Window
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("AVERAGE_POOL_2D",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return pool.result_type(self.rows, self.columns, inputs)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (x,) = inputs
+        x = x[..., out.slices[3]]
+        padded = sliding.block(x.astype(np.int32), self.rows, self.columns, out, 0)
+        present = sliding.block(
+            np.ones((*x.shape[:3], 1), np.int32), self.rows, self.columns, out, 0
+        )
+        total = np.zeros(out.shape, np.int32)
+        count = np.zeros((*out.shape[:3], 1), np.int32)
+        for _, _, tap in sliding.taps(padded, self.rows, self.columns, out):
+            total += tap
+        for _, _, tap in sliding.taps(present, self.rows, self.columns, out):
+            count += tap
+        half = count // 2
+        mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
+        return np.clip(mean, *self.activation.bounds(site.output)).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(self.rows, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return pool.work(self.rows, self.columns, out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        return pool.kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite AVERAGE_POOL_2D."""
+    yield Made(
+        AveragePool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
+    )
+
+
+SAMPLES = (
+    sample(AveragePool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
+    sample(AveragePool2D(Window(4, 4), Window(5, 5), Activation.RELU), int8(2, 4, 5, 2)),
+)

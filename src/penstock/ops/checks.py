@@ -1,0 +1,49 @@
+"""Checks that operators share: what their inputs must be, said in the user's words."""
+
+from __future__ import annotations
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.tensor import DType, TensorType
+
+
+def require(condition: bool, what: str) -> None:
+    """Raises ModelError that says `what`, with the value found and the values allowed, unless the
+    condition holds."""
+    if not condition:
+        raise ModelError("model-014", what)
+
+
+def require_rank(type: TensorType, ranks: tuple[int, ...], role: str) -> None:
+    """Raises ModelError unless the tensor's rank is one of `ranks`."""
+    allowed = " or ".join(map(str, ranks))
+    require(type.rank in ranks, f"{role} has shape {list(type.shape)}, its rank must be {allowed}")
+
+
+def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> None:
+    """Raises UnsupportedError unless the tensor's element type is one of `dtypes`."""
+    if type.dtype not in dtypes:
+        allowed = " or ".join(d.value for d in dtypes)
+        raise UnsupportedError(
+            "model-021",
+            f"{role} is {type.dtype.value}, must be {allowed}",
+            help="quantise the model to int8 in full (post-training integer quantisation)",
+        )
+
+
+def require_int8(type: TensorType, role: str) -> None:
+    """Raises UnsupportedError unless the tensor is int8 with one scale and zero point."""
+    require_dtype(type, (DType.INT8,), role)
+    require_quantised(type, role)
+
+
+def require_quantised(type: TensorType, role: str) -> None:
+    """Raises ModelError unless the tensor has one positive scale and a zero point in range."""
+    q = type.quantisation
+    require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")
+    assert q is not None
+    require(len(q.scales) == 1, f"{role} has {len(q.scales)} scales, must have one")
+    lower, upper = type.dtype.lower, type.dtype.upper
+    require(
+        lower <= q.zero_points[0] < upper,
+        f"{role} has zero point {q.zero_points[0]}, must be within [{lower}, {upper})",
+    )

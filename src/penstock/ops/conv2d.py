@@ -1,0 +1,168 @@
+"""Conv2D: a window of weights slides over rows and columns; groups of channels stay apart.
+
+    x  (N, H,  W,  C)      int8
+    w  (O, K,  L,  C / G)  int8    zero point 0; one scale, or one per O
+    b  (O)                 int32   scale x.scale * w.scale
+    y  (N, Ho, Wo, O)      int8
+
+y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)); padding counts as x = zero_x.
+
+Source: TFLite CONV_2D; `reference/integer_ops/conv.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import sliding
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.bias import with_bias
+from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.ops.samples import bias, int8, sample, weights
+from penstock.ops.window import Window, foreign_windows
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2D:
+    """Convolution with bias, requantisation and clamp."""
+
+    rows: Window
+    columns: Window
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("CONV_2D",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"convolution has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        require_rank(x, (4,), "input")
+        require_rank(w, (4,), "weights")
+        require_int8(x, "input")
+        require_dtype(w, (DType.INT8,), "weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        outputs, k, l, group_channels = w.shape  # noqa: E741
+        require(
+            (k, l) == (self.rows.size, self.columns.size),
+            f"weights have a window of {k} x {l}, attributes say "
+            f"{self.rows.size} x {self.columns.size}",
+        )
+        groups, rest = divmod(x.shape[3], group_channels) if group_channels else (0, 1)
+        require(
+            groups > 0 and not rest and outputs % groups == 0,
+            f"input has {x.shape[3]} channels, weights take {group_channels} a group",
+        )
+        require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
+        y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), outputs)
+        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+        return TensorType(y, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w, b = inputs
+        channels = slice(out.lower[3], out.upper[3])
+        padded = sliding.block(x, self.rows, self.columns, out, site.inputs[0].zero_point)
+        # Doubles hold every partial sum exactly (below 2**53), and their product is a BLAS call.
+        centred = padded.astype(np.float64) - site.inputs[0].zero_point
+        weights = w.astype(np.float64)
+        group_inputs, group_outputs = w.shape[3], w.shape[0] * w.shape[3] // x.shape[3]
+        total = np.zeros(out.shape)
+        for k, l, tap in sliding.taps(centred, self.rows, self.columns, out):  # noqa: E741
+            for group in range(x.shape[3] // group_inputs):
+                lower = max(group * group_outputs, channels.start)
+                upper = min((group + 1) * group_outputs, channels.stop)
+                if lower < upper:
+                    source = tap[..., group * group_inputs : (group + 1) * group_inputs]
+                    total[..., lower - channels.start : upper - channels.start] += (
+                        source @ weights[lower:upper, k, l].T
+                    )
+        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
+        return self._multipliers(site).apply(
+            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
+        )
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, w, _ = site.inputs
+        group_inputs = w.shape[3]
+        group_outputs = w.shape[0] * group_inputs // x.shape[3]
+        lower, upper = out.intervals[3]
+        groups = (lower // group_outputs, -(-upper // group_outputs))
+        channels = (groups[0] * group_inputs, groups[1] * group_inputs)
+        read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
+        weights = Region.whole(w.shape).replace(0, (lower, upper))
+        return read, weights, Region.of((lower, upper))
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, w, _ = site.inputs
+        spatial = sliding.affine(self.rows, self.columns)
+        read = Affine((*spatial.matrix[:3], (0, 0, 0, 0, x.shape[3])), (*spatial.offset[:3], 0))
+        weights = Affine(
+            ((0, 0, 0, 1, 0), *((0, 0, 0, 0, extent) for extent in w.shape[1:])), (0, 0, 0, 0)
+        )
+        return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
+
+    def work(self, site: Site, out: Region) -> Work:
+        w = site.inputs[1].shape
+        return Work(out.elements * w[1] * w[2] * w[3], out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        x, w, _ = site.inputs
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "conv2d_s8",
+            params=(
+                *sliding.shape_params(x.shape, site.output.shape),
+                *sliding.window_params(self.rows, self.columns),
+                ("groups", x.shape[3] // w.shape[3]),
+                ("in_zero", x.zero_point),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            tables=self._multipliers(site).tables(),
+            constants=((1, "weights"), (2, "bias")),
+            by_rows=True,
+        )
+
+    def _multipliers(self, site: Site) -> Multipliers:
+        x, w, _ = site.inputs
+        return channel_multipliers(x, w, site.output, w.shape[0])
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CONV_2D."""
+    x, w = node.input(0), node.input(1)
+    require_rank(x.type, (4,), "input")
+    require_rank(w.type, (4,), "weights")
+    rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
+    op = Conv2D(rows, columns, fused_activation(node))
+    yield Made(op, (x, w, with_bias(node, w.type.shape[0])), node.output())
+
+
+SAMPLES = (
+    sample(
+        Conv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Activation.RELU),
+        int8(1, 7, 6, 3),
+        weights(5, 3, 3, 3, axis=0),
+        bias(5),
+    ),
+    sample(
+        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
+        int8(2, 6, 9, 4),
+        weights(6, 2, 3, 2),
+        bias(6),
+    ),
+    sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),
+)

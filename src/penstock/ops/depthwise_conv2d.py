@@ -1,0 +1,149 @@
+"""DepthwiseConv2D: every input channel has windows of its own, `multiplier` of them.
+
+    x  (N, H,  W,  C)      int8
+    w  (1, K,  L,  C * D)  int8    zero point 0; one scale, or one per output channel
+    b  (C * D)             int32   scale x.scale * w.scale
+    y  (N, Ho, Wo, C * D)  int8    D is the depth multiplier; output channel o reads channel o // D
+
+Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import sliding
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.bias import with_bias
+from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.ops.samples import bias, int8, sample, weights
+from penstock.ops.window import Window, foreign_windows
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseConv2D:
+    """Depthwise convolution with bias, requantisation and clamp."""
+
+    rows: Window
+    columns: Window
+    multiplier: int = 1
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("DEPTHWISE_CONV_2D",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"depthwise convolution has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        require_rank(x, (4,), "input")
+        require_rank(w, (4,), "weights")
+        require_int8(x, "input")
+        require_dtype(w, (DType.INT8,), "weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        channels = x.shape[3] * self.multiplier
+        expected = (1, self.rows.size, self.columns.size, channels)
+        require(w.shape == expected, f"weights are {list(w.shape)}, must be {list(expected)}")
+        require(b.shape == (channels,), f"bias has shape {list(b.shape)}, must be [{channels}]")
+        y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), channels)
+        require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+        return TensorType(y, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w, b = inputs
+        channels = slice(out.lower[3], out.upper[3])
+        sources = np.arange(channels.start, channels.stop) // self.multiplier
+        padded = sliding.block(x, self.rows, self.columns, out, site.inputs[0].zero_point)
+        centred = padded[..., sources].astype(np.int32) - site.inputs[0].zero_point
+        total = np.zeros(out.shape, np.int32)
+        for k, l, tap in sliding.taps(centred, self.rows, self.columns, out):  # noqa: E741
+            total += tap * w[0, k, l, channels].astype(np.int32)
+        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
+        return self._multipliers(site).apply(
+            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
+        )
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, w, _ = site.inputs
+        lower, upper = out.intervals[3]
+        channels = (lower // self.multiplier, -(-upper // self.multiplier))
+        read = sliding.needs(self.rows, self.columns, x.shape, out).replace(3, channels)
+        return read, Region.whole(w.shape).replace(3, (lower, upper)), Region.of((lower, upper))
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        w = site.inputs[1]
+        weights = Affine(
+            (*((0, 0, 0, 0, extent) for extent in w.shape[:3]), (0, 0, 0, 1, 0)), (0, 0, 0, 0)
+        )
+        read = sliding.channel_fraction(sliding.affine(self.rows, self.columns), self.multiplier)
+        return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(out.elements * self.rows.size * self.columns.size, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        x = site.inputs[0]
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "depthwise_conv2d_s8",
+            params=(
+                *sliding.shape_params(x.shape, site.output.shape),
+                *sliding.window_params(self.rows, self.columns),
+                ("multiplier_d", self.multiplier),
+                ("in_zero", x.zero_point),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            tables=self._multipliers(site).tables(),
+            constants=((1, "weights"), (2, "bias")),
+            by_rows=True,
+        )
+
+    def _multipliers(self, site: Site) -> Multipliers:
+        x, w, _ = site.inputs
+        return channel_multipliers(x, w, site.output, w.shape[3])
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite DEPTHWISE_CONV_2D."""
+    x, w = node.input(0), node.input(1)
+    require_rank(x.type, (4,), "input")
+    require_rank(w.type, (4,), "weights")
+    rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
+    multiplier, rest = divmod(w.type.shape[3], max(1, x.type.shape[3]))
+    if rest or not multiplier:
+        raise node.unsupported(
+            f"weights have {w.type.shape[3]} channels, must be a multiple of the input's "
+            f"{x.type.shape[3]}"
+        )
+    op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
+    yield Made(op, (x, w, with_bias(node, w.type.shape[3])), node.output())
+
+
+SAMPLES = (
+    sample(
+        DepthwiseConv2D(Window(3, 2, 1, 0, 1), Window(3, 1, 1, 1, 1), 1, Activation.RELU6),
+        int8(1, 8, 5, 4),
+        weights(1, 3, 3, 4, axis=3),
+        bias(4),
+    ),
+    sample(
+        DepthwiseConv2D(Window(2, 1, 2, 1, 1), Window(4, 2, 1, 1, 2), 3),
+        int8(2, 5, 7, 2),
+        weights(1, 2, 4, 6, axis=3),
+        bias(6),
+    ),
+)

@@ -1,0 +1,150 @@
+"""FullyConnected: every output is a weighted sum of a whole row of inputs.
+
+    x  (..., I)  int8       seen as (B, I)
+    w  (O, I)    int8       zero point 0; one scale, or one per O
+    b  (O)       int32
+    y  (B, O), or (..., O) where dimensions are kept
+
+Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.  Where there is one scale
+the product x.scale * w.scale is taken in single precision (`GetQuantizedConvolutionMultipler`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Rounding
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.bias import with_bias
+from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.ops.samples import bias, int8, sample, weights
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnected:
+    """Matrix times vector with bias, requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+    keep_dimensions: bool = False
+    rounding: Rounding = Rounding.DOUBLE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"fully connected has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        require_rank(w, (2,), "weights")
+        require_int8(x, "input")
+        require_dtype(w, (DType.INT8,), "weights")
+        require_dtype(b, (DType.INT32,), "bias")
+        outputs, depth = w.shape
+        require(
+            x.elements % depth == 0,
+            f"input has {x.elements} elements, must be a multiple of the weights' {depth}",
+        )
+        require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
+        if self.keep_dimensions:
+            require(x.shape[-1] == depth, f"input has shape {list(x.shape)}, must end in {depth}")
+            return TensorType((*x.shape[:-1], outputs), DType.INT8)
+        return TensorType((x.elements // depth, outputs), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w, b = inputs
+        depth = w.shape[1]
+        channels = slice(out.lower[-1], out.upper[-1])
+        leading = site.output.shape[:-1]
+        rows = x.reshape((*leading, depth))[out.slices[:-1]]
+        centred = rows.astype(np.float64) - site.inputs[0].zero_point
+        total = centred @ w[channels].astype(np.float64).T
+        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
+        return self._multipliers(site).apply(
+            accumulators,
+            channels,
+            site.output.zero_point,
+            self.activation.bounds(site.output),
+            self.rounding,
+        )
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, w, _ = site.inputs
+        channels = out.intervals[-1]
+        weights = Region.of(channels, (0, w.shape[1]))
+        if x.shape[:-1] == site.output.shape[:-1]:
+            read = Region.of(*out.intervals[:-1], (0, x.shape[-1]))
+        else:
+            read = Region.whole(x.shape)
+        return read, weights, Region.of(channels)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, w, _ = site.inputs
+        rank = site.output.rank
+        zeros = (0,) * rank
+        channel = (*zeros[:-1], 1, 0)
+        if x.shape[:-1] == site.output.shape[:-1]:
+            rows = Affine.diagonal((*((1,) * (rank - 1)), 0), extra=(*zeros[:-1], x.shape[-1]))
+        else:
+            rows = Affine.constant(x.shape, rank)
+        weights = Affine((channel, (*zeros, w.shape[1])), (0, 0))
+        return rows, weights, Affine((channel,), (0,))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(out.elements * site.inputs[1].shape[1], out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        outputs, depth = site.inputs[1].shape
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "fully_connected_s8",
+            params=(
+                ("batches", math.prod(site.output.shape[:-1])),
+                ("in_c", depth),
+                ("out_c", outputs),
+                ("in_zero", site.inputs[0].zero_point),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+                ("single_rounding", int(self.rounding is Rounding.SINGLE)),
+            ),
+            tables=self._multipliers(site).tables(),
+            constants=((1, "weights"), (2, "bias")),
+        )
+
+    def _multipliers(self, site: Site) -> Multipliers:
+        x, w, _ = site.inputs
+        if w.quantisation is not None and len(w.quantisation.scales) == 1:
+            real = float(np.float32(x.scale) * np.float32(w.scale)) / site.output.scale
+            return Multipliers.of([real] * w.shape[0])
+        return channel_multipliers(x, w, site.output, w.shape[0])
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite FULLY_CONNECTED."""
+    x, w = node.input(0), node.input(1)
+    require_rank(w.type, (2,), "weights")
+    node.constant(1)
+    if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
+        raise node.unsupported("shuffled weights")
+    op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
+    yield Made(op, (x, w, with_bias(node, w.type.shape[0])), node.output())
+
+
+SAMPLES = (
+    sample(FullyConnected(Activation.RELU), int8(1, 12), weights(5, 12), bias(5)),
+    sample(FullyConnected(), int8(3, 2, 4), weights(7, 8, axis=0), bias(7)),
+    sample(FullyConnected(keep_dimensions=True), int8(2, 3, 4), weights(5, 4), bias(5)),
+)

@@ -1,0 +1,77 @@
+"""MaxPool2D: the largest value under a sliding window.
+
+    x  (N, H,  W,  C)  int8
+    y  (N, Ho, Wo, C)  int8     same scale and zero point as x
+
+Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import pool, sliding
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.samples import int8, sample
+from penstock.ops.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool2D:
+    """Max pooling with clamp."""
+
+    rows: Window
+    columns: Window
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("MAX_POOL_2D",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return pool.result_type(self.rows, self.columns, inputs)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (x,) = inputs
+        padded = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out, -128)
+        largest = np.full(out.shape, -128, np.int8)
+        for _, _, tap in sliding.taps(padded, self.rows, self.columns, out):
+            np.maximum(largest, tap, out=largest)
+        least, most = self.activation.bounds(site.output)
+        return np.clip(largest, np.int8(least), np.int8(most))
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(self.rows, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return pool.work(self.rows, self.columns, out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        return pool.kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite MAX_POOL_2D."""
+    yield Made(
+        MaxPool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
+    )
+
+
+SAMPLES = (
+    sample(MaxPool2D(Window(3, 2, 1, 1, 1), Window(2, 1, 1, 0, 1)), int8(1, 7, 6, 3)),
+    sample(MaxPool2D(Window(2, 2), Window(2, 2), Activation.RELU), int8(2, 4, 6, 2)),
+)

@@ -1,0 +1,51 @@
+"""Pooling: what average and max pooling share."""
+
+from __future__ import annotations
+
+from penstock.ir.foreign import ForeignNode
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import DType, TensorType
+from penstock.ops import sliding
+from penstock.ops.activation import Activation
+from penstock.ops.checks import require, require_int8, require_rank
+from penstock.ops.window import Window, foreign_windows
+
+
+def windows(node: ForeignNode) -> tuple[Window, Window]:
+    """The node's windows along rows and columns."""
+    x = node.input(0).type
+    require_rank(x, (4,), "input")
+    size = (node.integer("filter_height"), node.integer("filter_width"))
+    return foreign_windows(node, x.shape[1:3], size)
+
+
+def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -> TensorType:
+    """Type of the output; input and output share one quantisation."""
+    require(len(inputs) == 1, f"pooling has {len(inputs)} inputs, must have 1")
+    x = inputs[0]
+    require_rank(x, (4,), "input")
+    require_int8(x, "input")
+    y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
+    require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
+    return TensorType(y, DType.INT8)
+
+
+def work(rows: Window, columns: Window, out: Region) -> Work:
+    """One operation for every tap of every output element."""
+    return Work(0, out.elements * rows.size * columns.size)
+
+
+def kernel(name: str, rows: Window, columns: Window, activation: Activation, site: Site) -> Kernel:
+    """The C kernel `name` with the windows' parameters."""
+    least, most = activation.bounds(site.output)
+    return Kernel(
+        name,
+        params=(
+            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            *sliding.window_params(rows, columns),
+            ("least", least),
+            ("most", most),
+        ),
+        by_rows=True,
+    )

@@ -1,0 +1,101 @@
+"""Reshape: the same elements in the same order under another shape; moves no data.
+
+    x  any shape, any type
+    y  `shape`, as many elements
+
+Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is taken from the output tensor, so
+that shapes computed in the model (a dynamic batch) need not be folded first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops.checks import require
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """View of a tensor under another shape."""
+
+    shape: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+    ALIAS: ClassVar[bool] = True
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"reshape has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require(
+            x.elements == math.prod(self.shape),
+            f"{list(x.shape)} has {x.elements} elements, {list(self.shape)} has "
+            f"{math.prod(self.shape)}",
+        )
+        return TensorType(self.shape, x.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        return inputs[0].reshape(self.shape)[out.slices]
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x = site.inputs[0].shape
+        kept = _kept_axes(x, self.shape)
+        read = Region.whole(x)
+        for axis, out_axis in kept:
+            read = read.replace(axis, out.intervals[out_axis])
+        return (read,)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x = site.inputs[0].shape
+        rank = len(self.shape)
+        rows = [[0] * rank + [extent] for extent in x]
+        for axis, out_axis in _kept_axes(x, self.shape):
+            rows[axis] = [int(j == out_axis) for j in range(rank)] + [0]
+        return (Affine(tuple(map(tuple, rows)), (0,) * len(x)),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, 0)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return (0,)
+
+    def kernel(self, site: Site) -> Kernel:
+        raise AssertionError("an alias is lowered to a view, never to a kernel")
+
+
+def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Pairs (axis of x, axis of y) that the reshape leaves alone.
+
+    Axes match where extents and the number of elements before them do: (1, 40, 16) and
+    (1, 40, 1, 16) keep 40 and 16; (4, 6) and (24,) keep nothing.
+    """
+
+    def positions(shape: tuple[int, ...]) -> dict[tuple[int, int], int]:
+        return {
+            (math.prod(shape[:axis]), extent): axis
+            for axis, extent in enumerate(shape)
+            if extent > 1
+        }
+
+    there, here = positions(x), positions(y)
+    return tuple((axis, here[key]) for key, axis in there.items() if key in here)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RESHAPE, EXPAND_DIMS, SQUEEZE."""
+    yield Made(Reshape(node.output().type.shape), (node.input(0),), node.output())
+
+
+SAMPLES = (
+    sample(Reshape((1, 40, 1, 6)), int8(1, 40, 6)),
+    sample(Reshape((24,)), int8(1, 2, 3, 4)),
+    sample(Reshape((2, 12)), int8(2, 3, 4)),
+)

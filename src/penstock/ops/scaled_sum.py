@@ -1,0 +1,98 @@
+"""ScaledSum: what Add and Sub share: y = Ma * a + SIGN * Mb * b, both inputs at 20 extra bits.
+
+Source: TFLite `reference/integer_ops/add.h` and `reference/sub.h`; parameters in
+`micro/kernels/add_common.cc`: the inputs are brought to twice the larger of their scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import broadcast
+from penstock.ops.activation import Activation
+from penstock.ops.checks import require, require_int8
+
+EXTRA_BITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledSum:
+    """Sum or difference of two tensors, with requantisation and clamp."""
+
+    activation: Activation = Activation.NONE
+
+    SIGN: ClassVar[int]
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 2, f"sum has {len(inputs)} inputs, must have 2")
+        require_int8(inputs[0], "first input")
+        require_int8(inputs[1], "second input")
+        return TensorType(broadcast.result_shape(inputs), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (left, right), (result_m, result_s) = self._multipliers(site)
+        terms = [
+            multiply((broadcast.take(x, type, out) - type.zero_point) << EXTRA_BITS, *multiplier)
+            for x, type, multiplier in zip(inputs, site.inputs, (left, right), strict=True)
+        ]
+        scaled = multiply(terms[0] + self.SIGN * terms[1], result_m, result_s)
+        bounds = self.activation.bounds(site.output)
+        return np.clip(scaled + site.output.zero_point, *bounds).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return tuple(broadcast.needs(x, out) for x in site.inputs)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return tuple(broadcast.affine(x, site.output) for x in site.inputs)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return broadcast.in_place(site)
+
+    def kernel(self, site: Site) -> Kernel:
+        inputs, (result_m, result_s) = self._multipliers(site)
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "add_s8",
+            params=(
+                *broadcast.params(site),
+                ("zero0", site.inputs[0].zero_point),
+                ("zero1", site.inputs[1].zero_point),
+                ("multiplier0", inputs[0][0]),
+                ("multiplier1", inputs[1][0]),
+                ("shift0", inputs[0][1]),
+                ("shift1", inputs[1][1]),
+                ("sign1", self.SIGN),
+                ("out_multiplier", result_m),
+                ("out_shift", result_s),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            by_rows=True,
+        )
+
+    def _multipliers(
+        self, site: Site
+    ) -> tuple[tuple[tuple[int, int], tuple[int, int]], tuple[int, int]]:
+        """(multiplier, shift) of both inputs, and of the result."""
+        a, b = site.inputs
+        twice_largest = 2 * max(a.scale, b.scale)
+        return (
+            (
+                quantise_multiplier(a.scale / twice_largest),
+                quantise_multiplier(b.scale / twice_largest),
+            ),
+            quantise_multiplier(twice_largest / ((1 << EXTRA_BITS) * site.output.scale)),
+        )

@@ -1,0 +1,67 @@
+"""Window: what a sliding window reads along one axis.
+
+An output index o reads the input indices o * stride - before + k * dilation, k in [0, size).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.ir.foreign import ForeignNode
+from penstock.ir.region import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Stride, dilation and padding in elements; `before` and `after` pad the axis' two ends."""
+
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first tap to the last, both included."""
+        return (self.size - 1) * self.dilation + 1
+
+    def outputs(self, extent: int) -> int:
+        """Output elements over an axis of `extent`; 0 or less where the window does not fit."""
+        return (extent + self.before + self.after - self.extent) // self.stride + 1
+
+    def reads(self, out: Interval) -> Interval:
+        """Input interval that the output interval reads, not clipped: it may leave the tensor."""
+        lower = out[0] * self.stride - self.before
+        return lower, (out[1] - 1) * self.stride - self.before + self.extent
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """Input interval that the output interval reads, clipped to [0, extent)."""
+        lower, upper = self.reads(out)
+        lower = min(max(lower, 0), extent)
+        return lower, max(lower, min(upper, extent))
+
+
+def foreign_windows(
+    node: ForeignNode, input_hw: tuple[int, ...], size_hw: tuple[int, ...]
+) -> tuple[Window, Window]:
+    """Windows along rows and columns; SAME and VALID become numbers here, once and for all.
+
+    Source: TFLite, `ComputePaddingHeightWidth` (padding.h).
+    """
+    padding = node.choice("padding", ("SAME", "VALID"))
+    windows: list[Window] = []
+    for axis, extent, size in zip("hw", input_hw, size_hw, strict=True):
+        stride = node.integer(f"stride_{axis}", 1)
+        dilation = node.integer(f"dilation_{axis}_factor", 1)
+        if min(stride, dilation, size) < 1:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, window {size} along {axis}, "
+                "must each be at least 1"
+            )
+        reach = (size - 1) * dilation + 1
+        total = 0
+        if padding == "SAME":
+            total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+        windows.append(Window(size, stride, dilation, total // 2, total - total // 2))
+    return windows[0], windows[1]

@@ -1,0 +1,40 @@
+/* average_pool2d_s8: the mean under a sliding window, padding left out of the count.
+ * Computes rows [lower, upper) of y, counted through N and Ho.
+ * Source: TensorFlow Lite, reference/integer_ops/pooling.h. */
+#ifndef PENSTOCK_AVERAGE_POOL2D_S8_H
+#define PENSTOCK_AVERAGE_POOL2D_S8_H
+
+#include "fixedpoint.h"
+#include "pool.h"
+
+struct average_pool2d_s8 {
+    PENSTOCK_POOL_MEMBERS;
+};
+
+static void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_source *x,
+                              const penstock_sink *y, int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const penstock_interval rows =
+            penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
+        int8_t *out = penstock_write_row(y, row);
+        for (int32_t column = 0; column < p->out_w; column++) {
+            const penstock_interval columns =
+                penstock_under(column, p->stride_w, p->pad_left, p->kernel_w, p->in_w);
+            const int32_t count = (rows.upper - rows.lower) * (columns.upper - columns.lower);
+            for (int32_t c = 0; c < p->in_c; c++) {
+                int32_t sum = 0;
+                for (int32_t k = rows.lower; k < rows.upper; k++) {
+                    const int8_t *in = penstock_read_row(x, first_row + k) + c;
+                    for (int32_t l = columns.lower; l < columns.upper; l++) {
+                        sum += in[l * p->in_c];
+                    }
+                }
+                sum = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+                out[column * p->in_c + c] = (int8_t)penstock_clamp(sum, p->least, p->most);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* depthwise_conv2d_s8: windows of its own for every channel, with bias, requantisation and clamp.
+ *   x  (N, H,  W,  C)      int8     w  (1, K, L, C * D)  int8
+ *   y  (N, Ho, Wo, C * D)  int8     b  (C * D)           int32
+ * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero.
+ * Source: TensorFlow Lite, reference/integer_ops/depthwise_conv.h. */
+#ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_H
+#define PENSTOCK_DEPTHWISE_CONV2D_S8_H
+
+#include "fixedpoint.h"
+#include "view.h"
+
+struct depthwise_conv2d_s8 {
+    int32_t in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
+    int32_t multiplier_d; /* output channels for each input channel */
+    int32_t in_zero, out_zero, least, most;
+    const int8_t *weights;
+    const int32_t *bias;
+    const int32_t *multiplier; /* one per output channel, as shift */
+    const int8_t *shift;
+};
+
+static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        int8_t *out = penstock_write_row(y, row);
+        for (int32_t column = 0; column < p->out_w; column++) {
+            const int32_t left = column * p->stride_w - p->pad_left;
+            const int32_t first = left < 0 ? (-left + p->dilation_w - 1) / p->dilation_w : 0;
+            int32_t last = left < p->in_w ? (p->in_w - 1 - left) / p->dilation_w + 1 : 0;
+            last = last < p->kernel_w ? last : p->kernel_w;
+            for (int32_t o = 0; o < p->out_c; o++) {
+                const int32_t channel = o / p->multiplier_d;
+                int32_t sum = p->bias[o];
+                for (int32_t k = 0; k < p->kernel_h; k++) {
+                    const int32_t in_row = top + k * p->dilation_h;
+                    if (in_row < 0 || in_row >= p->in_h) {
+                        continue;
+                    }
+                    const int8_t *in = penstock_read_row(x, first_row + in_row);
+                    const int8_t *w = p->weights + k * p->kernel_w * p->out_c + o;
+                    for (int32_t l = first; l < last; l++) {
+                        sum += (in[(left + l * p->dilation_w) * p->in_c + channel] - p->in_zero) *
+                               w[l * p->out_c];
+                    }
+                }
+                sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+                out[column * p->out_c + o] = (int8_t)penstock_clamp(sum, p->least, p->most);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* view.h: how kernels see tensors.
+ *
+ * A tensor is rows of bytes; a row is its last two axes (of rank 3 or more), else its last, and the
+ * axes before are counted through in one row index.  Row r of a view lies at
+ *     base + table[r]           where there is a table of rows placed one by one,
+ *     base + (r % ring) * pitch otherwise; a whole tensor is a ring with all its rows.
+ * Kernels touch memory as bytes only; wider elements are copied in and out. */
+#ifndef PENSTOCK_VIEW_H
+#define PENSTOCK_VIEW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Step functions are internal; a tool that observes steps may define this otherwise. */
+#ifndef PENSTOCK_STEP
+#define PENSTOCK_STEP static
+#endif
+
+/* Called after each step; a tool that observes tensors may define this otherwise. */
+#ifndef PENSTOCK_TRACE
+#define PENSTOCK_TRACE(step, arena) ((void)0)
+#endif
+
+typedef struct {
+    const int8_t *base;     /* where row 0 lies */
+    const uint32_t *table;  /* offset of each row in bytes, or NULL */
+    int32_t pitch;          /* bytes from one row to the next */
+    int32_t ring;           /* rows that the buffer holds */
+} penstock_source;
+
+typedef struct {
+    int8_t *base;
+    const uint32_t *table;
+    int32_t pitch;
+    int32_t ring;
+} penstock_sink;
+
+/* Row r of a tensor that is read. */
+static inline const int8_t *penstock_read_row(const penstock_source *view, int32_t r) {
+    return view->table ? view->base + view->table[r] : view->base + (r % view->ring) * view->pitch;
+}
+
+/* Row r of a tensor that is written. */
+static inline int8_t *penstock_write_row(const penstock_sink *view, int32_t r) {
+    return view->table ? view->base + view->table[r] : view->base + (r % view->ring) * view->pitch;
+}
+
+#endif

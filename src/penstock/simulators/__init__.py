@@ -1,0 +1,1 @@
+"""Simulators: the graph's meaning, the modelled machine, the simulated core; and comparison."""

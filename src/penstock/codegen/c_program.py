@@ -39,7 +39,9 @@ class Array:
     @property
     def definition(self) -> str:
         body = c_text.array_body(self.table.array)
-        return f"/* {c_text.comment(self.note)} */\n_Alignas(4) {self.declaration} = {{\n{body}\n}};"
+        return (
+            f"/* {c_text.comment(self.note)} */\n_Alignas(4) {self.declaration} = {{\n{body}\n}};"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,7 @@ def generate(program: Program, prefix: str, provenance: str) -> Bundle:
     from which model and for what the code is."""
     symbols = _symbols(program, prefix)
     calls = tuple(_call_of(command) for command in program.run)
-    steps = tuple(
-        _step(program, call, k, prefix, symbols) for k, call in enumerate(calls)
-    )
+    steps = tuple(_step(program, call, k, prefix, symbols) for k, call in enumerate(calls))
     kernels = tuple(dict.fromkeys(call.kernel.name for call in calls))
     arrays = _arrays(program, calls, prefix, symbols)
     arena = next(m for m in program.memories if m.writable)
@@ -213,9 +213,7 @@ def _step_comment(call: Call, index: int) -> str:
     return "\n".join([f"/* step {index}  {origin}", *shown, f"{out} */"])
 
 
-def _members(
-    call: Call, index: int, prefix: str, symbols: Mapping[str, str]
-) -> tuple[str, ...]:
+def _members(call: Call, index: int, prefix: str, symbols: Mapping[str, str]) -> tuple[str, ...]:
     """Initialisers of the kernel's parameters, by name."""
     numbers = [f".{name} = {c_text.integer(value)}," for name, value in call.kernel.params]
     pointers = [

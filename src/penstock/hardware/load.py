@@ -93,9 +93,7 @@ def parse_target(text: str, where: str) -> Target:
     except tomllib.TOMLDecodeError as error:
         raise TargetError("target-002", f"not a TOML file: {error}", where=where) from error
     except ValidationError as error:
-        found = "; ".join(
-            f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5]
-        )
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
         raise TargetError(
             "target-003", f"the target's description is wrong: {found}", where=where,
             help="`penstock targets --show cortex-m4` prints a description that is right",

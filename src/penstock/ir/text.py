@@ -1,9 +1,10 @@
 """Text form of every noun: `parse(show(x), classes) == x`.
 
 A noun is a frozen dataclass; its text is the Python expression that would build it, laid out one
-field a line where it does not fit one line.  Bytes of constants stand at the end, once each, as
-lines `data <name> <base85>`, and are named by their digest where they are used; `show` may leave
-those lines out, and then the text cannot be read back.
+field a line where it does not fit one line.  Bytes of constants and long rows of numbers stand at
+the end, once each, as lines `data <name> <base85>` and `numbers <name> <numbers>`, and are named by
+their digest where they are used; `show` may leave those lines out, and then the text cannot be read
+back.
 
 >>> from penstock.ir.region import Region
 >>> show(Region((0, 2), (4, 5)))
@@ -25,23 +26,27 @@ from penstock.errors import ModelError
 from penstock.ir.tensor import Data
 
 WIDTH = 100
+LONG = 16
+"""Rows of more numbers than this stand at the end."""
 
 
 def show(noun: object, *, with_data: bool = True) -> str:
     """The noun as text; without `with_data`, the bytes of its constants are left out."""
-    found: dict[str, bytes] = {}
+    found: dict[str, str] = {}
     text = _show(noun, 0, found) + "\n"
-    if not with_data:
-        return text
-    lines = [f"data {name} {base64.b85encode(raw).decode()}\n" for name, raw in found.items()]
-    return text + "".join(lines)
+    return text + "".join(f"{line}\n" for line in found.values()) if with_data else text
 
 
-def _show(x: object, indent: int, found: dict[str, bytes]) -> str:
+def _show(x: object, indent: int, found: dict[str, str]) -> str:
     if isinstance(x, Data):
-        name = hashlib.sha256(x.raw).hexdigest()[:16]
-        found[name] = x.raw
+        name = _digest(x.raw)
+        found[name] = f"data {name} {base64.b85encode(x.raw).decode()}"
         return f'Data("{name}")'
+    if isinstance(x, tuple) and len(x) > LONG and all(type(i) in (int, float) for i in x):
+        numbers = " ".join(map(repr, x))
+        name = _digest(numbers.encode())
+        found[name] = f"numbers {name} {numbers}"
+        return f'Numbers("{name}")'
     if isinstance(x, Enum):
         return f"{type(x).__name__}.{x.name}"
     if isinstance(x, tuple):
@@ -49,9 +54,7 @@ def _show(x: object, indent: int, found: dict[str, bytes]) -> str:
         return _layout("(", [_show(item, indent + 2, found) for item in items], ")", indent)
     if is_dataclass(x) and not isinstance(x, type):
         parts = [
-            f"{f.name}={_show(getattr(x, f.name), indent + 2, found)}"
-            for f in fields(x)
-            if f.init
+            f"{f.name}={_show(getattr(x, f.name), indent + 2, found)}" for f in fields(x) if f.init
         ]
         return _layout(f"{type(x).__name__}(", parts, ")", indent)
     if isinstance(x, Fraction):
@@ -84,19 +87,27 @@ def parse(text: str, classes: Mapping[str, type]) -> Any:
         ) from error
 
 
-def _split(text: str) -> tuple[str, dict[str, bytes]]:
-    data: dict[str, bytes] = {}
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _split(text: str) -> tuple[str, dict[str, object]]:
+    """The expression, and what its names stand for."""
+    known: dict[str, object] = {}
     body: list[str] = []
     for line in text.splitlines(keepends=True):
-        if line.startswith("data "):
-            _, name, encoded = line.rstrip("\n").split(" ", 2)
-            data[name] = base64.b85decode(encoded)
+        kind, _, rest = line.rstrip("\n").partition(" ")
+        name, _, content = rest.partition(" ")
+        if kind == "data":
+            known[name] = Data(base64.b85decode(content))
+        elif kind == "numbers":
+            known[name] = tuple(ast.literal_eval(number) for number in content.split())
         else:
             body.append(line)
-    return "".join(body), data
+    return "".join(body), known
 
 
-def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, bytes]) -> Any:
+def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, object]) -> Any:
     def build(child: ast.expr) -> Any:
         return _build(child, classes, data)
 
@@ -109,10 +120,10 @@ def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, bytes
             return -build(operand)
         case ast.Attribute(value=ast.Name(id=name), attr=member):
             return getattr(classes[name], member)
-        case ast.Call(func=ast.Name(id="Data"), args=[ast.Constant(value=name)]):
+        case ast.Call(func=ast.Name(id="Data" | "Numbers"), args=[ast.Constant(value=name)]):
             if name not in data:
                 raise ValueError(f"data {name} was left out")
-            return Data(data[name])
+            return data[str(name)]
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
             return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})

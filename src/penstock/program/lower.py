@@ -104,9 +104,7 @@ def _constants(schedule: Schedule, memory: str) -> tuple[Buffer, ...]:
 
 
 def _read_constants(schedule: Schedule) -> tuple[Value, ...]:
-    return tuple(
-        v for part in schedule.steps for v in part.nodes[-1].inputs if v.data is not None
-    )
+    return tuple(v for part in schedule.steps for v in part.nodes[-1].inputs if v.data is not None)
 
 
 def _constant_outputs(graph: Graph) -> tuple[Value, ...]:

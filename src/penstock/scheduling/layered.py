@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from penstock.ir.region import Region
 from penstock.scheduling.cost import CostModel, cost_of
+from penstock.scheduling.options import Options
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import Plan, Stripe
-from penstock.scheduling.schedule import Frontier, InPlace, Schedule
+from penstock.scheduling.schedule import Frontier, Schedule
 
 
-def layer_by_layer(parts: Parts, model: CostModel, *, keep_inputs: bool) -> Frontier:
+def layer_by_layer(parts: Parts, model: CostModel, options: Options) -> Frontier:
     """The one schedule that runs every part whole."""
     plans = tuple(_whole(k, part, model) for k, part in enumerate(parts.parts))
-    schedule = Schedule(parts, plans, (), keep_inputs, 0, 0.0)
+    schedule = Schedule(parts, plans, (), options.keep_input, 0, 0.0)
     return Frontier((schedule,))
 
 

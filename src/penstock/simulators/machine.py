@@ -164,8 +164,8 @@ class Machine:
         around, inner = _whole_rows(view.type.shape, region)
         item = view.type.dtype.size_bytes
         rows = np.zeros((*around.shape, item), np.uint8)
-        rows[inner.slices] = np.ascontiguousarray(elements).view(np.uint8).reshape(
-            *elements.shape, item
+        rows[inner.slices] = (
+            np.ascontiguousarray(elements).view(np.uint8).reshape(*elements.shape, item)
         )
         written = np.zeros(rows.shape, bool)
         written[inner.slices] = True

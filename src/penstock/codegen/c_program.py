@@ -1,4 +1,4 @@
-"""Program -> C: the model's run function, its memory plan, its weights, and the files around them."""
+"""Program -> C: the run function, the memory plan, the weights, and the files around them."""
 
 from __future__ import annotations
 
@@ -205,8 +205,7 @@ def _params_name(index: int) -> str:
 def _step_comment(call: Call, index: int) -> str:
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
     shown = [
-        f" *   {'x' if view.buffer not in () else ''} {c_text.type_comment(view.type)}"
-        f"  {c_text.comment(view.tensor)[:60]}"
+        f" *   x {c_text.type_comment(view.type)}  {c_text.comment(view.tensor)[:48]}"
         for view in call.inputs
     ]
     out = f" *   y {c_text.type_comment(call.output.type)}"

@@ -1,4 +1,4 @@
-"""C tokens: names, literals, arrays, comments.  Templates are filled with these, already formatted."""
+"""C tokens: names, literals, arrays, comments; templates are filled with these, formatted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Program, the narrow waist: commands with addresses, read by generators, simulators and reports."""
+"""Program, the narrow waist: commands with addresses, for generators, simulators, reports."""

@@ -107,8 +107,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy rows [lower, upper) between two views of one tensor.  With a token the engine only begins
-    here, and its target must not be read, nor its source written, before the Wait."""
+    """Copy rows [lower, upper) between two views of one tensor.  With a token the engine only
+    begins here, and its target must not be read, nor its source written, before the Wait."""
 
     source: View
     target: View
@@ -151,7 +151,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Commands of the three entries, over buffers in memories.  `inputs` and `outputs` are views."""
+    """Commands of the three entries, over buffers in memories."""
 
     name: str
     memories: tuple[Memory, ...]

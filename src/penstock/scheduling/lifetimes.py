@@ -48,7 +48,7 @@ def lives(schedule: Schedule) -> tuple[Life, ...]:
 
 
 def blocks(schedule: Schedule) -> Mapping[str, str]:
-    """By name of a storage, the storage at whose address it lies: the first of an in-place chain."""
+    """By name of a storage, the one at whose address it lies: the first of an in-place chain."""
     found = {life.name: life.name for life in lives(schedule)}
     for pair in schedule.in_place:
         found[pair.written] = found[pair.read]

@@ -1,4 +1,4 @@
-"""Schedule: plans that together cover the graph, in order; Frontier: the schedules worth considering."""
+"""Schedule: plans that together cover the graph, in order; Frontier: those worth considering."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Schedules of which none is worse than another in both memory and cycles; least memory first."""
+    """Schedules of which none is worse than another in memory and cycles; least memory first."""
 
     schedules: tuple[Schedule, ...]

@@ -1,0 +1,1 @@
+"""What executes: the reference runtime, and the archives of what it said."""

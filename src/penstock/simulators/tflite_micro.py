@@ -162,12 +162,12 @@ def _error(refusal: Refusal) -> ToolError:
             f"TensorFlow Lite Micro crashed on this model ({name})",
             where="the reference runtime, in its own process",
             why=words,
-            help="take goldens from another runtime, and pass them with --goldens",
+            help="pass goldens of another runtime with --goldens",
         )
     return ToolError(
         "tool-041",
         "TensorFlow Lite Micro refuses this model or its inputs",
         where="the reference runtime, in its own process",
         why=words,
-        help="take goldens from a runtime that has these operators, and pass them with --goldens",
+        help="if the inputs are right, pass goldens of another runtime with --goldens",
     )

@@ -16,3 +16,9 @@ def shared_models() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared models are not beside this checkout")
     return folder
+
+
+@pytest.fixture
+def runtime() -> None:
+    """Skips where the reference is not installed."""
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")

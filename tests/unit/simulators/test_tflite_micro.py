@@ -33,17 +33,15 @@ def test_a_missing_runtime_is_an_error_that_says_how_to_install_it(
     )
 
 
-def test_bytes_that_are_no_model_are_refused_in_the_runtimes_words() -> None:
-    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+def test_bytes_that_are_no_model_are_refused_in_the_runtimes_words(runtime: None) -> None:
     error = refusal()
     assert error.code == "tool-041"
     assert "buffer" in error.why
 
 
 def test_a_crash_ends_the_child_only_and_carries_what_it_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
     child = tmp_path / "child.py"
     child.write_text(
         "import os, sys\nprint('node 3 is odd', file=sys.stderr, flush=True)\nos.abort()\n"
@@ -68,8 +66,9 @@ def test_a_crash_ends_the_child_only_and_carries_what_it_printed(
         "ops/seanet_conv0",
     ],
 )
-def test_the_answers_are_those_of_the_shared_goldens(shared_models: Path, name: str) -> None:
-    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+def test_the_answers_are_those_of_the_shared_goldens(
+    runtime: None, shared_models: Path, name: str
+) -> None:
     goldens = read_goldens(shared_models / "goldens" / f"{name}.npz")
     model_bytes = (shared_models / f"{name}.tflite").read_bytes()
     position = goldens.tensor_set or 0
@@ -84,8 +83,7 @@ def test_the_answers_are_those_of_the_shared_goldens(shared_models: Path, name: 
     assert tuple((index, crc32_of(values)) for index, values in answer.tensors) == crcs
 
 
-def test_no_state_passes_from_one_set_to_the_next(shared_models: Path) -> None:
-    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+def test_no_state_passes_from_one_set_to_the_next(runtime: None, shared_models: Path) -> None:
     inputs = read_goldens(shared_models / "goldens" / "mww_vad.npz").sets[0].inputs[0][0]
     model_bytes = (shared_models / "mww_vad.tflite").read_bytes()
     first, second = run_tflite_micro_sets(model_bytes, ((inputs,), (inputs,)))

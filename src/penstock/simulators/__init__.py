@@ -1,0 +1,1 @@
+"""Machines that execute what penstock writes, and count what it costs."""

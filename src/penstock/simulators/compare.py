@@ -63,9 +63,7 @@ def _compare(name: str, set_number: int, found: Array, expected: Array) -> Compa
     if not len(wrong):
         return Comparison(1, found.size)
     index = tuple(int(i) for i in wrong[0])
-    first = Difference(
-        name, set_number, index, int(expected[index]), int(found[index]), len(wrong)
-    )
+    first = Difference(name, set_number, index, int(expected[index]), int(found[index]), len(wrong))
     return Comparison(1, found.size, len(wrong), first)
 
 

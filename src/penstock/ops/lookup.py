@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Lookup(Elementwise, ABC):
         return TensorType(inputs[0].shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        table = self.table(site.inputs[0], site.output)
+        table = _table(self, site.inputs[0], site.output)
         return table[inputs[0][out.slices].astype(np.int64) + 128]
 
     def kernel(self, site: Site) -> Kernel:
@@ -51,6 +52,12 @@ class Lookup(Elementwise, ABC):
             tables=(("table", Table.of(self.table(x, y))),),
             by_rows=True,
         )
+
+
+@lru_cache(maxsize=512)
+def _table(op: Lookup, x: TensorType, y: TensorType) -> Array:
+    """The table, remembered: a tensor is evaluated region by region."""
+    return op.table(x, y)
 
 
 def saturated(y: Int64s) -> Array:

@@ -75,3 +75,34 @@ def tanh(x: Int64s, integer_bits: int) -> Int64s:
     # exp(-2 |x|): the same bits, read with one more before the point.
     on_positive = one_minus_over_one_plus(exp_on_negative_values(-np.abs(x), integer_bits + 1))
     return np.where(x == 0, 0, np.sign(x) * on_positive)
+
+
+def inverse_sqrt(x: Int64s) -> tuple[Int64s, Int64s]:
+    """1 / sqrt(x) of whole numbers x >= 1, as (multiplier, shift) for `fixedpoint.multiply`.
+
+    Source: TFLite, `GetInvSqrtQuantizedMultiplierExp` (kernels/internal/common.h)."""
+    pairs = [_inverse_sqrt(int(element)) for element in x.ravel()]
+    multipliers = np.array([m for m, _ in pairs], np.int64).reshape(x.shape)
+    return multipliers, np.array([s for _, s in pairs], np.int64).reshape(x.shape)
+
+
+def _inverse_sqrt(x: int) -> tuple[int, int]:
+    """Newton's method in Q3.28, on x brought into [2**27, 2**29) by powers of four."""
+    if x <= 1:
+        return INT32_MAX, 0
+    right_shift = 11
+    while x >= 1 << 29:
+        x >>= 2
+        right_shift += 1
+    pairs = (31 - x.bit_length()) // 2 - 1
+    right_shift -= pairs
+    half = rounding_shift(np.array([x << (2 * pairs) >> 1], np.int64), 1)
+    root = np.array([1 << 28], np.int64)
+    for _ in range(5):
+        square = doubling_high_multiply(root, root)  # Q6.25
+        cube = saturating_double(doubling_high_multiply(square, root), 6)  # Q9.22 to Q3.28
+        grown = doubling_high_multiply(root, (1 << 28) + (1 << 27))  # 3/2 root, Q6.25
+        root = saturating_double(grown - doubling_high_multiply(half, cube), 3)
+    root = doubling_high_multiply(root, 1518500250)  # sqrt(1/2)
+    multiplier = int(root[0]) << max(0, -right_shift)
+    return multiplier, -max(0, right_shift)

@@ -1,0 +1,1 @@
+"""Backends: which engine runs which nodes, with which kernels, at what cost."""

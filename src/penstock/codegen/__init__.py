@@ -1,0 +1,1 @@
+"""Program -> C files.  The only place, with `runtime/`, that contains C."""

@@ -1,0 +1,62 @@
+"""Bundle: file names and contents, nothing else; and writing it, all or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import OutputError
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Files of a compiled model by path relative to the bundle's folder."""
+
+    files: tuple[tuple[str, bytes], ...]
+
+    def __getitem__(self, name: str) -> bytes:
+        return dict(self.files)[name]
+
+    def with_files(self, *more: tuple[str, bytes]) -> Bundle:
+        """The same bundle with further files."""
+        return Bundle((*self.files, *more))
+
+
+def write_bundle(bundle: Bundle, folder: Path) -> None:
+    """Writes the files into a new folder: it appears whole or not at all.
+
+    Raises OutputError where the folder exists and is not empty, or cannot be written."""
+    folder = folder.absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OutputError(
+            "output-001",
+            "the output folder exists" if folder.is_dir() else "the output is a file",
+            where=str(folder),
+            help="name a folder that does not exist yet, or remove it first",
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            _write_files(bundle, staging)
+            staging.chmod(0o755)
+            os.replace(staging, folder)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise OutputError(
+            "output-002",
+            f"the output folder cannot be written: {error.strerror or error}",
+            where=str(folder),
+        ) from error
+
+
+def _write_files(bundle: Bundle, folder: Path) -> None:
+    for name, content in bundle.files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,0 +1,80 @@
+"""C tokens: names, literals, arrays, comments; templates are filled with these, formatted."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from penstock.ir.tensor import Array, DType, TensorType
+
+C_TYPES = {
+    DType.INT8: "int8_t",
+    DType.UINT8: "uint8_t",
+    DType.INT16: "int16_t",
+    DType.INT32: "int32_t",
+    DType.INT64: "int64_t",
+    DType.BOOL: "int8_t",
+    DType.FLOAT32: "float",
+}
+INDENT = "    "
+NAME_LENGTH = 40
+
+
+def identifier(text: str) -> str:
+    """A C identifier that tells `text` to a reader: its first name, cut to a readable length.
+
+    >>> identifier("model/conv2d/Relu;model/bias1"), identifier("3x3")
+    ('model_conv2d_Relu', '_3x3')
+    """
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text.split(";")[0]).strip("_")[-NAME_LENGTH:].strip("_")
+    return f"_{name}" if not name or name[0].isdigit() else name
+
+
+def comment(text: str) -> str:
+    """Text that may stand inside a C comment: printable, and without its end."""
+    printable = "".join(c if c.isprintable() else "?" for c in text)
+    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def integer(value: int) -> str:
+    """An int32 literal; the least one cannot be written as a negated literal.
+
+    >>> integer(-2147483648)
+    'INT32_MIN'
+    """
+    return "INT32_MIN" if value == -(2**31) else str(value)
+
+
+def array_body(array: Array, per_line: int = 16) -> str:
+    """The initialisers of an array in aligned columns, `per_line` a line."""
+    flat = np.ascontiguousarray(array).ravel()
+    if flat.dtype == np.int8:
+        return _byte_columns(flat, 20)
+    if flat.dtype == np.bool_:
+        return _byte_columns(flat.astype(np.int8), 20)
+    texts = [integer(int(x)) for x in flat]
+    width = max(map(len, texts))
+    lines = [texts[k : k + 8] for k in range(0, len(texts), 8)]
+    return "\n".join(INDENT + " ".join(f"{t:>{width}}," for t in line) for line in lines)
+
+
+_CELLS = np.frombuffer(
+    "".join(f"{v - 256 if v > 127 else v:>4}," for v in range(256)).encode(), np.uint8
+).reshape(256, 5)
+
+
+def _byte_columns(flat: Array, per_line: int) -> str:
+    """Columns of int8 literals; a table look-up, since weights are megabytes."""
+    cells = _CELLS[flat.view(np.uint8)]
+    full = len(flat) // per_line * per_line
+    body = np.empty((full // per_line, per_line * 5 + 1), np.uint8)
+    body[:, :-1] = cells[:full].reshape(-1, per_line * 5)
+    body[:, -1] = ord("\n")
+    return body.tobytes().decode() + cells[full:].tobytes().decode()
+
+
+def type_comment(type: TensorType) -> str:
+    """A tensor's type with its zero point, as comments show it."""
+    zero = f" zero {type.zero_point}" if type.quantisation else ""
+    return f"{type.dtype.value} ({', '.join(map(str, type.shape))}){zero}"

@@ -1,0 +1,1 @@
+"""Hardware: facts about chips, with units."""

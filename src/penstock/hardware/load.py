@@ -1,0 +1,124 @@
+"""load: TOML -> Target, for the targets that come with penstock and for boards that do not."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from penstock.errors import PenstockError, TargetError, UsageError
+from penstock.hardware.size import parse_size
+from penstock.hardware.target import Compiler, Engine, MemoryRegion, Target
+
+_FOLDER = files("penstock.hardware") / "targets"
+_STRICT = ConfigDict(extra="forbid")
+
+
+def _size(value: object) -> object:
+    try:
+        return parse_size(value) if isinstance(value, str) else value
+    except PenstockError as error:
+        raise ValueError(str(error.what)) from error
+
+
+class _Memory(BaseModel):
+    model_config = _STRICT
+    name: str
+    size: Annotated[int, BeforeValidator(_size), Field(gt=0)]
+    holds: tuple[str, ...] = Field(min_length=1)
+    bandwidth_bytes_per_cycle: float = Field(gt=0)
+    latency_cycles: int = Field(ge=0)
+    budget: bool
+
+
+class _Engine(BaseModel):
+    model_config = _STRICT
+    name: str
+    kernels: str
+    cycles_per_mac: float = Field(ge=0)
+    cycles_per_element: float = Field(ge=0)
+    cycles_per_call: float = Field(ge=0)
+
+
+class _Compiler(BaseModel):
+    model_config = _STRICT
+    zig: tuple[str, ...]
+    gcc: tuple[str, ...]
+    optimise: str
+
+
+class _Target(BaseModel):
+    model_config = _STRICT
+    name: str
+    description: str
+    core: str | None = None
+    compiler: _Compiler
+    memories: tuple[_Memory, ...] = Field(min_length=1)
+    engines: tuple[_Engine, ...] = Field(min_length=1)
+
+
+def target_names() -> tuple[str, ...]:
+    """Names of the targets that come with penstock."""
+    return tuple(sorted(f.name[:-5] for f in _FOLDER.iterdir() if f.name.endswith(".toml")))
+
+
+def load_target(name: str) -> Target:
+    """The target of that name, or described by that TOML file.
+
+    Raises UsageError where there is none, TargetError where its description is wrong."""
+    if name in target_names():
+        return parse_target((_FOLDER / f"{name}.toml").read_text("utf-8"), name)
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UsageError(
+            "usage-002", f"there is no target {name!r}",
+            help=f"take one of {', '.join(target_names())}, or the path of a .toml file",
+        )  # fmt: skip
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TargetError(
+            "target-001", f"the target file cannot be read: {error}", where=name
+        ) from error
+    return parse_target(text, name)
+
+
+def parse_target(text: str, where: str) -> Target:
+    """The target that a TOML text describes.  Raises TargetError."""
+    try:
+        read = _Target.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise TargetError("target-002", f"not a TOML file: {error}", where=where) from error
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+        raise TargetError(
+            "target-003", f"the target's description is wrong: {found}", where=where,
+            help="`penstock targets --show cortex-m4` prints a description that is right",
+        ) from error  # fmt: skip
+    target = _convert(read)
+    for kind in ("arena", "constant"):
+        if not any(kind in memory.holds for memory in target.memories):
+            raise TargetError(
+                "target-004", f"no memory holds {kind!r}", where=where,
+                help=f'give one memory holds = ["{kind}"]',
+            )  # fmt: skip
+    return target
+
+
+def _convert(read: _Target) -> Target:
+    return Target(
+        read.name,
+        read.description,
+        read.core,
+        Compiler(read.compiler.zig, read.compiler.gcc, read.compiler.optimise),
+        tuple(
+            MemoryRegion(
+                m.name, m.size, m.holds, m.bandwidth_bytes_per_cycle, m.latency_cycles, m.budget
+            )
+            for m in read.memories
+        ),
+        tuple(Engine(**e.model_dump()) for e in read.engines),
+    )

@@ -1,0 +1,23 @@
+"""Sizes as people write them: 64KiB, 64k, 1.5MiB, 65536."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.errors import UsageError
+
+_UNITS = {"": 1, "b": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2, "g": 1024**3,
+          "gib": 1024**3, "kb": 1000, "mb": 1000**2}  # fmt: skip
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size.
+
+    >>> parse_size("64KiB"), parse_size("64k"), parse_size("65536")
+    (65536, 65536, 65536)
+
+    Raises UsageError."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    if not found or found[2] not in _UNITS:
+        raise UsageError("usage-001", f"{text!r} is not a size", help="write 64KiB, 64k or 65536")
+    return int(float(found[1]) * _UNITS[found[2]])

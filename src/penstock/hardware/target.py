@@ -1,0 +1,59 @@
+"""Target: facts about a chip, with units and, where they are figures, their source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRegion:
+    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.
+
+    Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved.
+    """
+
+    name: str
+    size_bytes: int
+    holds: tuple[str, ...]
+    bandwidth_bytes_per_cycle: float
+    latency_cycles: int
+    budget: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What computes: a processor with the kernels of `kernels`.
+
+    The three figures are a linear model of the cycles of its portable kernels; `penstock profile`
+    shows the estimate beside the simulated count."""
+
+    name: str
+    kernels: str
+    cycles_per_mac: float
+    cycles_per_element: float
+    cycles_per_call: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """How C for the target is compiled: flags of the two compilers, the same for every figure."""
+
+    zig: tuple[str, ...]
+    gcc: tuple[str, ...]
+    optimise: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A chip.  `core`: the simulated core that runs its code; None where the host itself does."""
+
+    name: str
+    description: str
+    core: str | None
+    compiler: Compiler
+    memories: tuple[MemoryRegion, ...]
+    engines: tuple[Engine, ...]
+
+    def memory_for(self, kind: str) -> MemoryRegion:
+        """The first memory that may hold buffers of `kind`."""
+        return next(memory for memory in self.memories if kind in memory.holds)

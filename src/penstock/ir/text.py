@@ -1,0 +1,131 @@
+"""Text form of every noun: `parse(show(x), classes) == x`.
+
+A noun is a frozen dataclass; its text is the Python expression that would build it, laid out one
+field a line where it does not fit one line.  Bytes of constants and long rows of numbers stand at
+the end, once each, as lines `data <name> <base85>` and `numbers <name> <numbers>`, and are named by
+their digest where they are used; `show` may leave those lines out, and then the text cannot be read
+back.
+
+>>> from penstock.ir.region import Region
+>>> show(Region((0, 2), (4, 5)))
+'Region(lower=(0, 2), upper=(4, 5))\\n'
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from penstock.errors import ModelError
+from penstock.ir.tensor import Data
+
+WIDTH = 100
+LONG = 16
+"""Rows of more numbers than this stand at the end."""
+
+
+def show(noun: object, *, with_data: bool = True) -> str:
+    """The noun as text; without `with_data`, the bytes of its constants are left out."""
+    found: dict[str, str] = {}
+    text = _show(noun, 0, found) + "\n"
+    return text + "".join(f"{line}\n" for line in found.values()) if with_data else text
+
+
+def _show(x: object, indent: int, found: dict[str, str]) -> str:
+    if isinstance(x, Data):
+        name = _digest(x.raw)
+        found[name] = f"data {name} {base64.b85encode(x.raw).decode()}"
+        return f'Data("{name}")'
+    if isinstance(x, tuple) and len(x) > LONG and all(type(i) in (int, float) for i in x):
+        numbers = " ".join(map(repr, x))
+        name = _digest(numbers.encode())
+        found[name] = f"numbers {name} {numbers}"
+        return f'Numbers("{name}")'
+    if isinstance(x, Enum):
+        return f"{type(x).__name__}.{x.name}"
+    if isinstance(x, tuple):
+        items: tuple[Any, ...] = x
+        return _layout("(", [_show(item, indent + 2, found) for item in items], ")", indent)
+    if is_dataclass(x) and not isinstance(x, type):
+        parts = [
+            f"{f.name}={_show(getattr(x, f.name), indent + 2, found)}" for f in fields(x) if f.init
+        ]
+        return _layout(f"{type(x).__name__}(", parts, ")", indent)
+    if isinstance(x, Fraction):
+        return f"Fraction({x.numerator}, {x.denominator})"
+    if x is None or isinstance(x, bool | int | float | str):
+        return repr(x)
+    raise TypeError(f"{type(x).__name__} has no text form")
+
+
+def _layout(opening: str, parts: list[str], closing: str, indent: int) -> str:
+    comma = "," if opening == "(" and len(parts) == 1 else ""
+    line = f"{opening}{', '.join(parts)}{comma}{closing}"
+    if len(line) + indent <= WIDTH and "\n" not in line:
+        return line
+    pad = " " * (indent + 2)
+    return opening + "".join(f"\n{pad}{part}," for part in parts) + "\n" + " " * indent + closing
+
+
+def parse(text: str, classes: Mapping[str, type]) -> Any:
+    """The noun that `text` shows.  `classes`: by name, every class that may stand in it.
+
+    Raises ModelError where the text is malformed or its data was left out."""
+    body, data = _split(text)
+    try:
+        tree = ast.parse(body.strip(), mode="eval").body
+        return _build(tree, classes, data)
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ModelError(
+            "text-001", f"the text cannot be read: {error}", help="print it again with its data"
+        ) from error
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _split(text: str) -> tuple[str, dict[str, object]]:
+    """The expression, and what its names stand for."""
+    known: dict[str, object] = {}
+    body: list[str] = []
+    for line in text.splitlines(keepends=True):
+        kind, _, rest = line.rstrip("\n").partition(" ")
+        name, _, content = rest.partition(" ")
+        if kind == "data":
+            known[name] = Data(base64.b85decode(content))
+        elif kind == "numbers":
+            known[name] = tuple(ast.literal_eval(number) for number in content.split())
+        else:
+            body.append(line)
+    return "".join(body), known
+
+
+def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, object]) -> Any:
+    def build(child: ast.expr) -> Any:
+        return _build(child, classes, data)
+
+    match tree:
+        case ast.Constant(value=value):
+            return value
+        case ast.Tuple(elts=items):
+            return tuple(build(item) for item in items)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -build(operand)
+        case ast.Attribute(value=ast.Name(id=name), attr=member):
+            return getattr(classes[name], member)
+        case ast.Call(func=ast.Name(id="Data" | "Numbers"), args=[ast.Constant(value=name)]):
+            if name not in data:
+                raise ValueError(f"data {name} was left out")
+            return data[str(name)]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
+            return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})
+        case _:
+            raise ValueError(f"{ast.dump(tree)[:60]} does not belong into the text of a noun")

@@ -1,0 +1,1 @@
+"""Memory: rectangles in time and address space, and where to put them. Knows no networks."""

@@ -1,0 +1,91 @@
+"""Text of problems and placements: CSV, so that an instance can be pasted into a bug report.
+
+    id,lower,upper,size                 required; `alignment` and `offset` may follow
+    conv1_y,0,2,8000
+
+An `offset` in a problem says where that buffer is fixed. So the text of a placement, which gives
+every offset, reads back as a problem that leaves no choice.
+Law: `parse(show(p), p.capacity_bytes) == p`. Source: the format of google/minimalloc.
+"""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+
+from penstock.errors import InternalError, UsageError
+from penstock.memory.problem import Buffer, Placement, Problem
+
+COLUMNS = ("id", "lower", "upper", "size")
+FURTHER_COLUMNS = ("alignment", "offset")
+
+
+def parse(text: str, capacity_bytes: int | None = None) -> Problem:
+    """The problem that a CSV text states; columns may stand in any order.
+
+    Raises: UsageError where a column is missing or unknown, or a line is malformed.
+    """
+    reader = csv.DictReader(StringIO(text))
+    header = tuple(reader.fieldnames or ())
+    missing = [name for name in COLUMNS if name not in header]
+    unknown = [name for name in header if name not in COLUMNS + FURTHER_COLUMNS]
+    if missing or unknown:
+        found = ", ".join(header) or "nothing"
+        expected = ", ".join(COLUMNS + FURTHER_COLUMNS)
+        raise UsageError("memory-004", f"the header says {found}", why=f"columns are {expected}")
+    buffers = tuple(_buffer(row, reader.line_num) for row in reader)
+    try:
+        return Problem(buffers, capacity_bytes)
+    except InternalError as error:
+        raise UsageError("memory-005", error.what, why=error.why) from error
+
+
+def show(problem: Problem) -> str:
+    """The CSV text of a problem, without its capacity; only the columns that say something."""
+    further = tuple(
+        name
+        for name, silent in (("alignment", 1), ("offset", None))
+        if any(_cells(buffer)[name] != silent for buffer in problem.buffers)
+    )
+    out = StringIO()
+    writer = csv.DictWriter(out, COLUMNS + further, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_cells(buffer) for buffer in problem.buffers)
+    return out.getvalue()
+
+
+def show_placement(problem: Problem, placement: Placement) -> str:
+    """The CSV text of a problem with the offset of every buffer."""
+    offsets = dict(placement.offsets)
+    fixed = (
+        Buffer(b.name, b.lower, b.upper, b.size_bytes, b.alignment, offsets[b.name])
+        for b in problem.buffers
+    )
+    return show(Problem(tuple(fixed), problem.capacity_bytes))
+
+
+def _cells(buffer: Buffer) -> dict[str, str | int | None]:
+    return {
+        "id": buffer.name,
+        "lower": buffer.lower,
+        "upper": buffer.upper,
+        "size": buffer.size_bytes,
+        "alignment": buffer.alignment,
+        "offset": buffer.fixed_offset,
+    }
+
+
+def _buffer(row: dict[str, str], line: int) -> Buffer:
+    try:
+        offset = row.get("offset") or ""
+        return Buffer(
+            row["id"],
+            int(row["lower"]),
+            int(row["upper"]),
+            int(row["size"]),
+            int(row.get("alignment") or 1),
+            int(offset) if offset else None,
+        )
+    except (InternalError, ValueError, TypeError) as error:
+        why = error.why if isinstance(error, InternalError) else str(error)
+        raise UsageError("memory-005", "malformed buffer", where=f"line {line}", why=why) from error

@@ -1,0 +1,1 @@
+"""Program, the narrow waist: commands with addresses, for generators, simulators, reports."""

@@ -1,0 +1,167 @@
+"""Program: what a machine is told, with addresses.
+
+    buffers     where bytes lie: address in a memory, size, kind
+    entries     init, reset, run: each a sequence of commands
+    commands    Call (a kernel, on views), Copy, Wait, Loop
+
+The grammar is complete for all that is to come: rings and rows placed one by one are views; a
+cascade is a loop whose bounds and views are expressions of its variable; a copy engine works
+between an issuing Copy and its Wait.  No control depends on data, so every program can be unrolled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.tensor import Data, TensorType
+from penstock.program.expr import Expr
+
+
+class Kind(Enum):
+    """What a buffer is for."""
+
+    ARENA = "arena"
+    IO = "io"
+    SCRATCH = "scratch"
+    STATE = "state"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes [address, address + size_bytes) of a memory.  Constants have data; their address is the
+    linker's to choose, and is an offset into the memory's constants here."""
+
+    name: str
+    kind: Kind
+    memory: str
+    address: int
+    size_bytes: int
+    data: Data | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the rows of a tensor lie in a buffer: row r at table[r], else at (r % ring) * pitch."""
+
+    pitch: int
+    ring: int
+    table: tuple[int, ...] | None = None
+
+    @staticmethod
+    def whole(type: TensorType) -> Rows:
+        """All rows, one after the other."""
+        count = row_count(type.shape)
+        return Rows(type.size_bytes // count, count)
+
+    def offset(self, row: int) -> int:
+        """Offset of a row in bytes."""
+        return self.table[row] if self.table is not None else row % self.ring * self.pitch
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor as a kernel sees it: `type` says its shape, `rows` where each row lies behind
+    `offset` bytes of `buffer`; rows outside [lower, upper) must not be touched."""
+
+    tensor: str
+    type: TensorType
+    buffer: str
+    rows: Rows
+    lower: Expr
+    upper: Expr
+    offset: Expr = 0
+
+    @staticmethod
+    def whole(tensor: str, type: TensorType, buffer: str) -> View:
+        """A tensor that a buffer holds from its first byte, whole."""
+        return View(tensor, type, buffer, Rows.whole(type), 0, row_count(type.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A region whose bounds are expressions."""
+
+    lower: tuple[Expr, ...]
+    upper: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Compute region `out` of the tensor that `output` shows, with a kernel on an engine.
+
+    `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included."""
+
+    op: Op
+    site: Site
+    kernel: Kernel
+    engine: str
+    inputs: tuple[View, ...]
+    output: View
+    out: Box
+    scratch: str | None = None
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy rows [lower, upper) between two views of one tensor.  With a token the engine only
+    begins here, and its target must not be read, nor its source written, before the Wait."""
+
+    source: View
+    target: View
+    lower: Expr
+    upper: Expr
+    engine: str
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Go on when the engine has done what it began under `token`."""
+
+    engine: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """For `variable` = lower, lower + step, .. below upper: the body."""
+
+    variable: str
+    lower: Expr
+    upper: Expr
+    step: int
+    body: tuple[Command, ...]
+
+
+Command = Call | Copy | Wait | Loop
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory that the program's buffers use: bytes from 0 to `size_bytes`."""
+
+    name: str
+    size_bytes: int
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Commands of the three entries, over buffers in memories."""
+
+    name: str
+    memories: tuple[Memory, ...]
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    init: tuple[Command, ...]
+    reset: tuple[Command, ...]
+    run: tuple[Command, ...]
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name."""
+        return next(b for b in self.buffers if b.name == name)

@@ -1,0 +1,162 @@
+"""Report: what report.json says; keys as the design's section 7 fixes them, no times in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.ir.graph import Graph
+from penstock.memory.problem import Placement
+from penstock.program.program import Call, Kind, Program
+from penstock.scheduling.schedule import Schedule
+
+SCHEMA = "penstock-report-1"
+Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One step of the run entry, as reports show it."""
+
+    step: int
+    name: str
+    kind: str
+    origin: str
+    shape: tuple[int, ...]
+    macs: int
+    read_bytes: int
+    written_bytes: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A buffer of the arena: bytes [lower_byte, upper_byte) during steps [first, last]; step -1 is
+    the caller before the run, and the number of steps is the caller after it."""
+
+    name: str
+    kind: str
+    lower_byte: int
+    upper_byte: int
+    first_step: int
+    last_step: int
+
+
+def layers(schedule: Schedule) -> tuple[Layer, ...]:
+    """The steps of a schedule with their costs."""
+    found: list[Layer] = []
+    for step, (plan, part) in enumerate(zip(schedule.plans, schedule.steps, strict=True)):
+        node = part.nodes[-1]
+        cost = plan.cost
+        found.append(
+            Layer(
+                step,
+                node.name,
+                node.kind,
+                node.origin,
+                node.output.type.shape,
+                cost.macs,
+                cost.read_bytes,
+                cost.written_bytes,
+                cost.cycles,
+            )
+        )
+    return tuple(found)
+
+
+def spans(program: Program) -> tuple[Span, ...]:
+    """The buffers of the arena over the steps."""
+    first: dict[str, int] = {v.buffer: -1 for v in program.inputs}
+    last: dict[str, int] = {v.buffer: -1 for v in program.inputs}
+    for step, command in enumerate(program.run):
+        if isinstance(command, Call):
+            views = (*command.inputs, command.output)
+            names = [v.buffer for v in views] + ([command.scratch] if command.scratch else [])
+            for name in names:
+                first.setdefault(name, step)
+                last[name] = step
+    last |= {v.buffer: len(program.run) for v in program.outputs}
+    return tuple(
+        Span(b.name, b.kind.value, b.address, b.address + b.size_bytes, first[b.name], last[b.name])
+        for b in program.buffers
+        if b.kind is not Kind.CONSTANT and b.name in first
+    )
+
+
+def weight_bytes(program: Program) -> int:
+    """Bytes of constants: the model's tensors and the kernels' tables."""
+    tensors = sum(b.size_bytes for b in program.buffers if b.kind is Kind.CONSTANT)
+    return tensors + sum(c.kernel.table_bytes for c in program.run if isinstance(c, Call))
+
+
+def ram_bytes(program: Program, stack_bytes: int) -> dict[str, Json]:
+    """RAM as the design's section 4 defines it.  The model's objects have no data but the arena."""
+    arena = next(m.size_bytes for m in program.memories if m.writable)
+    kinds = {kind: _bytes_of(program, kind) for kind in (Kind.IO, Kind.SCRATCH)}
+    return {
+        "total": arena + stack_bytes,
+        "arena": arena,
+        "static": 0,
+        "stack": stack_bytes,
+        "io": kinds[Kind.IO],
+        "scratch": kinds[Kind.SCRATCH],
+    }
+
+
+def _bytes_of(program: Program, kind: Kind) -> int:
+    """Arena bytes that buffers of a kind occupy at any time."""
+    intervals = sorted(
+        (b.address, b.address + b.size_bytes) for b in program.buffers if b.kind is kind
+    )
+    total, end = 0, 0
+    for lower, upper in intervals:
+        total += max(0, upper - max(lower, end))
+        end = max(end, upper)
+    return total
+
+
+def make_report(
+    model: Graph,
+    target: str,
+    schedule: Schedule,
+    placement: Placement,
+    program: Program,
+    stack_bytes: int,
+) -> dict[str, Json]:
+    """The report of a compilation; simulated figures are added by who simulates."""
+    cost = schedule.cost
+    weights = weight_bytes(program)
+    ram = ram_bytes(program, stack_bytes)
+    return {
+        "schema": SCHEMA,
+        "model": model.name,
+        "target": target,
+        "ram_bytes": ram,
+        "ram_bytes_streamed_input": None,
+        "flash_bytes": {"total": weights, "weights": weights, "code": None},
+        "macs": {"model": model.macs(), "executed": cost.macs},
+        "cycles": {"estimated": cost.cycles, "simulated": None},
+        "instructions": {"simulated": None},
+        "frontier": [
+            {"ram_bytes": ram["total"], "cycles": cost.cycles, "macs_executed": cost.macs}
+        ],
+        "optimality": {
+            "order": certificate(schedule.order_gap),
+            "partition": certificate(partition_gap(schedule)),
+            "placement": certificate(placement.gap),
+        },
+        "verified": [],
+    }
+
+
+def partition_gap(schedule: Schedule) -> float:
+    """By how much, at most, another partition into cascades could need less memory: the arena must
+    hold the whole input at the start and the whole output at the end."""
+    graph = schedule.parts.graph
+    ends = (graph.inputs, graph.outputs)
+    least = max(sum(v.type.size_bytes for v in values if v.data is None) for values in ends)
+    return schedule.peak_bytes / max(1, least) - 1.0
+
+
+def certificate(gap: float) -> str | float:
+    """ "optimal" where the gap is proven to be nothing, else the gap."""
+    return "optimal" if gap == 0.0 else gap

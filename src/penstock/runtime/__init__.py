@@ -1,0 +1,1 @@
+"""C that ships: one kernel a file, copied into bundles by `codegen`."""

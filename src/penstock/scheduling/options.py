@@ -1,0 +1,25 @@
+"""Options: everything that steers the search, in one record; the command line is made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of scheduling and placement.  The metadata is the sentence that help shows."""
+
+    keep_input: bool = field(
+        default=False, metadata={"help": "Keep the input: run must not overwrite it."}
+    )
+    order_states: int = field(
+        default=200_000,
+        metadata={"help": "Most states that the search for an execution order visits."},
+    )
+    placement_work: float = field(
+        default=2.0,
+        metadata={"help": "Most work of the exact placement solver, in its deterministic units."},
+    )
+
+
+DEFAULTS = Options()

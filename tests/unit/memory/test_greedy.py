@@ -1,0 +1,37 @@
+"""Greedy: holes are filled lowest first, the best priority wins, ties go by name."""
+
+import pytest
+
+from penstock.memory.check import check
+from penstock.memory.greedy import Priority, place_greedily, place_in_order
+from penstock.memory.problem import Buffer, Problem
+
+
+def test_a_buffer_takes_the_lowest_hole_that_is_aligned_and_high_enough() -> None:
+    below = Buffer("below", 0, 9, 3)
+    above = Buffer("above", 0, 9, 5, fixed_offset=9)
+    late = Buffer("late", 8, 9, 2, alignment=4)
+    large = Buffer("large", 0, 9, 6)
+    assert place_in_order([above, below, late, large]) == {
+        "above": 9, "below": 0, "late": 4, "large": 14,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("priority", list(Priority))
+def test_every_priority_gives_a_valid_placement_around_fixed_buffers(priority: Priority) -> None:
+    fixed = Buffer("fixed", 1, 3, 4, alignment=4, fixed_offset=4)
+    free = [Buffer(f"b{i}", i % 4, i % 4 + 2, 1 + i % 5, 1 + i % 2) for i in range(12)]
+    problem = Problem((*free, fixed))
+    assert check(problem, place_greedily(problem, (priority,))) == ()
+
+
+def test_equal_buffers_are_placed_by_name_whatever_their_order_in_the_problem() -> None:
+    buffers = [Buffer(name, 0, 2, 8) for name in "dacb"]
+    placements = [place_greedily(Problem(tuple(b))) for b in (buffers, buffers[::-1])]
+    assert dict(placements[0].offsets) == {"a": 0, "b": 8, "c": 16, "d": 24}
+    assert dict(placements[0].offsets) == dict(placements[1].offsets)
+
+
+def test_an_empty_problem_has_an_empty_placement() -> None:
+    placement = place_greedily(Problem(()))
+    assert (placement.offsets, placement.height_bytes, placement.gap) == ((), 0, 0.0)

@@ -1,0 +1,39 @@
+"""Check: every reason is found, and nothing else."""
+
+import pytest
+
+from penstock.memory.check import Fault, Reason, check
+from penstock.memory.problem import Buffer, Placement, Problem
+
+PROBLEM = Problem((Buffer("a", 0, 3, 4), Buffer("b", 2, 5, 4, 4), Buffer("c", 3, 6, 4, 1, 0)), 8)
+
+
+def placement(*offsets: tuple[str, int]) -> Placement:
+    return Placement(offsets, 8, 8, "by hand")
+
+
+def test_a_good_placement_has_no_fault() -> None:
+    assert check(PROBLEM, placement(("a", 0), ("b", 4), ("c", 0))) == ()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "fault"),
+    [
+        ((("b", 4), ("c", 0)), Fault(Reason.MISSING, ("a",))),
+        ((("a", 0), ("a", 0), ("b", 4), ("c", 0)), Fault(Reason.MISSING, ("a",))),
+        ((("a", 0), ("b", 4), ("c", 0), ("d", 0)), Fault(Reason.UNKNOWN, ("d",))),
+        ((("a", -1), ("b", 4), ("c", 0)), Fault(Reason.NEGATIVE, ("a",))),
+        ((("a", 0), ("b", 5), ("c", 0)), Fault(Reason.MISALIGNED, ("b",))),
+        ((("a", 0), ("b", 4), ("c", 8)), Fault(Reason.FIXED_MOVED, ("c",))),
+        ((("a", 1), ("b", 4), ("c", 0)), Fault(Reason.OVERLAP, ("a", "b"))),
+        ((("a", 5), ("b", 4), ("c", 0)), Fault(Reason.OVER_CAPACITY, ("a",))),
+        ((("a", 0), ("b", 8), ("c", 0)), Fault(Reason.WRONG_HEIGHT, ())),
+    ],
+)
+def test_every_fault_is_named(offsets: tuple[tuple[str, int], ...], fault: Fault) -> None:
+    assert fault in check(PROBLEM, placement(*offsets))
+
+
+def test_buffers_that_only_touch_do_not_overlap() -> None:
+    touching = Problem((Buffer("a", 0, 1, 4), Buffer("b", 0, 1, 4), Buffer("c", 1, 2, 8)))
+    assert check(touching, placement(("a", 0), ("b", 4), ("c", 0))) == ()

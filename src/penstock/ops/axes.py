@@ -11,9 +11,7 @@ def constant_paddings(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(before, after) of each of `rank` axes, from constant input k of shape (rank, 2)."""
     values = node.constant_ints(k)
-    require(
-        len(values) == 2 * rank, f"input {k} has {len(values)} elements, must have {2 * rank}"
-    )
+    require(len(values) == 2 * rank, f"input {k} has {len(values)} elements, must have {2 * rank}")
     require(
         all(0 <= value < 2**31 for value in values),
         f"input {k} is {list(values)}, must be within [0, {2**31})",

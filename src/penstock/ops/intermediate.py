@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
-from penstock.ir.tensor import TensorType
+from penstock.ir.op import Op
 from penstock.ops.reshape import Reshape
 
 
-def intermediate(output: Value, label: str, type: TensorType) -> Value:
-    """A value between two nodes that together compute `output`."""
-    return Value(f"{output.name}/{label}", type)
+def intermediate(value: Value, shape: tuple[int, ...], label: str) -> Value:
+    """A value of ours of `value`'s type and another shape, on the way to it."""
+    return Value(f"{value.name}/{label}", value.type.with_shape(shape))
 
 
-def reshaped(value: Value, shape: tuple[int, ...], output: Value, label: str) -> tuple[Value, Made | None]:
-    """`value` under another shape on the way to `output`, and the node that makes it so (None where
-    it is constant or has the shape already)."""
+def with_shape(
+    op: Op, inputs: tuple[Value, ...], shape: tuple[int, ...], output: Value
+) -> Iterator[Made]:
+    """`op`, whose result has `shape`, and where `output` has another one, a reshape to it."""
+    if output.type.shape == shape:
+        yield Made(op, inputs, output)
+        return
+    between = intermediate(output, shape, "before_reshape")
+    yield Made(op, inputs, between)
+    yield Made(Reshape(output.type.shape), (between,), output)
+
+
+def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
+    """`value` under another shape, called `name`, and the node that makes it, where one is
+    needed."""
     if value.type.shape == shape:
-        return value, None
-    type = value.type.with_shape(shape)
-    if value.data is not None:
-        return Value(f"{output.name}/{label}", type, value.data), None
-    between = intermediate(output, label, type)
-    return between, Made(Reshape(shape), (value,), between)
+        return value, ()
+    viewed = Value(name, value.type.with_shape(shape), value.data)
+    return viewed, () if value.data is not None else (Made(Reshape(shape), (value,), viewed),)

@@ -18,9 +18,9 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import selection
+from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
-from penstock.ops.axes import constant_paddings
 from penstock.ops.samples import int8, sample
 
 

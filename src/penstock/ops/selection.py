@@ -59,7 +59,9 @@ def affine(site: Site, maps: Maps) -> tuple[Affine, ...]:
     triples = zip(maps, site.inputs[0].shape, site.output.shape, strict=True)
     forms = [axis.affine(extent, outputs) for axis, extent, outputs in triples]
     return (
-        Affine.diagonal([f for f, _, _ in forms], [e for _, e, _ in forms], [o for _, _, o in forms]),
+        Affine.diagonal(
+            [f for f, _, _ in forms], [e for _, e, _ in forms], [o for _, _, o in forms]
+        ),
     )
 
 
@@ -102,21 +104,23 @@ def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
     rows = _flattened(lists[:first], x[:first])
     columns = lists[-2] if len(y) >= 3 else np.zeros(1, np.int64)
     channels = lists[-1] if y else np.zeros(1, np.int64)
-    whole = bool(y) and maps[-1].is_whole(x[-1], y[-1])  # a pixel is one wide element
-    width = y[-1] if whole else 1
+    in_c, out_c = (x[-1], y[-1]) if y else (1, 1)
+    width = 1
+    if len(channels) == in_c and (channels == np.arange(in_c)).all():  # a pixel is one element
+        width, channels = in_c, channels[:1]
     return Kernel(
         "listed",
         params=(
             ("element_bytes", site.output.dtype.size_bytes * width),
             ("fill", fill),
             ("out_w", len(columns)),
-            ("out_c", len(channels) // width),
-            ("in_c", (x[-1] if x else 1) // width),
+            ("out_c", out_c // width),
+            ("in_c", in_c // width),
         ),
         tables=(
             ("rows", Table.of(rows.astype(np.int32))),
             ("columns", Table.of(columns.astype(np.int32))),
-            ("channels", Table.of(channels[: len(channels) // width].astype(np.int32))),
+            ("channels", Table.of(channels.astype(np.int32))),
         ),
         by_rows=True,
     )

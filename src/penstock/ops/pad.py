@@ -1,0 +1,101 @@
+"""Pad: a border of one value around a tensor.
+
+    x  any shape, int8 (other types: a border of zeros)
+    y  extents before[a] + x + after[a]
+
+Source: TFLite PAD (the border is the output's zero point), PADV2; `reference/pad.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import selection
+from penstock.ops.axes import constant_paddings
+from penstock.ops.axis_map import Strided
+from penstock.ops.checks import require
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Border of `fill`, as an element, per axis before and after."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    fill: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require(
+            x.rank == len(self.before) == len(self.after),
+            f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",
+        )
+        require(
+            x.dtype.size_bytes == 1 or self.fill == 0,
+            f"{x.dtype.value} is padded with {self.fill}, must be padded with 0",
+        )
+        triples = zip(self.before, x.shape, self.after, strict=True)
+        return selection.result_type(inputs, tuple(sum(triple) for triple in triples))
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        return selection.evaluate(inputs[0], self._maps, out, self.fill)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return selection.needs(site, self._maps, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return selection.affine(site, self._maps)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return selection.work(out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        return selection.kernel(site, self._maps, self.fill)
+
+    @property
+    def _maps(self) -> selection.Maps:
+        return tuple(Strided(-before) for before in self.before)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite PAD, PADV2."""
+    before, after = constant_paddings(node, 1, node.input(0).type.rank)
+    yield Made(Pad(before, after, _fill(node)), (node.input(0),), node.output())
+
+
+def _fill(node: ForeignNode) -> int:
+    """The border's element: the output's zero point, or the constant third input."""
+    value, out = node.optional(2), node.output().type
+    if value is None:
+        return out.zero_point
+    values = node.constant_ints(2)
+    require(len(values) == 1, f"border has {len(values)} elements, must have 1")
+    if (value.type.dtype, value.type.scale, value.type.zero_point) != (
+        out.dtype,
+        out.scale,
+        out.zero_point,
+    ):
+        raise node.unsupported("border and output differ in type or scale, must be alike")
+    return values[0]
+
+
+SAMPLES = (
+    sample(Pad((0, 1, 2, 0), (0, 2, 1, 0), -7), int8(1, 5, 4, 3)),
+    sample(Pad((1, 0, 0, 1), (0, 3, 0, 2), 9), int8(2, 3, 2, 2)),
+    sample(Pad((2, 1), (0, 3), 0), int8(3, 4)),
+)

@@ -40,9 +40,13 @@ class SectionBytes:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of memory as it is when `main` starts: `content`, then zeros up to `size_bytes`."""
+    """A piece of memory as it is when `main` starts: `content`, then zeros up to `size_bytes`.
+
+    In the device's flash, `content` stands at `load_address`, from where start-up copies it.
+    """
 
     address: int
+    load_address: int
     size_bytes: int
     content: bytes
     writable: bool
@@ -153,6 +157,7 @@ def _segments(elf: Any) -> Iterator[Segment]:
         if segment["p_memsz"]:
             yield Segment(
                 address=int(segment["p_vaddr"]),
+                load_address=int(segment["p_paddr"]),
                 size_bytes=int(segment["p_memsz"]),
                 content=bytes(segment.data()),
                 writable=bool(segment["p_flags"] & SEGMENT_WRITABLE),

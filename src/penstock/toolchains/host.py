@@ -69,7 +69,7 @@ def sanitised_compiler(compiler: Compiler) -> SanitisedCompiler:
     if not found:
         raise ToolError(
             "tool-005",
-            f"{compiler.command[0]} has no sanitizers",
+            f"{Path(compiler.command[0]).name} has no sanitizers",
             help="install gcc or clang with libasan and libubsan",
         )
     return SanitisedCompiler(_with_sanitizers(compiler, found), found)

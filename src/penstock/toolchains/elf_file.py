@@ -16,11 +16,15 @@ from penstock.toolchains.extra import extra
 
 ALLOCATED, WRITABLE, EXECUTABLE = 0x2, 0x1, 0x4  # SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
 SEGMENT_WRITABLE = 0x2  # PF_W
+UNWIND_TABLES = (".ARM.exidx", ".ARM.extab")
 
 
 @dataclass(frozen=True, slots=True)
 class SectionBytes:
-    """Sizes by kind, in bytes. Of a linked file, alignment between sections is not in them."""
+    """Sizes by kind, in bytes. Of a linked file, alignment between sections is not in them.
+
+    Neither are unwind tables: compilers add 8 bytes a function, our linker script drops them.
+    """
 
     text: int
     rodata: int
@@ -100,7 +104,7 @@ def object_sections(path: Path) -> SectionBytes:
     sizes = {"text": 0, "rodata": 0, "data": 0, "bss": 0}
     with _opened(path) as elf:
         for section in elf.iter_sections():
-            if section["sh_flags"] & ALLOCATED:
+            if section["sh_flags"] & ALLOCATED and not section.name.startswith(UNWIND_TABLES):
                 sizes[_kind(section)] += int(section["sh_size"])
     return SectionBytes(**sizes)
 

@@ -123,7 +123,7 @@ def test_a_program_larger_than_its_memory_is_refused(tmp_path: Path) -> None:
 
 def test_the_linker_script_names_what_is_kept() -> None:
     script = linker_script(MemoryLayout(), ["net_run", "net_input"])
-    assert "EXTERN(Reset_Handler net_run net_input)" in script
+    assert 'EXTERN(Reset_Handler "net_run" "net_input")' in script
     assert "ORIGIN = 0x8000000 , LENGTH = 0x4000000" in script
 
 

@@ -17,10 +17,10 @@ from penstock.toolchains.compiler import Compiler, Kind, zig_command
 # In order of preference: gcc and clang bring the address sanitizer, zig does not.
 HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
-# A program that shows whether a sanitizer is there at all: it must fail with it.
+# Programs that show whether a sanitizer is there at all: with it, they must fail.
 PROBES = {
-    "address": "int main(int n, char **v) { char a[2] = {0}; (void)v; return a[n + 1]; }",
-    "undefined": "int main(int n, char **v) { volatile int x = 2147483647; (void)v; x += n; }",
+    "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
+    "undefined": "int main(void) { volatile int a = 2147483647; return !(a + 1); }",
 }
 
 
@@ -69,7 +69,7 @@ def sanitised_compiler(compiler: Compiler) -> SanitisedCompiler:
     if not found:
         raise ToolError(
             "tool-005",
-            f"{compiler.command[0]} has no sanitizers",
+            f"{Path(compiler.command[0]).name} has no sanitizers",
             help="install gcc or clang with libasan and libubsan",
         )
     return SanitisedCompiler(_with_sanitizers(compiler, found), found)

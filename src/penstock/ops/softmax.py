@@ -5,8 +5,7 @@
 
 exp depends only on the difference to the row's maximum, one of 256 values: a table.
 
-Source: TFLite SOFTMAX; `reference/softmax.h`, `PreprocessSoftmaxScaling`; gemmlowp,
-`exp_on_negative_values` and `one_over_one_plus_x_for_x_in_0_1`.
+Source: TFLite SOFTMAX; `reference/softmax.h`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import numpy as np
 from penstock.fixedpoint import (
     Int64s,
     doubling_high_multiply,
-    quantise_multiplier,
     rounding_shift,
 )
 from penstock.ir.affine import Affine
@@ -29,13 +27,9 @@ from penstock.ir.op import Kernel, Site, Table, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.checks import require, require_int8
+from penstock.ops.exponentials import SUM_BITS, exp_table
 from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import exp_on_negative_values, one_over_one_plus
-
-DIFFERENCE_BITS = 5
-"""Integer bits of the scaled difference: Q5.26."""
-SUM_BITS = 12
-"""Integer bits of the sum of exponentials: Q12.19."""
+from penstock.ops.transcendental import one_over_one_plus
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +81,6 @@ class Softmax:
             params=(("rows", site.output.elements // depth), ("depth", depth)),
             tables=(("exp", Table.of(table)),),
         )
-
-
-def exp_table(scale: float) -> Int64s:
-    """exp(-d * scale) in Q0.31 for d = 0 .. 255; 0 where the difference is too large to count."""
-    real = min(scale * 2 ** (31 - DIFFERENCE_BITS), 2**31 - 1.0)
-    multiplier, shift = quantise_multiplier(real)
-    largest = ((1 << DIFFERENCE_BITS) - 1) * 2.0 ** (31 - DIFFERENCE_BITS) / 2.0**shift
-    differences = -np.arange(256, dtype=np.int64)
-    counted = differences >= -int(largest)
-    scaled = doubling_high_multiply(np.where(counted, differences, 0) << shift, multiplier)
-    return np.where(counted, exp_on_negative_values(scaled, DIFFERENCE_BITS), 0)
 
 
 def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:

@@ -1,4 +1,4 @@
-"""RowVectors: what operators share that work on each vector along the last axis (LogSoftmax,
+"""RowVectors: what operators share that work on each vector along the last axis (Softmax,
 L2Normalization): an output element reads the vector in which it stands."""
 
 from __future__ import annotations

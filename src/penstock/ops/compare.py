@@ -22,7 +22,7 @@ from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import broadcast
-from penstock.ops.elementwise import Elementwise
+from penstock.ops.elementwise import Elementwise, made
 from penstock.ops.samples import int8, sample, weights
 
 EXTRA_BITS = 8
@@ -83,11 +83,11 @@ class Compare(Elementwise):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite comparisons."""
-    inputs = (node.input(0), node.input(1))
-    large = max(v.type.scale for v in inputs)
-    if all(v.type.quantisation for v in inputs) and large >= 1.0:
+    inputs = (node.input(0).type, node.input(1).type)
+    large = max(x.scale for x in inputs)
+    if all(x.quantisation for x in inputs) and large >= 1.0:
         raise node.unsupported(f"an input has scale {large}, must be below 1")
-    yield Made(Compare(Relation[node.name]), inputs, node.output())
+    yield from made(Compare(Relation[node.name]), node, 2, DType.BOOL)
 
 
 SAMPLES = (

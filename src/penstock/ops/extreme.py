@@ -42,7 +42,6 @@ class Extreme(Elementwise):
 
 def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
     """`op` where both inputs and the output have one scale."""
-    found = made(op, node, 2)
-    types = (*(v.type for v in found.inputs), found.output.type)
+    types = (node.input(0).type, node.input(1).type, node.output().type)
     require_one_quantisation(types, "inputs and output")
-    yield found
+    yield from made(op, node, 2)

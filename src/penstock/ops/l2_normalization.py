@@ -51,8 +51,7 @@ class L2Normalization(RowVectors):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite L2_NORMALIZATION."""
-    found = made(L2Normalization(), node, 1)
-    out, depth = found.output.type, node.input(0).type.shape[-1:]
+    out, depth = node.output().type, node.input(0).type.shape[-1:]
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
     if (out.scale, out.zero_point) != (1 / 128, 0):
@@ -61,7 +60,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         )
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
-    yield found
+    yield from made(L2Normalization(), node, 1)
 
 
 SAMPLES = (

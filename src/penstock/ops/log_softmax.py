@@ -68,15 +68,14 @@ def _bounded_differences(site: Site) -> Int64s:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite LOG_SOFTMAX."""
-    found = made(LogSoftmax(), node, 1)
-    out, depth = found.output.type, node.input(0).type.shape[-1:]
+    out, depth = node.output().type, node.input(0).type.shape[-1:]
     if (out.scale, out.zero_point) != (1 / 16, 127):
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/16 and 127"
         )
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
-    yield found
+    yield from made(LogSoftmax(), node, 1)
 
 
 SAMPLES = (

@@ -81,7 +81,7 @@ def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite PRELU."""
-    yield made(Prelu(), node, 2)
+    yield from made(Prelu(), node, 2)
 
 
 SAMPLES = (

@@ -51,16 +51,15 @@ class Select(Elementwise):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SELECT, SELECT_V2."""
-    found = made(Select(), node, 3)
-    condition, a, b = (v.type for v in found.inputs)
-    require_one_quantisation((a, b, found.output.type), "choices and output")
+    condition, a, b = (node.input(k).type for k in range(3))
+    require_one_quantisation((a, b, node.output().type), "choices and output")
     # SELECT with a condition of rank 1 picks whole rows.
     if node.name == "SELECT" and not condition.shape == a.shape == b.shape:
         raise node.unsupported(
             f"inputs have shapes {list(condition.shape)}, {list(a.shape)} and {list(b.shape)}, "
             "must have one shape"
         )
-    yield found
+    yield from made(Select(), node, 3)
 
 
 _CONDITION = TensorType((1, 4, 3, 5), DType.BOOL)

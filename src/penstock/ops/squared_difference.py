@@ -73,7 +73,7 @@ def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], t
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SQUARED_DIFFERENCE."""
-    yield made(SquaredDifference(), node, 2)
+    yield from made(SquaredDifference(), node, 2)
 
 
 SAMPLES = (

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -85,38 +85,47 @@ class Compiled:
         write_bundle(self.bundle, Path(folder))
 
 
-def request(
-    model: str | Path,
-    target: str = "host",
-    *,
-    sram: Size | None = None,
-    memory: Mapping[str, Size] | None = None,
-    flash: Size | None = None,
-    stack: Size = DEFAULT_STACK_BYTES,
-    rounding: Literal["double", "single"] = "double",
-    optimize: Literal["speed", "size"] = "speed",
-    options: Options | None = None,
-) -> Request:
+class Settings(TypedDict, total=False):
+    """What every verb takes beside model and target; sizes as numbers or as "64KiB"."""
+
+    sram: Size | None
+    memory: Mapping[str, Size]
+    flash: Size | None
+    stack: Size
+    rounding: Literal["double", "single"]
+    optimize: Literal["speed", "size"]
+    options: Options
+
+
+def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
     """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
     chip = load_target(target)
-    for region, size in (memory or {}).items():
+    for region, size in settings.get("memory", {}).items():
         chip = _with_memory(chip, region, _bytes(size))
-    compiler = dataclasses.replace(chip.compiler, optimise=optimize)
+    optimise = settings.get("optimize", chip.compiler.optimise)
+    sram, flash = settings.get("sram"), settings.get("flash")
     return Request(
         str(model),
-        dataclasses.replace(chip, compiler=compiler),
+        dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
         None if sram is None else _bytes(sram),
         None if flash is None else _bytes(flash),
-        _bytes(stack),
-        Rounding(rounding),
-        options or Options(),
+        _bytes(settings.get("stack", DEFAULT_STACK_BYTES)),
+        Rounding(settings.get("rounding", "double")),
+        settings.get("options", Options()),
     )
 
 
-def compile(wanted: Request, on_stage: OnStage = _silent) -> Compiled:
-    """Compiles a model.
+def compile(
+    model: str | Path | Request,
+    target: str = "host",
+    *,
+    on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
+) -> Compiled:
+    """Compiles a model: a file, a zoo network, or a request made before.
 
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
     done = compile_request(wanted, on_stage)
     report = make_report(
         done.model,
@@ -141,18 +150,21 @@ class Ran:
 
 
 def run(
-    wanted: Request,
+    model: str | Path | Request,
+    target: str = "cortex-m4",
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
     on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
 ) -> Ran:
     """Compiles a model and runs it on the target's simulated core, or on the host.
 
     `sets`: inputs by name, one mapping an inference; drawn where there are none.
     Raises CapacityError where the stack is above its reserve, or code and constants above the
     flash budget."""
-    compiled = compile(wanted, on_stage)
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    compiled = compile(wanted, on_stage=on_stage)
     done = compiled.compilation
     sets = sets if sets is not None else drawn_sets(done, 1)
     on_stage("run")
@@ -186,17 +198,20 @@ class Verified:
 
 
 def verify(
-    wanted: Request,
+    model: str | Path | Request,
+    target: str = "cortex-m4",
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite"] | None = None,
     on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
 ) -> Verified:
     """Walks the verification ladder for a model.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
-    compiled = compile(wanted, on_stage)
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    compiled = compile(wanted, on_stage=on_stage)
     done = compiled.compilation
     truth = _truth(done, goldens, reference, on_stage)
     sets = drawn_sets(done, DRAWN_SETS)

@@ -45,12 +45,12 @@ def run(folder: Path, on_stage: api.OnStage) -> Demonstration:
     """Compiles the digits model into `folder` and runs the test digits.  Raises OutputError."""
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
         wanted = api.request(model, TARGET)
-        compiled = api.compile(wanted, on_stage)
+        compiled = api.compile(wanted, on_stage=on_stage)
         digits = np.load(test)
         name = compiled.compilation.model.inputs[0].name
         compiled.write(folder)
         sets = [{name: digit[np.newaxis]} for digit in digits["inputs"]]
-        ran = api.run(wanted, sets, on_stage=on_stage)
+        ran = api.run(wanted, sets=sets, on_stage=on_stage)
     answers = [int(np.argmax(next(iter(outputs.values())))) for outputs in ran.outputs]
     right = sum(a == b for a, b in zip(answers, digits["labels"].tolist(), strict=True))
     return Demonstration(right, len(answers), ran.report, folder)

@@ -53,7 +53,7 @@ def compile(
         _print_stage(wanted, stop_after, as_json)
         return
     with progress(len(STAGES)) as on_stage:
-        done = api.compile(wanted, on_stage)
+        done = api.compile(wanted, on_stage=on_stage)
         folder = output or done.compilation.prefix
         done.write(folder)
     if as_json:
@@ -82,7 +82,9 @@ def run(
     wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
     with progress(len(STAGES) + 1) as on_stage:
         sets = [api.read_inputs(model, input)] if input else None
-        done = api.run(wanted, sets, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage)
+        done = api.run(
+            wanted, sets=sets, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage
+        )
     for path, array in zip(output or [], done.outputs[0].values(), strict=False):
         api.write_array(path, array)
     if as_json:
@@ -116,7 +118,7 @@ def verify(
         _choice(reference, ("tflite",))
     with progress(len(STAGES) + 5) as on_stage:
         done = api.verify(
-            wanted, goldens, reference="tflite" if reference else None, on_stage=on_stage
+            wanted, goldens=goldens, reference="tflite" if reference else None, on_stage=on_stage
         )
     if as_json:
         _print_json(done.report.as_json())

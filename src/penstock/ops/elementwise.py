@@ -15,7 +15,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import DType
 from penstock.ops import broadcast
 from penstock.ops.checks import require_dtype, require_quantised
-from penstock.ops.reshape import Reshape
+from penstock.ops.intermediate import reshaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ def made(op: Op, node: ForeignNode, count: int, dtype: DType = DType.INT8) -> It
         operand = node.input(k)
         if operand.type.rank == 2 < output.type.rank:
             shape = (1,) * (output.type.rank - 2) + operand.type.shape
-            reshaped = Value(f"{output.name}/operand{k}", operand.type.with_shape(shape))
-            yield Made(Reshape(shape), (operand,), reshaped)
-            operand = reshaped
+            operand, views = reshaped(operand, shape, f"{output.name}/operand{k}")
+            yield from views
         operands.append(operand)
     yield Made(op, tuple(operands), output)

@@ -122,3 +122,8 @@ def test_functions_of_two_variables_are_the_references(operator: str) -> None:
 @pytest.mark.parametrize("operator", sorted(BINARY))
 def test_a_second_operand_stretches_as_in_the_reference(operator: str) -> None:
     assert_the_reference_agrees(operator, SHAPE, (1, 1, 16) if operator == "PRELU" else (2, 1, 16))
+
+
+@pytest.mark.parametrize("operator", ["ADD", "GREATER", "PRELU"])
+def test_a_second_operand_of_rank_two_stretches_as_in_the_reference(operator: str) -> None:
+    assert_the_reference_agrees(operator, SHAPE, SHAPE[2:])

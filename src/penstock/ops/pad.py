@@ -12,20 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.ops import selection
+from penstock.ir.op import Site
+from penstock.ir.tensor import TensorType
 from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
 from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
 
 
 @dataclass(frozen=True, slots=True)
-class Pad:
+class Pad(Selection):
     """Border of `fill`, as an element, per axis before and after."""
 
     before: tuple[int, ...]
@@ -33,7 +31,6 @@ class Pad:
     fill: int
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
@@ -47,29 +44,13 @@ class Pad:
             f"{x.dtype.value} is padded with {self.fill}, must be padded with 0",
         )
         triples = zip(self.before, x.shape, self.after, strict=True)
-        return selection.result_type(inputs, tuple(sum(triple) for triple in triples))
+        return selected_type(inputs, tuple(sum(triple) for triple in triples))
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        return selection.evaluate(inputs[0], self._maps, out, self.fill)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return selection.needs(site, self._maps, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return selection.affine(site, self._maps)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return selection.work(out)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
-    def kernel(self, site: Site) -> Kernel:
-        return selection.kernel(site, self._maps, self.fill)
-
-    @property
-    def _maps(self) -> selection.Maps:
+    def maps(self, site: Site) -> Maps:
         return tuple(Strided(-before) for before in self.before)
+
+    def border(self) -> int:
+        return self.fill
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

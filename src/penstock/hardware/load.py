@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -47,7 +47,7 @@ class _Compiler(BaseModel):
     model_config = _STRICT
     zig: tuple[str, ...]
     gcc: tuple[str, ...]
-    optimise: str
+    optimise: Literal["speed", "size"]
 
 
 class _Target(BaseModel):

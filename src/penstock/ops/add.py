@@ -12,8 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.elementwise import made
 from penstock.ops.samples import int8, sample
 from penstock.ops.scaled_sum import ScaledSum
 
@@ -26,11 +29,12 @@ class Add(ScaledSum):
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("ADD",)
     SIGN: ClassVar[int] = 1
+    PRECISION: ClassVar[type[np.float64] | type[np.float32]] = np.float64
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
-    yield Made(Add(fused_activation(node)), (node.input(0), node.input(1)), node.output())
+    yield made(Add(fused_activation(node)), node, 2)
 
 
 SAMPLES = (

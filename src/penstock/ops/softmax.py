@@ -18,7 +18,6 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.fixedpoint import (
-    INT32_MAX,
     Int64s,
     doubling_high_multiply,
     quantise_multiplier,
@@ -31,6 +30,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.checks import require, require_int8
 from penstock.ops.samples import int8, sample
+from penstock.ops.transcendental import exp_on_negative_values, one_over_one_plus
 
 DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference: Q5.26."""
@@ -97,33 +97,7 @@ def exp_table(scale: float) -> Int64s:
     differences = -np.arange(256, dtype=np.int64)
     counted = differences >= -int(largest)
     scaled = doubling_high_multiply(np.where(counted, differences, 0) << shift, multiplier)
-    return np.where(counted, exp_on_negative_values(scaled), 0)
-
-
-def exp_on_negative_values(x: Int64s) -> Int64s:
-    """exp of x <= 0 in Q5.26, as Q0.31."""
-    fraction_bits = 31 - DIFFERENCE_BITS
-    quarter = 1 << (fraction_bits - 2)
-    in_quarter = (x & (quarter - 1)) - quarter
-    result = _exp_near_minus_one_eighth(in_quarter << DIFFERENCE_BITS)
-    remainder = in_quarter - x
-    # exp(-2**k) in Q0.31, for k = -2 .. 4.
-    factors = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
-    for k, factor in enumerate(factors, start=-2):
-        bit = (remainder >> (fraction_bits + k)) & 1
-        result = np.where(bit == 1, doubling_high_multiply(result, factor), result)
-    return np.where(x == 0, INT32_MAX, result)
-
-
-def _exp_near_minus_one_eighth(a: Int64s) -> Int64s:
-    """exp of a in [-1/4, 0) in Q0.31: Taylor series around -1/8."""
-    constant, third = 1895147668, 715827883  # exp(-1/8) and 1/3 in Q0.31
-    x = a + (1 << 28)
-    x2 = doubling_high_multiply(x, x)
-    x3 = doubling_high_multiply(x2, x)
-    quarter_x4 = rounding_shift(doubling_high_multiply(x2, x2), 2)
-    tail = rounding_shift(doubling_high_multiply(quarter_x4 + x3, third) + x2, 1)
-    return constant + doubling_high_multiply(np.asarray(constant, np.int64), x + tail)
+    return np.where(counted, exp_on_negative_values(scaled, DIFFERENCE_BITS), 0)
 
 
 def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
@@ -131,17 +105,7 @@ def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
     headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
     headroom = headroom.reshape(total.shape)
     exponent = SUM_BITS - headroom + 31 - 8
-    return _one_over_one_plus((total << headroom) - (1 << 31)), exponent
-
-
-def _one_over_one_plus(a: Int64s) -> Int64s:
-    """1 / (1 + a) for a in [0, 1) in Q0.31: Newton's method in Q2.29."""
-    half_denominator = (a + INT32_MAX + 1) >> 1
-    x = 1515870810 + doubling_high_multiply(half_denominator, -1010580540)  # 48/17, -32/17
-    for _ in range(3):
-        remainder = (1 << 29) - doubling_high_multiply(half_denominator, x)
-        x = x + (doubling_high_multiply(x, remainder) << 2)
-    return np.minimum(x << 1, INT32_MAX)
+    return one_over_one_plus((total << headroom) - (1 << 31)), exponent
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

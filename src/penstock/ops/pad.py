@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import DType, TensorType
 from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
@@ -40,8 +40,9 @@ class Pad(Selection):
             f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",
         )
         require(
-            x.dtype.size_bytes == 1 or self.fill == 0,
-            f"{x.dtype.value} is padded with {self.fill}, must be padded with 0",
+            _fits(self.fill, x.dtype),
+            f"{x.dtype.value} is padded with {self.fill}, must be padded with "
+            + ("an element" if x.dtype.size_bytes == 1 else "0"),
         )
         triples = zip(self.before, x.shape, self.after, strict=True)
         return selected_type(inputs, tuple(sum(triple) for triple in triples))
@@ -51,6 +52,13 @@ class Pad(Selection):
 
     def border(self) -> int:
         return self.fill
+
+
+def _fits(fill: int, dtype: DType) -> bool:
+    """Whether a border of `fill` is made by repeating one byte."""
+    if fill == 0 or dtype.size_bytes != 1:
+        return fill == 0
+    return fill == 1 if dtype is DType.BOOL else dtype.lower <= fill < dtype.upper
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -78,5 +86,5 @@ def _fill(node: ForeignNode) -> int:
 SAMPLES = (
     sample(Pad((0, 1, 2, 0), (0, 2, 1, 0), -7), int8(1, 5, 4, 3)),
     sample(Pad((1, 0, 0, 1), (0, 3, 0, 2), 9), int8(2, 3, 2, 2)),
-    sample(Pad((2, 1), (0, 3), 0), int8(3, 4)),
+    sample(Pad((2, 1), (0, 3), 0), TensorType((3, 4), DType.INT16)),
 )

@@ -16,7 +16,7 @@ from typing import ClassVar
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Site
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import DType, TensorType
 from penstock.ops.axes import constant_axes, one_axis, resolved_axis
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
@@ -61,7 +61,8 @@ class Slice(Selection):
         return y
 
     def maps(self, site: Site) -> Maps:
-        return tuple(map(Strided, self.start, self.step))
+        triples = zip(self.start, self.step, self.shape, strict=True)
+        return tuple(Strided(start, step if n > 1 else 1) for start, step, n in triples)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -150,4 +151,5 @@ SAMPLES = (
     sample(Slice((0, 2, 1, 1), (1, 3, 3, 2), (1, 1, 1, 1)), int8(1, 6, 5, 4)),
     sample(Slice((0, 1, 4, 0), (1, 3, 2, 3), (1, 2, -2, 1)), int8(1, 7, 6, 3)),
     sample(Slice((2, 3), (2, 2), (-1, -2)), int8(4, 5)),
+    sample(Slice((1,), (2,), (2,)), TensorType((5,), DType.INT32)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import c_sources, generate_harness, step_symbol
-from penstock.errors import InternalError, ToolError
+from penstock.errors import CapacityError, InternalError, ToolError
 from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline import Compilation
 from penstock.program.program import Call, View
@@ -33,7 +33,7 @@ Tensors = dict[str, Array]
 
 
 @contextmanager
-def unpacked(bundle: Bundle) -> Iterator[Path]:
+def unpacked(bundle: Bundle) -> Generator[Path]:
     """The bundle's files in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
@@ -169,17 +169,27 @@ class Firmware:
         )
 
     def run(self, inputs: Mapping[str, Array]) -> CoreRun:
-        """One inference by the run function: its outputs, its counts and its stack."""
+        """One inference by the run function: its outputs, its counts and its stack.
+
+        Raises CapacityError where the stack is above its reserve."""
         self._fill(inputs)
         name = f"{self._compilation.prefix}_run"
         outcome = self._simulator.call(name, self._arena, phases=self._steps)
         if outcome.return_value != 0:
             raise InternalError("execution-001", f"{name} returned {outcome.return_value}")
+        reserve = self._compilation.request.stack_bytes
+        if outcome.stack_bytes > reserve:
+            raise CapacityError(
+                "capacity-003",
+                f"the stack needs {outcome.stack_bytes} bytes, its reserve is {reserve}",
+                where=self._compilation.model.name,
+                help=f"give at least --stack {outcome.stack_bytes}",
+            )
         outputs = {view.tensor: self._read(view) for view in self._compilation.program.outputs}
         return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)
 
     def trace(self, inputs: Mapping[str, Array]) -> Tensors:
-        """One inference step function by step function: every step's output as the step leaves it."""
+        """One inference, step by step: every step's output as the step leaves it."""
         self._fill(inputs)
         tensors: Tensors = {}
         calls = (c for c in self._compilation.program.run if isinstance(c, Call))
@@ -204,7 +214,7 @@ class Firmware:
 
 
 @contextmanager
-def firmware(compilation: Compilation, compiler: str = "zig") -> Iterator[Firmware]:
+def firmware(compilation: Compilation, compiler: str = "zig") -> Generator[Firmware]:
     """The model compiled, linked and loaded, in a folder that is gone afterwards."""
     with unpacked(compilation.bundle) as folder:
         yield Firmware(compilation, folder, compiler)

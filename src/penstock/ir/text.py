@@ -42,6 +42,8 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         name = _digest(x.raw)
         found[name] = f"data {name} {base64.b85encode(x.raw).decode()}"
         return f'Data("{name}")'
+    if isinstance(x, bytes):
+        return _show(Data(x), indent, found).replace("Data", "Bytes", 1)
     if isinstance(x, tuple) and len(x) > LONG and all(type(i) in (int, float) for i in x):
         numbers = " ".join(map(repr, x))
         name = _digest(numbers.encode())
@@ -120,10 +122,13 @@ def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, objec
             return -build(operand)
         case ast.Attribute(value=ast.Name(id=name), attr=member):
             return getattr(classes[name], member)
-        case ast.Call(func=ast.Name(id="Data" | "Numbers"), args=[ast.Constant(value=name)]):
+        case ast.Call(
+            func=ast.Name(id="Data" | "Numbers" | "Bytes" as kind), args=[ast.Constant(value=name)]
+        ):
             if name not in data:
                 raise ValueError(f"data {name} was left out")
-            return data[str(name)]
+            found = data[str(name)]
+            return found.raw if kind == "Bytes" and isinstance(found, Data) else found
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
             return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})

@@ -62,9 +62,7 @@ def test_the_affine_region_contains_the_exact_one(sample: Sample, data: st.DataO
 
 @every_sample
 @given(data=st.data())
-def test_an_unclipped_affine_region_is_the_exact_one(
-    sample: Sample, data: st.DataObject
-) -> None:
+def test_an_unclipped_affine_region_is_the_exact_one(sample: Sample, data: st.DataObject) -> None:
     op, site = sample.op, sample.site
     out = data.draw(regions(site.output.shape))
     triples = zip(op.affine(site), op.needs(site, out), site.inputs, strict=True)

@@ -33,7 +33,9 @@ def single_elements(site: Site, rng: np.random.Generator) -> Sequence[Region]:
     return [Region(tuple(map(int, i)), tuple(int(x) + 1 for x in i)) for i in indices]
 
 
-def written_over(sample: Sample, k: int, inputs: tuple[Array, ...], order: Sequence[Region]) -> Array:
+def written_over(
+    sample: Sample, k: int, inputs: tuple[Array, ...], order: Sequence[Region]
+) -> Array:
     """The output, computed region by region into the bytes of input k."""
     site = sample.site
     shared = inputs[k].copy()

@@ -32,5 +32,3 @@ def test_a_sample_is_small(sample: Sample) -> None:
     tensors: tuple[TensorType, ...] = (*sample.site.inputs, sample.site.output)
     assert 0 < min(t.elements for t in tensors)
     assert max(t.elements for t in tensors) <= 4096
-
-

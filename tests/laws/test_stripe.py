@@ -38,17 +38,13 @@ def test_a_region_is_right_with_poison_around_what_it_needs(
     expected = op.evaluate(site, inputs, Region.whole(site.output.shape))[out.slices]
     needed = op.needs(site, out)
     for poison in POISONS:
-        stripes = tuple(
-            poisoned(x, need, poison) for x, need in zip(inputs, needed, strict=True)
-        )
+        stripes = tuple(poisoned(x, need, poison) for x, need in zip(inputs, needed, strict=True))
         np.testing.assert_array_equal(op.evaluate(site, stripes, out), expected)
 
 
 @every_sample
 @given(data=st.data())
-def test_what_a_region_needs_is_clipped_to_the_inputs(
-    sample: Sample, data: st.DataObject
-) -> None:
+def test_what_a_region_needs_is_clipped_to_the_inputs(sample: Sample, data: st.DataObject) -> None:
     out = data.draw(regions(sample.site.output.shape))
     needed = sample.op.needs(sample.site, out)
     assert len(needed) == len(sample.site.inputs)

@@ -1,4 +1,4 @@
-"""Programs for simulated cores, built once a session; the developers' models, where they are."""
+"""Programs for simulated cores, built once a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ ZIG_FLAGS = {
     "cortex-m0plus": ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus"),
     "cortex-m4": ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp"),
 }
-ROOT = Path(__file__).parents[3]
 Build = Callable[..., Path]
 Load = Callable[..., Simulator]
 
@@ -46,15 +45,6 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 def load(build: Build) -> Load:
     """`load(text, core, *names)`: a simulator with a program that holds those functions."""
     return lambda text, core, *names: Simulator(build(text, core, *names), core)
-
-
-@pytest.fixture(scope="session")
-def shared_models() -> Path:
-    """The folder of real networks and their goldens, beside the checkout."""
-    folder = ROOT.parent / "shared" / "models"
-    if not folder.is_dir():
-        pytest.skip("the shared models are not beside this checkout")
-    return folder
 
 
 @pytest.fixture

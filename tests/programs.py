@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies import node_of
-
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.samples import bias, int8, weights
@@ -29,6 +27,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
+from strategies import node_of
 
 WIDTH = 5
 FAR_BYTES, NEAR_BYTES, ROM_BYTES = 4096, 4096, 4096

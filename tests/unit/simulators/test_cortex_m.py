@@ -150,6 +150,14 @@ def test_a_call_is_counted_alone(load: Load) -> None:
     assert simulator.call("minus", 1).counts.instructions == 2
 
 
+def test_phases_of_one_call_are_forgotten_in_the_next(load: Load) -> None:
+    simulator = load(STEPS, "cortex-m4", *STEP_NAMES)
+    whole = simulator.call("run", 100, phases=("step0", "step1", "step2"))
+    last = simulator.call("run", 100, phases=("step2",))
+    assert last.counts == whole.counts
+    assert last.before.instructions > whole.before.instructions + whole.phases[0].instructions
+
+
 def test_phases_sum_up_to_the_whole(load: Load) -> None:
     simulator = load(STEPS, "cortex-m4", *STEP_NAMES)
     outcome = simulator.call("run", 300, phases=("step0", "step1", "step2"))

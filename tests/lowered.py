@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from found import elements
-
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array

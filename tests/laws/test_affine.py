@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from found import elements, every_sample, inputs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import regions, seeds
 
+from found import elements, every_sample, inputs_of
 from penstock.ir.affine import Affine
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from strategies import regions, seeds
 
 TRIES = 8
 """Random inputs in which an element at the edge of a needed region gets its chance to matter."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from found import SAMPLES, inputs_of
 from hypothesis import given
-from strategies import seeds
 
+from found import SAMPLES, inputs_of
 from penstock.ir.op import Sample, Work
 from penstock.ir.region import Region
+from strategies import seeds
 
 every_alias = pytest.mark.parametrize(
     "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES if sample.op.ALIAS]

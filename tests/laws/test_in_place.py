@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from found import SAMPLES, inputs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import partitions, seeds
 
+from found import SAMPLES, inputs_of
 from penstock.ir.op import Sample, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
+from strategies import partitions, seeds
 
 CASES = [
     pytest.param(sample, k, id=f"{name}-{k}")

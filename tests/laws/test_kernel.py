@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from c_header import header
 from found import every_computing_sample
-
 from penstock.ir.op import Kernel, Sample
 from penstock.ir.tensor import DType
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from found import every_sample, inputs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import regions, seeds
 
+from found import every_sample, inputs_of
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
+from strategies import regions, seeds
 
 
 @every_sample

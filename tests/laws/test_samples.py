@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from found import SAMPLES, every_sample
 
+from found import SAMPLES, every_sample
 from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import TensorType
 from penstock.ops.registry import OperatorFile, foreign_names, operator_files, operators
@@ -30,5 +30,5 @@ def test_no_two_operators_have_one_name() -> None:
 @every_sample
 def test_a_sample_is_small(sample: Sample) -> None:
     tensors: tuple[TensorType, ...] = (*sample.site.inputs, sample.site.output)
-    assert 0 < min(t.elements for t in tensors)
+    assert min(t.elements for t in tensors) > 0
     assert max(t.elements for t in tensors) <= 4096

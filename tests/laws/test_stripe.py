@@ -4,14 +4,14 @@ everywhere else, has the numbers of the whole; and `needs` stays inside the tens
 from __future__ import annotations
 
 import numpy as np
-from found import every_sample, inputs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import regions, seeds
 
+from found import every_sample, inputs_of
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
+from strategies import regions, seeds
 
 POISONS = (b"\x80", b"\x7f", b"\x00", b"\xff", b"\xa5")
 """Bytes that elements outside `needs` are made of; booleans hold one bit of them."""

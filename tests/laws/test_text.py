@@ -5,19 +5,19 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from found import every_sample
 from hypothesis import given
 from hypothesis import strategies as st
-from lowered import lower
-from programs import EXAMPLES, Example
-from strategies import graphs
 
+from found import every_sample
+from lowered import lower
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph
 from penstock.ir.op import Sample
 from penstock.ir.tensor import Data
 from penstock.program.program import Buffer, Kind
 from penstock.program.text import parse, show
+from programs import EXAMPLES, Example
+from strategies import graphs
 
 
 @every_sample

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from found import every_sample
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import partitions
 
+from found import every_sample
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
+from strategies import partitions
 
 
 @every_sample

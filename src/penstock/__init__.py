@@ -1,1 +1,74 @@
-"""penstock: quantised networks into bare C."""
+"""penstock: quantised neural networks into bare C, in the memory that the device has.
+
+    import penstock
+    penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
+
+The names below are the public face; they are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.api import Compiled, Ran, Verified, compile, golden, run, verify
+    from penstock.errors import (
+        CapacityError,
+        InternalError,
+        MismatchError,
+        ModelError,
+        OutputError,
+        PenstockError,
+        TargetError,
+        ToolError,
+        UnsupportedError,
+        UsageError,
+    )
+    from penstock.ir.affine import Affine
+    from penstock.ir.graph import Graph
+    from penstock.ir.region import Region
+    from penstock.scheduling.options import Options
+
+_HOMES = {
+    "penstock.api": ("Compiled", "Ran", "Verified", "compile", "golden", "run", "verify"),
+    "penstock.errors": (
+        "CapacityError", "InternalError", "MismatchError", "ModelError", "OutputError",
+        "PenstockError", "TargetError", "ToolError", "UnsupportedError", "UsageError",
+    ),
+    "penstock.ir.affine": ("Affine",),
+    "penstock.ir.graph": ("Graph",),
+    "penstock.ir.region": ("Region",),
+    "penstock.scheduling.options": ("Options",),
+}  # fmt: skip
+
+__all__ = [
+    "Affine",
+    "CapacityError",
+    "Compiled",
+    "Graph",
+    "InternalError",
+    "MismatchError",
+    "ModelError",
+    "Options",
+    "OutputError",
+    "PenstockError",
+    "Ran",
+    "Region",
+    "TargetError",
+    "ToolError",
+    "UnsupportedError",
+    "UsageError",
+    "Verified",
+    "compile",
+    "golden",
+    "run",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"penstock has no {name!r}")

@@ -52,10 +52,9 @@ def wrap_int32(x: Int64s) -> Int64s:
 
 def doubling_high_multiply(a: Int64s, b: Int64s | int) -> Int64s:
     """round(a * b / 2**31), saturated (gemmlowp, SaturatingRoundingDoublingHighMul)."""
-    product = a * b
-    nudged = product + np.where(product >= 0, 1 << 30, 1 - (1 << 30))
-    truncated = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))
-    return np.minimum(truncated, INT32_MAX)
+    # gemmlowp nudges negative products by 1 - 2**30 and truncates: that is the same number, because
+    # truncating a negative n / d is floor((n + d - 1) / d).
+    return np.minimum((a * b + (1 << 30)) >> 31, INT32_MAX)
 
 
 def rounding_shift(x: Int64s, exponent: Int64s | int) -> Int64s:

@@ -144,6 +144,27 @@ def compile_request(
     )
 
 
+def stage(request: Request, name: str) -> object:
+    """The noun that stage `name` of STAGES makes."""
+    graph = read(request.model)
+    if name == "read":
+        return graph
+    graph = simplify(graph, request.rounding)
+    if name == "simplify":
+        return graph
+    parts = assign(graph, request.target)
+    if name == "assign":
+        return parts
+    frontier = schedule(parts, request.target, request.options)
+    if name == "schedule":
+        return frontier
+    chosen, placement = place(frontier, request)
+    if name == "place":
+        return placement
+    program = lower_schedule(chosen, placement, request.target)
+    return program if name == "lower" else write(program, request)
+
+
 class _Clock:
     """Runs stages and remembers how long each took."""
 

@@ -107,6 +107,24 @@ def generate(program: Program, prefix: str, provenance: str) -> Bundle:
     return Bundle((*rendered, *_runtime_files(kernels)))
 
 
+def generate_harness(program: Program, prefix: str) -> bytes:
+    """A C program that runs the model on inputs from stdin and writes every step's output; to be
+    compiled with PENSTOCK_TRACE=penstock_trace, for hosts."""
+    symbols = _symbols(program, prefix)
+    calls = tuple(_call_of(command) for command in program.run)
+    traced = tuple(
+        (program.buffer(call.output.buffer).address, call.output.type.size_bytes) for call in calls
+    )
+    holes = {
+        "prefix": prefix,
+        "upper": prefix.upper(),
+        "traced": traced,
+        "inputs": _ports(program, program.inputs, prefix, "input", symbols),
+        "outputs": _ports(program, program.outputs, prefix, "output", symbols),
+    }
+    return _render("harness.c.j2", holes)
+
+
 def c_sources(prefix: str) -> tuple[str, ...]:
     """The bundle's own C files that are compiled into the library."""
     return (f"{prefix}.c", f"{prefix}_weights.c", f"{prefix}_arena.c")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -47,7 +47,7 @@ class _Compiler(BaseModel):
     model_config = _STRICT
     zig: tuple[str, ...]
     gcc: tuple[str, ...]
-    optimise: str
+    optimise: Literal["speed", "size"]
 
 
 class _Target(BaseModel):
@@ -65,18 +65,30 @@ def target_names() -> tuple[str, ...]:
     return tuple(sorted(f.name[:-5] for f in _FOLDER.iterdir() if f.name.endswith(".toml")))
 
 
+def target_text(name: str) -> str:
+    """The TOML text of a target that comes with penstock.  Raises UsageError."""
+    if name not in target_names():
+        raise _unknown(name)
+    return (_FOLDER / f"{name}.toml").read_text("utf-8")
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(
+        "usage-002",
+        f"there is no target {name!r}",
+        help=f"take one of {', '.join(target_names())}, or the path of a .toml file",
+    )
+
+
 def load_target(name: str) -> Target:
     """The target of that name, or described by that TOML file.
 
     Raises UsageError where there is none, TargetError where its description is wrong."""
     if name in target_names():
-        return parse_target((_FOLDER / f"{name}.toml").read_text("utf-8"), name)
+        return parse_target(target_text(name), name)
     path = Path(name)
     if path.suffix != ".toml":
-        raise UsageError(
-            "usage-002", f"there is no target {name!r}",
-            help=f"take one of {', '.join(target_names())}, or the path of a .toml file",
-        )  # fmt: skip
+        raise _unknown(name)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Compiler:
 
     zig: tuple[str, ...]
     gcc: tuple[str, ...]
-    optimise: str
+    optimise: Literal["speed", "size"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         name = _digest(x.raw)
         found[f"data {name}"] = f"data {name} {base64.b85encode(x.raw).decode()}"
         return f'Data("{name}")'
+    if isinstance(x, bytes):
+        return _show(Data(x), indent, found).replace("Data", "Bytes", 1)
     if isinstance(x, tuple) and len(x) > LONG and all(type(i) in (int, float) for i in x):
         numbers = " ".join(map(_number, x))
         name = _digest(numbers.encode())
@@ -141,11 +143,9 @@ def _build(
         case ast.Attribute(value=ast.Name(id=name), attr=member):
             return _member(classes[name], member)
         case ast.Call(
-            func=ast.Name(id="Data" | "Numbers" as kind), args=[ast.Constant(value=name)]
+            func=ast.Name(id="Data" | "Numbers" | "Bytes" as kind), args=[ast.Constant(value=name)]
         ):
-            if (kind, name) not in data:
-                raise ValueError(f"data {name} was left out")
-            return data[kind, name]
+            return _known(kind, name, data)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
             return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})
@@ -157,3 +157,11 @@ def _member(enumeration: type, member: str) -> Enum:
     if not issubclass(enumeration, Enum):
         raise ValueError(f"{enumeration.__name__} is no enumeration")
     return enumeration[member]
+
+
+def _known(kind: str, name: object, data: Mapping[tuple[str, object], object]) -> object:
+    """What a name stands for; bytes stand at the end as data do."""
+    found = data.get(("Data" if kind == "Bytes" else kind, name))
+    if found is None:
+        raise ValueError(f"data {name} was left out")
+    return found.raw if kind == "Bytes" and isinstance(found, Data) else found

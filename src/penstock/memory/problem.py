@@ -66,7 +66,7 @@ class Problem:
         for a, b in combinations(fixed, 2):
             low, high = sorted((a, b), key=lambda buffer: buffer.fixed_offset or 0)
             if a.meets(b) and (low.fixed_offset or 0) + low.size_bytes > (high.fixed_offset or 0):
-                raise InternalError("memory-003", f"fixed buffers overlap: {a.name}, {b.name}")
+                raise InternalError("memory-003", f"fixed buffers overlap: {low.name}, {high.name}")
 
 
 @dataclass(frozen=True, slots=True)

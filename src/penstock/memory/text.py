@@ -75,8 +75,10 @@ def _cells(buffer: Buffer) -> dict[str, str | int | None]:
     }
 
 
-def _buffer(row: dict[str, str], line: int) -> Buffer:
+def _buffer(row: dict[str | None, str], line: int) -> Buffer:
     try:
+        if None in row:
+            raise ValueError("more cells than columns")
         offset = row.get("offset") or ""
         return Buffer(
             row["id"],

@@ -22,6 +22,7 @@ class Activation(Enum):
     RELU = (0.0, None)
     RELU_N1_TO_1 = (-1.0, 1.0)
     RELU6 = (0.0, 6.0)
+    RELU_0_TO_1 = (0.0, 1.0)
 
     def bounds(self, out: TensorType) -> tuple[int, int]:
         """Smallest and largest element (both inclusive) of an output of type `out`."""

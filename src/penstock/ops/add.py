@@ -12,8 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.elementwise import made
 from penstock.ops.samples import int8, sample
 from penstock.ops.scaled_sum import ScaledSum
 
@@ -26,15 +29,16 @@ class Add(ScaledSum):
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("ADD",)
     SIGN: ClassVar[int] = 1
+    PRECISION: ClassVar[type[np.float64] | type[np.float32]] = np.float64
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
-    yield Made(Add(fused_activation(node)), (node.input(0), node.input(1)), node.output())
+    yield from made(Add(fused_activation(node)), node, 2)
 
 
 SAMPLES = (
     sample(Add(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
     sample(Add(Activation.RELU), int8(2, 4, 3, 5), int8(1, 1, 1, 5)),
-    sample(Add(), int8(4, 1, 5), int8(3, 1)),
+    sample(Add(), int8(4, 1, 5), int8(1, 3, 1)),
 )

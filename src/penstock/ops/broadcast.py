@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.errors import UnsupportedError
 from penstock.ir.affine import Affine
 from penstock.ir.op import Site, row_count
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.ops.checks import require
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.checks import require, require_int8
 
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
@@ -25,7 +26,23 @@ def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         shape is not None, f"shapes {' and '.join(str(list(s)) for s in shapes)} do not broadcast"
     )
     assert shape is not None
+    if len(shape) > RANK:
+        raise UnsupportedError(
+            "model-022", f"inputs stretch to shape {list(shape)}, its rank must be at most {RANK}"
+        )
+    require(
+        len(shape) < 3 or all(len(s) != 2 for s in shapes),
+        f"an input of rank 2 stretches to shape {list(shape)}, must be reshaped to its rank first",
+    )
     return tuple(shape)
+
+
+def int8_result(inputs: tuple[TensorType, ...], count: int, role: str) -> TensorType:
+    """Type of the output of an operator of `count` int8 inputs."""
+    require(len(inputs) == count, f"{role} has {len(inputs)} inputs, must have {count}")
+    for k, x in enumerate(inputs):
+        require_int8(x, f"input {k}")
+    return TensorType(result_shape(inputs), DType.INT8)
 
 
 def needs(x: TensorType, out: Region) -> Region:

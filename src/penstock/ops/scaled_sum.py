@@ -1,7 +1,8 @@
 """ScaledSum: what Add and Sub share: y = Ma * a + SIGN * Mb * b, both inputs at 20 extra bits.
 
 Source: TFLite `reference/integer_ops/add.h` and `reference/sub.h`; parameters in
-`micro/kernels/add_common.cc`: the inputs are brought to twice the larger of their scales.
+`micro/kernels/add_common.cc` and `sub_common.cc`: the inputs are brought to twice the larger of
+their scales.  Add divides the scales in double precision, Sub in single.
 """
 
 from __future__ import annotations
@@ -12,31 +13,27 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.activation import Activation
-from penstock.ops.checks import require, require_int8
+from penstock.ops.elementwise import Elementwise
 
 EXTRA_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ScaledSum:
+class ScaledSum(Elementwise):
     """Sum or difference of two tensors, with requantisation and clamp."""
 
     activation: Activation = Activation.NONE
 
     SIGN: ClassVar[int]
-    ALIAS: ClassVar[bool] = False
+    PRECISION: ClassVar[type[np.float64] | type[np.float32]]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 2, f"sum has {len(inputs)} inputs, must have 2")
-        require_int8(inputs[0], "first input")
-        require_int8(inputs[1], "second input")
-        return TensorType(broadcast.result_shape(inputs), DType.INT8)
+        return broadcast.int8_result(inputs, 2, "sum")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (left, right), (result_m, result_s) = self._multipliers(site)
@@ -47,18 +44,6 @@ class ScaledSum:
         scaled = multiply(terms[0] + self.SIGN * terms[1], result_m, result_s)
         bounds = self.activation.bounds(site.output)
         return np.clip(scaled + site.output.zero_point, *bounds).astype(np.int8)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return tuple(broadcast.needs(x, out) for x in site.inputs)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return tuple(broadcast.affine(x, site.output) for x in site.inputs)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return broadcast.in_place(site)
 
     def kernel(self, site: Site) -> Kernel:
         inputs, (result_m, result_s) = self._multipliers(site)
@@ -87,12 +72,9 @@ class ScaledSum:
         self, site: Site
     ) -> tuple[tuple[tuple[int, int], tuple[int, int]], tuple[int, int]]:
         """(multiplier, shift) of both inputs, and of the result."""
-        a, b = site.inputs
-        twice_largest = 2 * max(a.scale, b.scale)
-        return (
-            (
-                quantise_multiplier(a.scale / twice_largest),
-                quantise_multiplier(b.scale / twice_largest),
-            ),
-            quantise_multiplier(twice_largest / ((1 << EXTRA_BITS) * site.output.scale)),
-        )
+        real = self.PRECISION
+        scales = [real(x.scale) for x in site.inputs]
+        twice_largest = 2 * max(scales)
+        unit = real(site.output.scale) * (1 << EXTRA_BITS)
+        left, right = (quantise_multiplier(float(scale / twice_largest)) for scale in scales)
+        return (left, right), quantise_multiplier(float(twice_largest / unit))

@@ -5,8 +5,7 @@
 
 exp depends only on the difference to the row's maximum, one of 256 values: a table.
 
-Source: TFLite SOFTMAX; `reference/softmax.h`, `PreprocessSoftmaxScaling`; gemmlowp,
-`exp_on_negative_values` and `one_over_one_plus_x_for_x_in_0_1`.
+Source: TFLite SOFTMAX; `reference/softmax.h`.
 """
 
 from __future__ import annotations
@@ -18,44 +17,31 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.fixedpoint import (
-    INT32_MAX,
     Int64s,
     doubling_high_multiply,
-    quantise_multiplier,
     rounding_shift,
 )
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.checks import require, require_int8
+from penstock.ir.tensor import Array
+from penstock.ops import row_vectors
+from penstock.ops.exponentials import SUM_BITS, exp_table
+from penstock.ops.row_vectors import RowVectors
 from penstock.ops.samples import int8, sample
-
-DIFFERENCE_BITS = 5
-"""Integer bits of the scaled difference: Q5.26."""
-SUM_BITS = 12
-"""Integer bits of the sum of exponentials: Q12.19."""
+from penstock.ops.transcendental import one_over_one_plus
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(RowVectors):
     """exp(beta * x) over its sum along the last axis."""
 
     beta: float = 1.0
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
-    ALIAS: ClassVar[bool] = False
-
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"softmax has {len(inputs)} inputs, must have 1")
-        require_int8(inputs[0], "input")
-        require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
-        return TensorType(inputs[0].shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        whole = out.replace(len(out.lower) - 1, (0, site.output.shape[-1]))
-        rows = inputs[0][whole.slices].astype(np.int64)
+        rows = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
         exponentials = exp_table(site.inputs[0].scale * self.beta)[
             rows.max(axis=-1, keepdims=True) - rows
         ]
@@ -65,65 +51,14 @@ class Softmax:
         y = np.clip(scaled - 128, -128, 127).astype(np.int8)
         return y[..., out.slices[-1]]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (out.replace(len(out.lower) - 1, (0, site.inputs[0].shape[-1])),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        rank = site.output.rank
-        depth = site.inputs[0].shape[-1]
-        return (Affine.diagonal((*((1,) * (rank - 1)), 0), extra=(*((0,) * (rank - 1)), depth)),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, 3 * out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
-        depth = site.output.shape[-1]
         return Kernel(
             "softmax_s8",
-            params=(("rows", site.output.elements // depth), ("depth", depth)),
+            row_vectors.params(site),
             tables=(("exp", Table.of(table)),),
+            by_rows=True,
         )
-
-
-def exp_table(scale: float) -> Int64s:
-    """exp(-d * scale) in Q0.31 for d = 0 .. 255; 0 where the difference is too large to count."""
-    real = min(scale * 2 ** (31 - DIFFERENCE_BITS), 2**31 - 1.0)
-    multiplier, shift = quantise_multiplier(real)
-    largest = ((1 << DIFFERENCE_BITS) - 1) * 2.0 ** (31 - DIFFERENCE_BITS) / 2.0**shift
-    differences = -np.arange(256, dtype=np.int64)
-    counted = differences >= -int(largest)
-    scaled = doubling_high_multiply(np.where(counted, differences, 0) << shift, multiplier)
-    return np.where(counted, exp_on_negative_values(scaled), 0)
-
-
-def exp_on_negative_values(x: Int64s) -> Int64s:
-    """exp of x <= 0 in Q5.26, as Q0.31."""
-    fraction_bits = 31 - DIFFERENCE_BITS
-    quarter = 1 << (fraction_bits - 2)
-    in_quarter = (x & (quarter - 1)) - quarter
-    result = _exp_near_minus_one_eighth(in_quarter << DIFFERENCE_BITS)
-    remainder = in_quarter - x
-    # exp(-2**k) in Q0.31, for k = -2 .. 4.
-    factors = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
-    for k, factor in enumerate(factors, start=-2):
-        bit = (remainder >> (fraction_bits + k)) & 1
-        result = np.where(bit == 1, doubling_high_multiply(result, factor), result)
-    return np.where(x == 0, INT32_MAX, result)
-
-
-def _exp_near_minus_one_eighth(a: Int64s) -> Int64s:
-    """exp of a in [-1/4, 0) in Q0.31: Taylor series around -1/8."""
-    constant, third = 1895147668, 715827883  # exp(-1/8) and 1/3 in Q0.31
-    x = a + (1 << 28)
-    x2 = doubling_high_multiply(x, x)
-    x3 = doubling_high_multiply(x2, x)
-    quarter_x4 = rounding_shift(doubling_high_multiply(x2, x2), 2)
-    tail = rounding_shift(doubling_high_multiply(quarter_x4 + x3, third) + x2, 1)
-    return constant + doubling_high_multiply(np.asarray(constant, np.int64), x + tail)
 
 
 def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
@@ -131,17 +66,7 @@ def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:
     headroom = 32 - np.array([int(t).bit_length() for t in total.ravel()], np.int64)
     headroom = headroom.reshape(total.shape)
     exponent = SUM_BITS - headroom + 31 - 8
-    return _one_over_one_plus((total << headroom) - (1 << 31)), exponent
-
-
-def _one_over_one_plus(a: Int64s) -> Int64s:
-    """1 / (1 + a) for a in [0, 1) in Q0.31: Newton's method in Q2.29."""
-    half_denominator = (a + INT32_MAX + 1) >> 1
-    x = 1515870810 + doubling_high_multiply(half_denominator, -1010580540)  # 48/17, -32/17
-    for _ in range(3):
-        remainder = (1 << 29) - doubling_high_multiply(half_denominator, x)
-        x = x + (doubling_high_multiply(x, remainder) << 2)
-    return np.minimum(x << 1, INT32_MAX)
+    return one_over_one_plus((total << headroom) - (1 << 31)), exponent
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

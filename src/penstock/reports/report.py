@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.ir.graph import Graph
@@ -10,7 +12,101 @@ from penstock.program.program import Call, Kind, Program
 from penstock.scheduling.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
-Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ram:
+    """RAM in bytes, as the design's section 4 defines it; io and scratch lie inside the arena."""
+
+    total: int
+    arena: int
+    static: int
+    stack: int
+    io: int
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """Flash in bytes; `code` is None where nothing was cross-compiled."""
+
+    total: int
+    weights: int
+    code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Macs:
+    """Nominal multiply-accumulates of the model, and those that the schedule executes."""
+
+    model: int
+    executed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles by the cost model, and by the cycle model over the executed instructions."""
+
+    estimated: int
+    simulated: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Instructions that a simulated core executed."""
+
+    simulated: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of the frontier."""
+
+    ram_bytes: int
+    cycles: int
+    macs_executed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optimality:
+    """ "optimal", or a proven gap: how far, at most, above the least."""
+
+    order: str | float
+    partition: str | float
+    placement: str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A rung of the verification ladder."""
+
+    step: str
+    tensors: int
+    elements: int
+    mismatches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of a compiled model."""
+
+    model: str
+    target: str
+    ram_bytes: Ram
+    flash_bytes: Flash
+    macs: Macs
+    cycles: Cycles
+    instructions: Instructions
+    frontier: tuple[Point, ...]
+    optimality: Optimality
+    ram_bytes_streamed_input: int | None = None
+    verified: tuple[Checked, ...] = ()
+    stack_bytes_measured: int | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """The report as report.json has it."""
+        return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +184,41 @@ def weight_bytes(program: Program) -> int:
     return tensors + sum(c.kernel.table_bytes for c in program.run if isinstance(c, Call))
 
 
-def ram_bytes(program: Program, stack_bytes: int) -> dict[str, Json]:
-    """RAM as the design's section 4 defines it.  The model's objects have no data but the arena."""
+def make_report(
+    model: Graph,
+    target: str,
+    schedule: Schedule,
+    placement: Placement,
+    program: Program,
+    stack_bytes: int,
+) -> Report:
+    """The report of a compilation; measured figures are added by who measures."""
+    cost = schedule.cost
+    weights = weight_bytes(program)
     arena = next(m.size_bytes for m in program.memories if m.writable)
-    kinds = {kind: _bytes_of(program, kind) for kind in (Kind.IO, Kind.SCRATCH)}
-    return {
-        "total": arena + stack_bytes,
-        "arena": arena,
-        "static": 0,
-        "stack": stack_bytes,
-        "io": kinds[Kind.IO],
-        "scratch": kinds[Kind.SCRATCH],
-    }
+    ram = Ram(
+        total=arena + stack_bytes,
+        arena=arena,
+        static=0,  # the model's objects have no data but the arena
+        stack=stack_bytes,
+        io=_bytes_of(program, Kind.IO),
+        scratch=_bytes_of(program, Kind.SCRATCH),
+    )
+    return Report(
+        model.name,
+        target,
+        ram,
+        Flash(weights, weights, None),
+        Macs(model.macs(), cost.macs),
+        Cycles(cost.cycles, None),
+        Instructions(None),
+        (Point(ram.total, cost.cycles, cost.macs),),
+        Optimality(
+            certificate(schedule.order_gap),
+            certificate(partition_gap(schedule)),
+            certificate(placement.gap),
+        ),
+    )
 
 
 def _bytes_of(program: Program, kind: Kind) -> int:
@@ -112,40 +231,6 @@ def _bytes_of(program: Program, kind: Kind) -> int:
         total += max(0, upper - max(lower, end))
         end = max(end, upper)
     return total
-
-
-def make_report(
-    model: Graph,
-    target: str,
-    schedule: Schedule,
-    placement: Placement,
-    program: Program,
-    stack_bytes: int,
-) -> dict[str, Json]:
-    """The report of a compilation; simulated figures are added by who simulates."""
-    cost = schedule.cost
-    weights = weight_bytes(program)
-    ram = ram_bytes(program, stack_bytes)
-    return {
-        "schema": SCHEMA,
-        "model": model.name,
-        "target": target,
-        "ram_bytes": ram,
-        "ram_bytes_streamed_input": None,
-        "flash_bytes": {"total": weights, "weights": weights, "code": None},
-        "macs": {"model": model.macs(), "executed": cost.macs},
-        "cycles": {"estimated": cost.cycles, "simulated": None},
-        "instructions": {"simulated": None},
-        "frontier": [
-            {"ram_bytes": ram["total"], "cycles": cost.cycles, "macs_executed": cost.macs}
-        ],
-        "optimality": {
-            "order": certificate(schedule.order_gap),
-            "partition": certificate(partition_gap(schedule)),
-            "placement": certificate(placement.gap),
-        },
-        "verified": [],
-    }
 
 
 def partition_gap(schedule: Schedule) -> float:

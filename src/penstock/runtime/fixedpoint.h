@@ -5,14 +5,11 @@
 
 #include <stdint.h>
 
-/* round(a * b / 2^31), saturated. */
+/* round(a * b / 2^31); a and b must not both be INT32_MIN.
+ * gemmlowp nudges negative products by 1 - 2^30 and truncates: that is the same number, because
+ * truncating a negative n / d is floor((n + d - 1) / d). */
 static inline int32_t penstock_high_multiply(int32_t a, int32_t b) {
-    if (a == INT32_MIN && b == INT32_MIN) {
-        return INT32_MAX;
-    }
-    const int64_t product = (int64_t)a * b;
-    const int64_t nudge = product >= 0 ? (INT64_C(1) << 30) : 1 - (INT64_C(1) << 30);
-    return (int32_t)((product + nudge) / (INT64_C(1) << 31));
+    return (int32_t)(((int64_t)a * b + (INT64_C(1) << 30)) >> 31);
 }
 
 /* round(x / 2^exponent), ties away from zero; exponent within [0, 31]. */

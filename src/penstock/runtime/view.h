@@ -17,8 +17,10 @@
 #define PENSTOCK_STEP static
 #endif
 
-/* Called after each step; a tool that observes tensors may define this otherwise. */
-#ifndef PENSTOCK_TRACE
+/* Called after each step; a tool that observes tensors may name a function of its own. */
+#ifdef PENSTOCK_TRACE
+void PENSTOCK_TRACE(int step, const int8_t *arena);
+#else
 #define PENSTOCK_TRACE(step, arena) ((void)0)
 #endif
 

@@ -1,1 +1,1 @@
-"""Simulators: the graph's meaning, the modelled machine, the simulated core; and comparison."""
+"""Simulators: the graph, the modelled machine, the simulated core; ground truth; comparison."""

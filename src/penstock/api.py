@@ -1,0 +1,364 @@
+"""The Python API: one call a verb, as on the command line.
+
+penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack
+
+import numpy as np
+
+from penstock import execution, ladder, pipeline
+from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.errors import CapacityError, ModelError, OutputError, UsageError
+from penstock.fixedpoint import Rounding
+from penstock.frontends.open import read_bytes
+from penstock.hardware.load import load_target
+from penstock.hardware.size import parse_size
+from penstock.hardware.target import Target
+from penstock.ir.graph import Value
+from penstock.ir.tensor import Array
+from penstock.pipeline import DEFAULT_STACK_BYTES, Compilation, Request, compile_request
+from penstock.reports.report import (
+    Checked,
+    Cycles,
+    Flash,
+    Instructions,
+    Json,
+    Layer,
+    Report,
+    Span,
+    layers,
+    make_report,
+    spans,
+)
+from penstock.scheduling.options import Options
+from penstock.simulators.counts import Counts
+from penstock.simulators.drawn_inputs import InputType, draw_inputs
+from penstock.simulators.golden_archive import read_goldens, write_goldens
+from penstock.simulators.goldens import Goldens, make_goldens
+
+Size = int | str
+OnStage = Callable[[str], None]
+DRAWN_SETS = 2
+"""Sets of inputs that `verify` draws where it has no goldens."""
+
+
+def _silent(stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled model: its nouns, its report, its files."""
+
+    compilation: Compilation
+    report: Report
+
+    @property
+    def bundle(self) -> Bundle:
+        """The files that `write` writes, reports included."""
+        from penstock.reports.html import render_html
+
+        text = json.dumps(self.report.as_json(), indent=2) + "\n"
+        page = render_html(self.report, self.layers, self.spans, None)
+        return self.compilation.bundle.with_files(
+            ("report.json", text.encode()), ("report.html", page)
+        )
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return layers(self.compilation.schedule)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return spans(self.compilation.program)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the bundle into a new folder.  Raises OutputError."""
+        write_bundle(self.bundle, Path(folder))
+
+
+class Settings(TypedDict, total=False):
+    """What every verb takes beside model and target; sizes as numbers or as "64KiB"."""
+
+    sram: Size | None
+    memory: Mapping[str, Size]
+    flash: Size | None
+    stack: Size
+    rounding: Literal["double", "single"]
+    optimize: Literal["speed", "size"]
+    options: Options
+
+
+def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
+    """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
+    chip = load_target(target)
+    for region, size in settings.get("memory", {}).items():
+        chip = _with_memory(chip, region, _bytes(size))
+    optimise = settings.get("optimize", chip.compiler.optimise)
+    sram, flash = settings.get("sram"), settings.get("flash")
+    return Request(
+        str(model),
+        dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
+        None if sram is None else _bytes(sram),
+        None if flash is None else _bytes(flash),
+        _bytes(settings.get("stack", DEFAULT_STACK_BYTES)),
+        Rounding(settings.get("rounding", "double")),
+        settings.get("options", Options()),
+    )
+
+
+def compile(
+    model: str | Path | Request,
+    target: str = "host",
+    *,
+    on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
+) -> Compiled:
+    """Compiles a model: a file, a zoo network, or a request made before.
+
+    Raises ModelError, TargetError, or CapacityError where it does not fit."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    done = compile_request(wanted, on_stage)
+    report = make_report(
+        done.model,
+        wanted.target.name,
+        done.schedule,
+        done.placement,
+        done.program,
+        wanted.stack_bytes,
+    )
+    _check_flash(report, wanted)
+    return Compiled(done, report)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One or more simulated inferences: outputs of each, and the report with simulated figures."""
+
+    compiled: Compiled
+    outputs: tuple[Mapping[str, Array], ...]
+    report: Report
+    steps: tuple[Counts, ...]
+
+
+def run(
+    model: str | Path | Request,
+    target: str = "cortex-m4",
+    sets: Sequence[Mapping[str, Array]] | None = None,
+    *,
+    compiler: str = "zig",
+    on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
+) -> Ran:
+    """Compiles a model and runs it on the target's simulated core, or on the host.
+
+    `sets`: inputs by name, one mapping an inference; drawn where there are none.
+    Raises CapacityError where the stack is above its reserve, or code and constants above the
+    flash budget."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    compiled = compile(wanted, on_stage=on_stage)
+    done = compiled.compilation
+    sets = sets if sets is not None else drawn_sets(done, 1)
+    on_stage("run")
+    if wanted.target.core is None:
+        tensors = execution.run_on_host(done, sets).tensors
+        outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
+        return Ran(compiled, outputs, compiled.report, ())
+    with execution.firmware(done, compiler) as chip:
+        runs = [chip.run(inputs) for inputs in sets]
+        report = _with_measurements(compiled.report, runs, chip.sections)
+    _check_flash(report, wanted)
+    return Ran(compiled, tuple(r.tensors for r in runs), report, runs[0].steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How the ladder went."""
+
+    compiled: Compiled
+    rungs: tuple[ladder.Rung, ...]
+    report: Report
+
+    @property
+    def vanished(self) -> tuple[str, ...]:
+        """Tensors of the model that simplification removed: nothing computes them."""
+        return ladder.vanished(self.compiled.compilation)
+
+    @property
+    def passed(self) -> bool:
+        return all(rung.comparison.mismatches == 0 for rung in self.rungs)
+
+
+def verify(
+    model: str | Path | Request,
+    target: str = "cortex-m4",
+    goldens: str | Path | None = None,
+    *,
+    reference: Literal["tflite"] | None = None,
+    on_stage: OnStage = _silent,
+    **settings: Unpack[Settings],
+) -> Verified:
+    """Walks the verification ladder for a model.
+
+    With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
+    else each rung against the operators' arithmetic, on seeded inputs."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    compiled = compile(wanted, on_stage=on_stage)
+    done = compiled.compilation
+    truth = _truth(done, goldens, reference, on_stage)
+    sets = drawn_sets(done, DRAWN_SETS)
+    if truth is not None:
+        sets = ladder.golden_inputs(done.model, truth)
+    rungs = tuple(ladder.climb(done, truth, sets, on_stage))
+    verified = tuple(
+        Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
+        for r in rungs
+    )
+    return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def golden(model: str | Path, output: str | Path) -> Goldens:
+    """Writes ground truth from TensorFlow Lite Micro.  Raises ToolError, OutputError."""
+    inputs = _input_types(pipeline.read(str(model)).inputs)
+    found = make_goldens(_file_bytes(str(model)), inputs, Path(model).name)
+    write_goldens(found, Path(output))
+    return found
+
+
+def read_inputs(model: str, paths: Sequence[Path]) -> Mapping[str, Array]:
+    """The inputs in .npy files, in the model's order.  Raises ModelError where they do not fit."""
+    values = pipeline.read(model).inputs
+    if len(paths) != len(values):
+        raise ModelError(
+            "input-001", f"{len(paths)} inputs are given, the model has {len(values)}", where=model
+        )
+    return {v.name: _read_array(path, v) for path, v in zip(paths, values, strict=True)}
+
+
+def _read_array(path: Path, value: Value) -> Array:
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ModelError("input-002", f"not a .npy file: {error}", where=str(path)) from error
+    if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
+        raise ModelError(
+            "input-003",
+            f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
+            where=f'{path}, input "{value.name}"',
+        )
+    return array
+
+
+def write_array(path: Path, array: Array) -> None:
+    """Writes an array as .npy.  Raises OutputError."""
+    try:
+        with path.open("wb") as file:
+            np.save(file, array)
+    except OSError as error:
+        raise OutputError(
+            "output-003", f"the output cannot be written: {error.strerror}", where=str(path)
+        ) from error
+
+
+def layer_rows(ran: Ran) -> list[Json]:
+    """The layers of a run as JSON objects, with their simulated figures."""
+    found: list[Json] = []
+    for k, layer in enumerate(ran.compiled.layers):
+        row: dict[str, Json] = {**dataclasses.asdict(layer), "shape": list(layer.shape)}
+        if ran.steps:
+            row["simulated_cycles"] = ran.steps[k].cycles
+            row["simulated_instructions"] = ran.steps[k].instructions
+        found.append(row)
+    return found
+
+
+def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array], ...]:
+    """Seeded inputs, the same for the same model."""
+    inputs = compilation.model.inputs
+    drawn = (draw_inputs(_input_types(inputs), k, seed=0) for k in range(count))
+    names = [value.name for value in inputs]
+    return tuple(dict(zip(names, arrays, strict=True)) for arrays in drawn)
+
+
+def _input_types(inputs: Sequence[Value]) -> list[InputType]:
+    return [(v.type.shape, v.type.dtype.value, v.type.zero_point) for v in inputs]
+
+
+def _truth(
+    done: Compilation,
+    goldens: str | Path | None,
+    reference: str | None,
+    on_stage: OnStage,
+) -> Goldens | None:
+    if goldens is not None:
+        return read_goldens(Path(goldens))
+    if reference is None:
+        return None
+    on_stage("tflite")
+    raw = _file_bytes(done.request.model)
+    return make_goldens(raw, _input_types(done.model.inputs), done.model.name, DRAWN_SETS)
+
+
+def _file_bytes(model: str) -> bytes:
+    if model.startswith("zoo:"):
+        raise UsageError(
+            "usage-010",
+            f"{model} is no file, TensorFlow Lite Micro cannot run it",
+            help="verify it without --reference, or give a .tflite file",
+        )
+    return read_bytes(Path(model))
+
+
+def _with_measurements(
+    report: Report, runs: Sequence[execution.CoreRun], sections: execution.Sections
+) -> Report:
+    """The report with what was measured on the simulated core: the worst of the runs."""
+    counts = max((run.counts for run in runs), key=lambda c: c.cycles)
+    return dataclasses.replace(
+        report,
+        flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
+        cycles=Cycles(report.cycles.estimated, counts.cycles),
+        instructions=Instructions(counts.instructions),
+        stack_bytes_measured=max(run.stack_bytes for run in runs),
+    )
+
+
+def _check_flash(report: Report, wanted: Request) -> None:
+    memory = wanted.target.memory_for("constant")
+    limit = min(memory.size_bytes, wanted.flash_bytes or memory.size_bytes)
+    if report.flash_bytes.total > limit:
+        raise CapacityError(
+            "capacity-002",
+            f"constants and code need {report.flash_bytes.total} bytes of {memory.name}, "
+            f"there are {limit}",
+            help="give more --flash, or a network with fewer weights",
+        )
+
+
+def _bytes(size: Size) -> int:
+    return parse_size(size) if isinstance(size, str) else size
+
+
+def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
+    names = [memory.name for memory in target.memories]
+    if region not in names:
+        raise UsageError(
+            "usage-011",
+            f"target {target.name} has no memory {region!r}",
+            help=f"its memories are {', '.join(names)}",
+        )
+    return dataclasses.replace(
+        target,
+        memories=tuple(
+            dataclasses.replace(m, size_bytes=size_bytes) if m.name == region else m
+            for m in target.memories
+        ),
+    )

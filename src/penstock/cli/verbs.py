@@ -1,0 +1,330 @@
+"""Verbs: what each command prints.  They decide nothing; `api` does the work."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.cli.progress import progress
+from penstock.errors import MismatchError, UsageError
+from penstock.hardware.load import load_target, target_names, target_text
+from penstock.ir.tensor import Array
+from penstock.ops.registry import operator_files
+from penstock.pipeline import STAGES, Request
+from penstock.pipeline import stage as pipeline_stage
+from penstock.program import text
+from penstock.reports import summary
+from penstock.scheduling.options import Options
+
+_OUT = Console()
+
+
+def compile(
+    model: p.Model,
+    options: Options,
+    target: p.TargetName = "host",
+    accelerator: p.Accelerator = None,
+    sram: p.Sram = None,
+    memory: p.Memory = None,
+    flash: p.Flash = None,
+    stack: p.Stack = "1KiB",
+    stream_input: p.StreamInput = False,
+    optimize: p.Optimize = "speed",
+    rounding: p.RoundingName = "double",
+    stop_after: Annotated[
+        str | None, typer.Option(help="Print that stage's noun, write nothing.")
+    ] = None,
+    strict: p.Strict = False,
+    output: p.Output = None,
+    as_json: p.Json = False,
+) -> None:
+    """Compile a model to C, with its report, into a new folder (the model's name by default)."""
+    _refuse(accelerator, stream_input)
+    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    if stop_after is not None:
+        _print_stage(wanted, stop_after, as_json)
+        return
+    with progress(len(STAGES)) as on_stage:
+        done = api.compile(wanted, on_stage=on_stage)
+        folder = output or done.compilation.prefix
+        done.write(folder)
+    if as_json:
+        _print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
+    else:
+        _OUT.print(summary.summary(done.report))
+        _OUT.print(f"written to {folder}/", highlight=False)
+
+
+def run(
+    model: p.Model,
+    options: Options,
+    target: p.TargetName = "cortex-m4",
+    input: Annotated[list[Path] | None, typer.Option(help="An input as .npy; repeatable.")] = None,
+    output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
+    sram: p.Sram = None,
+    memory: p.Memory = None,
+    flash: p.Flash = None,
+    stack: p.Stack = "1KiB",
+    optimize: p.Optimize = "speed",
+    rounding: p.RoundingName = "double",
+    compiler: p.CompilerName = "zig",
+    as_json: p.Json = False,
+) -> None:
+    """Compile a model, run it on the simulated core (or the host) and print what it cost."""
+    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    with progress(len(STAGES) + 1) as on_stage:
+        sets = [api.read_inputs(model, input)] if input else None
+        done = api.run(
+            wanted, sets=sets, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage
+        )
+    for path, array in zip(output or [], done.outputs[0].values(), strict=False):
+        api.write_array(path, array)
+    if as_json:
+        _print_json({**done.report.as_json(), "outputs": _as_lists(done.outputs[0])})
+    else:
+        _OUT.print(summary.summary(done.report))
+        for name, array in done.outputs[0].items():
+            _OUT.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+
+
+def verify(
+    model: p.Model,
+    options: Options,
+    target: p.TargetName = "cortex-m4",
+    goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
+    ] = None,
+    every_point: Annotated[bool, typer.Option(help="Verify every point of the frontier.")] = False,
+    sram: p.Sram = None,
+    memory: p.Memory = None,
+    flash: p.Flash = None,
+    stack: p.Stack = "1KiB",
+    optimize: p.Optimize = "speed",
+    rounding: p.RoundingName = "double",
+    as_json: p.Json = False,
+) -> None:
+    """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
+    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    if reference is not None:
+        _choice(reference, ("tflite",))
+    with progress(len(STAGES) + 5) as on_stage:
+        done = api.verify(
+            wanted, goldens=goldens, reference="tflite" if reference else None, on_stage=on_stage
+        )
+    if as_json:
+        _print_json(done.report.as_json())
+    else:
+        _OUT.print(summary.ladder_table(done.rungs))
+        for name in done.vanished:
+            _OUT.print(f'computed nowhere: "{name}"', highlight=False)
+    for rung in done.rungs:
+        if rung.comparison.first is not None:
+            raise MismatchError(
+                "verify-001",
+                f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
+                where=str(rung.comparison.first),
+            )
+
+
+def profile(
+    model: p.Model,
+    options: Options,
+    target: p.TargetName = "cortex-m4",
+    sram: p.Sram = None,
+    memory: p.Memory = None,
+    stack: p.Stack = "1KiB",
+    optimize: p.Optimize = "speed",
+    compiler: p.CompilerName = "zig",
+    as_json: p.Json = False,
+) -> None:
+    """Print a table per layer: shapes, work, estimated and simulated cycles."""
+    wanted = _request(model, target, sram, memory, None, stack, "double", optimize, options)
+    with progress(len(STAGES) + 1) as on_stage:
+        done = api.run(wanted, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage)
+    if as_json:
+        _print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
+    else:
+        _OUT.print(summary.layer_table(done.compiled.layers, done.steps))
+        _OUT.print(summary.summary(done.report))
+
+
+def golden(
+    model: p.Model,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.npz")],
+    as_json: p.Json = False,
+) -> None:
+    """Write ground truth for a model, from TensorFlow Lite Micro."""
+    with progress(1) as on_stage:
+        on_stage("TensorFlow Lite Micro")
+        found = api.golden(model, output)
+    tensors = len(found.tensor_crc32)
+    if as_json:
+        _print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
+    else:
+        _OUT.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
+
+
+def show(
+    model: p.Model,
+    target: p.TargetName = "host",
+    stop_after: Annotated[str, typer.Option(help=f"One of {', '.join(STAGES)}.")] = "simplify",
+    with_data: Annotated[
+        bool, typer.Option(help="With constants, so that it can be read back.")
+    ] = False,
+    as_json: p.Json = False,
+) -> None:
+    """Print a stage's noun as text: the graph, the schedule, the program.  `zoo:` lists the zoo."""
+    if model == "zoo:":
+        _OUT.print(summary.zoo_table())
+        return
+    wanted = api.request(model, target)
+    _print_stage(wanted, stop_after, as_json, with_data=with_data)
+
+
+def targets(
+    show: Annotated[str | None, typer.Option(metavar="NAME", help="Print its description.")] = None,
+    as_json: p.Json = False,
+) -> None:
+    """List the targets that come with penstock."""
+    if show is not None:
+        print(target_text(show), end="")
+        return
+    found = [load_target(name) for name in target_names()]
+    if as_json:
+        _print_json({"targets": [dataclasses.asdict(target) for target in found]})
+    else:
+        for target in found:
+            _OUT.print(f"{target.name:16} {target.description}", highlight=False)
+
+
+def ops(as_json: p.Json = False) -> None:
+    """List the operators, and the names in model files that they take."""
+    rows = [
+        {
+            "operator": op.__name__,
+            "takes": list(op.FOREIGN),
+            "meaning": (file.module.__doc__ or "").splitlines()[0].split(": ", 1)[-1],
+        }
+        for file in operator_files()
+        for op in file.ops
+    ]
+    if as_json:
+        _print_json({"operators": rows})
+    else:
+        for row in rows:
+            _OUT.print(f"{row['operator']:20} {', '.join(row['takes'])}", highlight=False)
+            _OUT.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
+
+
+def options(as_json: p.Json = False) -> None:
+    """List the options of the search with their defaults."""
+    rows = [
+        {
+            "option": f"--{f.name.replace('_', '-')}",
+            "default": f.default,
+            "meaning": f.metadata["help"],
+        }
+        for f in dataclasses.fields(Options)
+    ]
+    if as_json:
+        _print_json({"options": rows})
+    else:
+        for row in rows:
+            _OUT.print(
+                f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False
+            )
+
+
+def demo(
+    output: p.Output = None,
+    as_json: p.Json = False,
+) -> None:
+    """Compile the digits model and run 200 test digits on a simulated Cortex-M4."""
+    from penstock import demonstration
+
+    folder = output or "penstock-demo"
+    with progress(len(STAGES) + 2) as on_stage:
+        found = demonstration.run(Path(folder), on_stage)
+    if as_json:
+        _print_json(found.as_json())
+    else:
+        _OUT.print(str(found), highlight=False)
+
+
+def _request(
+    model: str,
+    target: str,
+    sram: str | None,
+    memory: list[str] | None,
+    flash: str | None,
+    stack: str,
+    rounding: str,
+    optimize: str,
+    options: Options,
+) -> Request:
+    regions = dict(_pair(item) for item in memory or [])
+    return api.request(
+        model,
+        target,
+        sram=sram,
+        memory=regions,
+        flash=flash,
+        stack=stack,
+        rounding="single" if _choice(rounding, ("double", "single")) == "single" else "double",
+        optimize="size" if _choice(optimize, ("speed", "size")) == "size" else "speed",
+        options=options,
+    )
+
+
+def _pair(item: str) -> tuple[str, str]:
+    region, equals, size = item.partition("=")
+    if not equals:
+        raise UsageError("usage-012", f"--memory {item!r} has no size", help="write REGION=SIZE")
+    return region, size
+
+
+def _choice(value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise UsageError(
+            "usage-013", f"{value!r} is not known", help=f"take one of {', '.join(allowed)}"
+        )
+    return value
+
+
+def _refuse(accelerators: list[str] | None, stream_input: bool) -> None:
+    if accelerators:
+        raise UsageError(
+            "usage-014",
+            f"there is no accelerator {accelerators[0]!r}",
+            why="penstock has no accelerators yet",
+            help="leave --accelerator out",
+        )
+    if stream_input:
+        raise UsageError("usage-015", "--stream-input is not there yet", help="leave it out")
+
+
+def _print_stage(wanted: Request, stage: str, as_json: bool, *, with_data: bool = False) -> None:
+    noun = pipeline_stage(wanted, _choice(stage, STAGES))
+    shown = text.show(noun, with_data=with_data)
+    if as_json:
+        _print_json({"stage": stage, "text": shown})
+    else:
+        print(shown, end="")
+
+
+def _as_lists(arrays: Any) -> dict[str, Any]:
+    found: dict[str, Array] = dict(arrays)
+    return {name: array.tolist() for name, array in found.items()}
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,175 @@
+"""The verification ladder: reference arithmetic, machine, C on the host, C on a simulated core.
+
+Each rung is compared with the one below it, over every tensor that survives `simplify`; the first
+with ground truth, over every tensor that there is ground truth for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import ModelError
+from penstock.execution import Tensors, run_on_core, run_on_host
+from penstock.ir.graph import Graph, Value
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.pipeline import Compilation
+from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
+from penstock.simulators.goldens import Goldens, crc32_of
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+
+InputSets = Sequence[Mapping[str, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One rung: what was compared with what, and how it went."""
+
+    step: str
+    comparison: Comparison
+    note: str = ""
+
+
+def climb(
+    compilation: Compilation,
+    goldens: Goldens | None,
+    sets: InputSets,
+    on_rung: Callable[[str], None] = lambda name: None,
+) -> Iterator[Rung]:
+    """The rungs, lowest first; each is yielded when it has been compared."""
+    on_rung("reference")
+    reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
+    if goldens is not None:
+        yield Rung("reference", _against_goldens(compilation.model, reference, goldens))
+    survivors = tuple(value.name for value in compilation.graph.variables())
+    on_rung("machine")
+    yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
+    on_rung("host")
+    host = run_on_host(compilation, sets)
+    found = tuple(_completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
+    note = f"sanitizers: {', '.join(host.sanitizers)}"
+    yield Rung("host", compare_sets(survivors, found, reference), note)
+    if compilation.request.target.core is not None:
+        on_rung("core")
+        runs = run_on_core(compilation, sets)
+        found = tuple(
+            _completed(compilation, run.tensors, inputs)
+            for run, inputs in zip(runs, sets, strict=True)
+        )
+        note = f"stack {max(run.stack_bytes for run in runs)} bytes"
+        yield Rung("core", compare_sets(survivors, found, reference), note)
+
+
+def run_machine(compilation: Compilation, sets: InputSets) -> tuple[Tensors, ...]:
+    """Every tensor of every set, by the program in the NumPy machine."""
+    found: list[Tensors] = []
+    for inputs in sets:
+        tensors: Tensors = {}
+        types = {value.name: value.type for value in compilation.graph.variables()}
+        gather = _Gather(tensors, {name: type.shape for name, type in types.items()})
+        outputs = Machine(compilation.program, gather).run(inputs)
+        found.append(_completed(compilation, {**tensors, **outputs}, inputs))
+    return tuple(found)
+
+
+class _Gather:
+    """Trace hook: puts computed regions together to whole tensors."""
+
+    def __init__(self, tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._tensors = tensors
+        self._shapes = shapes
+
+    def __call__(self, name: str, region: Region, elements: Array) -> None:
+        whole = self._tensors.setdefault(name, np.zeros(self._shapes[name], elements.dtype))
+        whole[region.slices] = elements
+
+
+def _completed(
+    compilation: Compilation, tensors: Mapping[str, Array], inputs: Mapping[str, Array]
+) -> Tensors:
+    """The tensors with the inputs, and with aliases under their own shapes."""
+    found = {**inputs, **tensors}
+    storages = compilation.parts.storages()
+    for value in compilation.graph.variables():
+        if value.name not in found:
+            found[value.name] = found[storages[value.name]].reshape(value.type.shape)
+    return found
+
+
+def vanished(compilation: Compilation) -> tuple[str, ...]:
+    """Tensors of the model that `simplify` removed: they are computed nowhere."""
+    kept = {value.name for value in compilation.graph.variables()}
+    return tuple(v.name for v in compilation.model.variables() if v.name not in kept)
+
+
+def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
+    """The inputs of every set of an archive, by name of the model's inputs.
+
+    Raises ModelError where the archive is of another model."""
+    sets: list[Mapping[str, Array]] = []
+    for number, golden in enumerate(goldens.sets):
+        tensors = dict(golden.tensors)
+        arrays = golden.inputs or tuple(
+            tensors[v.origin] for v in model.inputs if v.origin in tensors
+        )
+        found = tuple((array.shape, array.dtype.name) for array in arrays)
+        wanted = tuple((v.type.shape, v.type.dtype.value) for v in model.inputs)
+        if found != wanted:
+            raise ModelError(
+                "golden-010",
+                f"inputs of set {number} are {found}, must be {wanted}",
+                where=goldens.model,
+                help="the goldens are of another model",
+            )
+        sets.append({v.name: array for v, array in zip(model.inputs, arrays, strict=True)})
+    return tuple(sets)
+
+
+def _against_goldens(
+    model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
+) -> Comparison:
+    """Every output of every set, and every tensor that the archive holds, by array or by CRC."""
+    total = Comparison()
+    for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
+        variants = [golden, *goldens.tflm_sets[number : number + 1]]
+        for k, value in enumerate(model.outputs):
+            accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
+            if accepted:
+                total += compare_tensor(value.name, number, _value(value, mine), *accepted)
+        if number == goldens.tensor_set:
+            total += _against_tensors(model, mine, goldens, number)
+    return total
+
+
+def _against_tensors(
+    model: Graph, mine: Mapping[str, Array], goldens: Goldens, number: int
+) -> Comparison:
+    arrays = [dict(s.tensors) for s in (goldens.sets[number], *goldens.tflm_sets[number:][:1])]
+    crcs = [dict(goldens.tensor_crc32), dict(goldens.tflm_tensor_crc32)]
+    total = Comparison()
+    for value in model.variables():
+        if value.origin is None:
+            continue
+        accepted = [found[value.origin] for found in arrays if value.origin in found]
+        if accepted:
+            total += compare_tensor(value.name, number, mine[value.name], *accepted)
+            continue
+        expected = [found[value.origin] for found in crcs if value.origin in found]
+        if expected:
+            total += _against_crcs(value.name, number, mine[value.name], expected)
+    return total
+
+
+def _against_crcs(name: str, number: int, found: Array, expected: Sequence[int]) -> Comparison:
+    mine = crc32_of(found)
+    if mine in expected:
+        return Comparison(1, found.size)
+    return Comparison(1, found.size, 1, Difference(name, number, None, expected[0], mine, 1))
+
+
+def _value(value: Value, tensors: Mapping[str, Array]) -> Array:
+    return value.data.array(value.type) if value.data is not None else tensors[value.name]

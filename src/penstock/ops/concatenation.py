@@ -1,0 +1,175 @@
+"""Concatenation: tensors one after the other along an axis.
+
+    x0, x1, ..  any shapes that differ along `axis` only; one type, one scale and zero point
+    y           the sum of their extents along `axis`
+
+Source: TFLite CONCATENATION (`reference/concatenation.h`; `micro/kernels/concatenation.cc` refuses
+inputs of other scales than the output's); PACK, the same after each input got an axis of extent 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Kernel, Site, Table, Work, row_axis
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.axes import resolved_axis
+from penstock.ops.checks import require, require_dtype
+from penstock.ops.intermediate import reshaped
+from penstock.ops.samples import int8, sample
+from penstock.ops.selection import MOVED
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation:
+    """All inputs along `axis`."""
+
+    axis: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("CONCATENATION", "PACK")
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) > 0, "concatenation has no input, must have at least 1")
+        first = inputs[0]
+        require_dtype(first, MOVED, "input 0")
+        require(0 <= self.axis < first.rank, f"axis is {self.axis}, rank is {first.rank}")
+        for k, x in enumerate(inputs):
+            require(
+                x.dtype is first.dtype
+                and _without(x.shape, self.axis) == _without(first.shape, self.axis),
+                f"input {k} is {x}, input 0 is {first}, axis {self.axis} alone may differ",
+            )
+        total = sum(x.shape[self.axis] for x in inputs)
+        shape = (*first.shape[: self.axis], total, *first.shape[self.axis + 1 :])
+        return TensorType(shape, first.dtype)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        parts = [
+            x[need.slices]
+            for x, need in zip(inputs, self.needs(site, out), strict=True)
+            if not need.empty
+        ]
+        return np.concatenate(parts, axis=self.axis)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        lower, upper = out.intervals[self.axis]
+        return tuple(
+            out.replace(self.axis, _clipped((lower - first, upper - first), x.shape[self.axis]))
+            for x, first in zip(site.inputs, self._starts(site), strict=True)
+        )
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        rank = site.output.rank
+        return tuple(
+            Affine.diagonal(
+                (1,) * rank, offset=tuple(-first if a == self.axis else 0 for a in range(rank))
+            )
+            for first in self._starts(site)
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        y = site.output
+        rows_end = row_axis(y.rank) + 1 if y.rank > 1 else 0  # axes before it count rows
+        if self.axis < rows_end:
+            counts = [math.prod(x.shape[self.axis : rows_end]) for x in site.inputs]
+            sizes = [math.prod(y.shape[rows_end:]) * y.dtype.size_bytes] * len(counts)
+            pieces = 1
+        else:
+            counts = [1] * len(site.inputs)
+            sizes = [math.prod(x.shape[self.axis :]) * y.dtype.size_bytes for x in site.inputs]
+            pieces = math.prod(y.shape[rows_end : self.axis])
+        name = "concatenate_rows" if self.axis < rows_end else "concatenate_columns"
+        return _kernel(name, counts, sizes, pieces)
+
+    def _starts(self, site: Site) -> tuple[int, ...]:
+        """Where along the axis each input begins in the output."""
+        return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
+
+
+def _kernel(name: str, counts: list[int], sizes: list[int], pieces: int) -> Kernel:
+    if name == "concatenate_rows":
+        return Kernel(
+            name,
+            params=(("inputs", len(counts)), ("period", sum(counts)), ("row_bytes", sizes[0])),
+            tables=(("counts", Table.of(np.array(counts, np.int32))),),
+            by_rows=True,
+        )
+    return Kernel(
+        name,
+        params=(("inputs", len(sizes)), ("pieces", pieces)),
+        tables=(("sizes", Table.of(np.array(sizes, np.int32))),),
+        by_rows=True,
+    )
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _clipped(interval: Interval, extent: int) -> Interval:
+    lower = min(max(interval[0], 0), extent)
+    return lower, max(lower, min(interval[1], extent))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite CONCATENATION, PACK."""
+    values = tuple(node.input(k) for k in range(max(1, len(node.inputs))))
+    out = node.output()
+    for k, value in enumerate(values):
+        if (value.type.scale, value.type.zero_point) != (out.type.scale, out.type.zero_point):
+            raise node.unsupported(
+                f"input {k} has scale {value.type.scale} and zero point {value.type.zero_point}, "
+                f"the output {out.type.scale} and {out.type.zero_point}; they must be equal, as in "
+                "the reference"
+            )
+    if node.name == "PACK":
+        yield from _pack(node, values)
+        return
+    if fused_activation(node) is not Activation.NONE:
+        raise node.unsupported("a fused activation, must be NONE")
+    axis = resolved_axis(node.integer("axis"), values[0].type.rank)
+    yield Made(Concatenation(axis), values, out)
+
+
+def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
+    """Each input under a shape with the new axis, then all along it."""
+    out = node.output()
+    shape = values[0].type.shape
+    axis = resolved_axis(node.integer("axis"), len(shape) + 1)
+    wider = (*shape[:axis], 1, *shape[axis:])
+    found: list[Value] = []
+    for k, value in enumerate(values):
+        require(
+            value.type.shape == shape,
+            f"input {k} has shape {list(value.type.shape)}, must be {list(shape)}",
+        )
+        viewed, made = reshaped(value, wider, f"{out.name}/input{k}")
+        found.append(viewed)
+        yield from made
+    yield Made(Concatenation(axis), tuple(found), out)
+
+
+SAMPLES = (
+    sample(Concatenation(1), int8(1, 3, 2, 4), int8(1, 1, 2, 4), int8(1, 2, 2, 4)),
+    sample(Concatenation(3), int8(2, 3, 2, 3), int8(2, 3, 2, 5)),
+    sample(Concatenation(2), int8(1, 3, 2, 3), int8(1, 3, 1, 3)),
+    sample(Concatenation(0), TensorType((3,), DType.INT32), TensorType((1,), DType.INT32)),
+)

@@ -1,0 +1,93 @@
+"""HardSwish: x * clamp(x + 3, 0, 6) / 6.
+
+    x  any shape  int8
+    y  as x       int8
+
+All in 16 bits: x by the output's scale, times (x + 3) / 6 clamped to [0, 1].
+
+Source: TFLite HARD_SWISH; `reference/hard_swish.h`, parameters in
+`micro/kernels/hard_swish_common.cc`, in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s, quantise_multiplier, rounding_shift
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops.elementwise import made
+from penstock.ops.lookup import ELEMENTS, Lookup, saturated
+from penstock.ops.samples import int8, sample
+
+INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
+FINER = 128
+"""The input is taken in steps of 1/128 of its scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardSwish(Lookup):
+    """The hard swish function."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        fine = (ELEMENTS - x.zero_point) * FINER
+        multiplier, shift = _output_multiplier(x, y)
+        scaled = _high_multiply(fine, multiplier)
+        product = scaled * _gate(fine, x)
+        halved = np.where(product >= 0, product >> 15, -((-product) >> 15))
+        return saturated(rounding_shift(halved, -shift) + y.zero_point)
+
+
+def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
+    """From fine steps of x to the scale of y."""
+    return _multiplier16(np.float32(x.scale / FINER) / np.float32(y.scale))
+
+
+def _gate(fine: Int64s, x: TensorType) -> Int64s:
+    """(x + 3) / 6 clamped to [0, 1], in Q0.15."""
+    third = np.float32(3.0) / np.float32(32768.0)
+    multiplier, shift = _multiplier16(np.float32(x.scale / FINER) / third)
+    # Saturation before the last doubling does not show in the result.
+    value = _saturated16(fine << max(0, shift - 1))
+    value = _high_multiply(value, multiplier)
+    value = _saturated16(value << 1) if shift > 0 else rounding_shift(value, -shift)
+    return (value + (1 << 15)) >> 1
+
+
+def _multiplier16(real: np.float32) -> tuple[int, int]:
+    """(multiplier, shift) of a real multiplier, the multiplier in Q0.15."""
+    multiplier, shift = quantise_multiplier(float(real))
+    return min((multiplier + (1 << 15)) >> 16, INT16_MAX), shift
+
+
+def _high_multiply(a: Int64s, b: int) -> Int64s:
+    """round(a * b / 2**15), ties away from zero."""
+    product = a * b
+    nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return np.where(nudged >= 0, nudged >> 15, -((-nudged) >> 15))
+
+
+def _saturated16(x: Int64s) -> Int64s:
+    return np.clip(x, INT16_MIN, INT16_MAX)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite HARD_SWISH."""
+    x, y = node.input(0).type, node.output().type
+    if _output_multiplier(x, y)[1] > 0:
+        raise node.unsupported(
+            f"input has scale {x.scale}, output {y.scale}; the output's must be above 1/128 of it"
+        )
+    yield from made(HardSwish(), node, 1)
+
+
+SAMPLES = (
+    sample(HardSwish(), int8(1, 4, 3, 5), scale=0.03, zero=-112),
+    sample(HardSwish(), int8(11, scale=0.2), scale=0.2, zero=-110),
+)

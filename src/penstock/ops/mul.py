@@ -1,0 +1,80 @@
+"""Mul: the product, element by element, with requantisation and clamp; inputs may be broadcast.
+
+    a, b  int8, each with its own scale and zero point
+    y     int8   y = clamp(zero_y + M * ((a - zero_a) * (b - zero_b)))
+
+Source: TFLite MUL; `reference/integer_ops/mul.h`, parameters in `micro/kernels/mul_common.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import broadcast
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.samples import int8, sample, weights
+
+
+@dataclass(frozen=True, slots=True)
+class Mul(Elementwise):
+    """Product of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("MUL",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return broadcast.int8_result(inputs, 2, "product")
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        left, right = (
+            broadcast.take(x, type, out) - type.zero_point
+            for x, type in zip(inputs, site.inputs, strict=True)
+        )
+        scaled = multiply(left * right, *self._multiplier(site))
+        bounds = self.activation.bounds(site.output)
+        return np.clip(scaled + site.output.zero_point, *bounds).astype(np.int8)
+
+    def kernel(self, site: Site) -> Kernel:
+        multiplier, shift = self._multiplier(site)
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "mul_s8",
+            params=(
+                *broadcast.params(site),
+                ("zero0", site.inputs[0].zero_point),
+                ("zero1", site.inputs[1].zero_point),
+                ("out_multiplier", multiplier),
+                ("out_shift", shift),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            by_rows=True,
+        )
+
+    def _multiplier(self, site: Site) -> tuple[int, int]:
+        a, b = site.inputs
+        return quantise_multiplier(a.scale * b.scale / site.output.scale)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite MUL."""
+    yield from made(Mul(fused_activation(node)), node, 2)
+
+
+SAMPLES = (
+    sample(Mul(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
+    sample(Mul(Activation.RELU), int8(2, 4, 3, 5), int8(2, 1, 1, 5)),
+    sample(Mul(), int8(4, 3), weights(3)),
+)

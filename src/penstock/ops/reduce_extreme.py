@@ -1,0 +1,90 @@
+"""ReduceMax, ReduceMin: the largest or smallest element along axes.
+
+    x  int8, up to rank 4
+    y  int8   same scale and zero point as x
+
+Source: TFLite REDUCE_MAX, REDUCE_MIN; `reference/reduce.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import reduction
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme:
+    """Largest (`SIGN` 1) or smallest (-1) element along `axes`, which stay with extent 1."""
+
+    axes: tuple[int, ...]
+
+    SIGN: ClassVar[int]
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return reduction.result_type(inputs, self.axes, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = inputs[0][read.slices]
+        find = x.max if self.SIGN > 0 else x.min
+        return find(axis=self.axes, keepdims=True)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return reduction.needs(site, self.axes, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return reduction.affine(site, self.axes)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return reduction.work(site, self.axes, out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(
+            "extreme_s8",
+            params=(*reduction.params(site, self.axes), ("sign", self.SIGN)),
+            by_rows=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMax(_Extreme):
+    """Largest element along `axes`."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("REDUCE_MAX",)
+    SIGN: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMin(_Extreme):
+    """Smallest element along `axes`."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("REDUCE_MIN",)
+    SIGN: ClassVar[int] = -1
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite REDUCE_MAX, REDUCE_MIN."""
+    x, y = node.input(0).type, node.output().type
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        raise node.unsupported("input and output differ in scale or zero point, must be equal")
+    return reduction.understood(node, ReduceMax if node.name == "REDUCE_MAX" else ReduceMin)
+
+
+SAMPLES = (
+    sample(ReduceMax((1, 2)), int8(1, 5, 3, 4), scale=0.05, zero=-3),
+    sample(ReduceMin((3,)), int8(2, 3, 2, 7), scale=0.05, zero=-3),
+    sample(ReduceMin((0,)), int8(3, 4), scale=0.05, zero=-3),
+)

@@ -1,0 +1,68 @@
+"""Rsqrt: one over the square root.
+
+    x  any shape  int8
+    y  as x       int8     y = clamp(zero_y + M / sqrt(x - zero_x))
+
+Not above zero there is no result: the reference gives the largest element for zero and refuses
+negative values, for which we give the largest element too.
+
+Source: TFLite RSQRT; `micro/kernels/elementwise.cc`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops.elementwise import made
+from penstock.ops.lookup import ELEMENTS, Lookup, saturated
+from penstock.ops.samples import int8, sample
+from penstock.ops.transcendental import inverse_sqrt
+
+EXTRA_BITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rsqrt(Lookup):
+    """One over the square root."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("RSQRT",)
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        centred = ELEMENTS - x.zero_point
+        multiplier, shift = inverse_sqrt(np.maximum(centred, 1))
+        fine = multiply(np.ones_like(centred), multiplier, shift + EXTRA_BITS)
+        out_multiplier, out_shift = _output_multiplier(x, y)
+        scaled = multiply(fine, out_multiplier, out_shift - EXTRA_BITS) + y.zero_point
+        return saturated(np.where(centred > 0, scaled, 127))
+
+
+def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
+    """1 / (sqrt(scale of x) * scale of y); the product is in single precision."""
+    product = np.sqrt(np.float32(x.scale)) * np.float32(y.scale)
+    return quantise_multiplier(1.0 / float(product))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RSQRT."""
+    x, y = node.input(0).type, node.output().type
+    largest = 2.0**EXTRA_BITS
+    if 1.0 / (math.sqrt(x.scale) * y.scale) >= largest:
+        raise node.unsupported(
+            f"input has scale {x.scale}, output {y.scale}; "
+            f"1 / (sqrt(input) * output) must be below {largest:.0f}"
+        )
+    yield from made(Rsqrt(), node, 1)
+
+
+SAMPLES = (
+    sample(Rsqrt(), int8(1, 4, 3, 5, zero=-128), scale=0.02, zero=-128),
+    sample(Rsqrt(), int8(13, zero=-100), scale=0.05, zero=-90),
+)

@@ -1,0 +1,79 @@
+"""ScaledTotal: what Mean and Sum share: a total along axes, requantised.
+
+    x  int8
+    y  int8   clamp(zero_y + M * sum (x - zero_x))
+
+M is scale_x / scale_y, for a mean divided by the count of elements.  The division is done on the
+integer multiplier, so that it may fall below 2**30 and loses bits: that is part of the arithmetic.
+
+Source: TFLite `QuantizedMeanOrSum` (`reference/reduce.h`), as TFLite Micro calls it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import reduction
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledTotal:
+    """Total of the elements along `axes`, or their mean."""
+
+    axes: tuple[int, ...]
+
+    MEAN: ClassVar[bool]
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return reduction.result_type(inputs, self.axes, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = site.inputs[0]
+        elements = inputs[0][read.slices].astype(np.int64) - x.zero_point
+        total = elements.sum(axis=self.axes, keepdims=True)
+        scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, -128, 127).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return reduction.needs(site, self.axes, out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return reduction.affine(site, self.axes)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return reduction.work(site, self.axes, out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        multiplier, shift = self._multiplier(site)
+        return Kernel(
+            "total_s8",
+            params=(
+                *reduction.params(site, self.axes),
+                ("in_zero", site.inputs[0].zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+                ("out_zero", site.output.zero_point),
+            ),
+            by_rows=True,
+        )
+
+    def _multiplier(self, site: Site) -> tuple[int, int]:
+        multiplier, shift = quantise_multiplier(site.inputs[0].scale / site.output.scale)
+        if not self.MEAN:
+            return multiplier, shift
+        count = reduction.count(site, self.axes)
+        up = min(count.bit_length() - 1, 32, 31 + shift)
+        return (multiplier << up) // count, shift - up

@@ -1,0 +1,155 @@
+"""Slice: a box of a tensor, at steps; steps may be negative.
+
+    x  any shape, any type
+    y  `shape`: y[o] = x[start + step * o] along every axis
+
+Source: TFLite SLICE, STRIDED_SLICE (`internal/strided_slice_logic.h`), SPLIT, SPLIT_V, UNPACK and
+REVERSE_V2: all are slices; those that drop axes are followed by a reshape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Site
+from penstock.ir.tensor import DType, TensorType
+from penstock.ops.axes import constant_axes, one_axis, resolved_axis
+from penstock.ops.axis_map import Strided
+from penstock.ops.checks import require
+from penstock.ops.intermediate import with_shape
+from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.ops.slice_bounds import strided_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Selection):
+    """Box of `shape` from index `start` at `step` along every axis."""
+
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    step: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = (
+        "SLICE",
+        "STRIDED_SLICE",
+        "SPLIT",
+        "SPLIT_V",
+        "UNPACK",
+        "REVERSE_V2",
+    )
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        y = selected_type(inputs, self.shape)
+        require(
+            len(self.start) == len(self.step) == len(self.shape),
+            f"slice has {len(self.start)} starts, {len(self.shape)} extents and {len(self.step)} "
+            "steps, must have one of each per axis",
+        )
+        axes = zip(self.start, self.shape, self.step, inputs[0].shape, strict=True)
+        for axis, (start, outputs, step, extent) in enumerate(axes):
+            last = start + step * (outputs - 1)
+            require(
+                step != 0 and outputs > 0 and 0 <= start < extent and 0 <= last < extent,
+                f"slice of axis {axis} begins at {start}, takes {outputs} at step {step}; "
+                f"the input has {extent}",
+            )
+        return y
+
+    def maps(self, site: Site) -> Maps:
+        triples = zip(self.start, self.step, self.shape, strict=True)
+        return tuple(Strided(start, step if n > 1 else 1) for start, step, n in triples)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SLICE, STRIDED_SLICE, SPLIT, SPLIT_V, UNPACK, REVERSE_V2."""
+    match node.name:
+        case "SLICE":
+            yield _box(node)
+        case "STRIDED_SLICE":
+            yield from _strided(node)
+        case "REVERSE_V2":
+            yield _reverse(node)
+        case "SPLIT":
+            value, parts = node.input(1), len(node.outputs)
+            axis = one_axis(node, 0, value.type.rank)
+            size, rest = divmod(value.type.shape[axis], max(parts, 1))
+            require(not rest, f"{value.type.shape[axis]} does not split into {parts} equal parts")
+            yield from _pieces(node, value, axis, (size,) * parts)
+        case "SPLIT_V":
+            yield from _split_sizes(node)
+        case _:
+            yield from _unpack(node)
+
+
+def _box(node: ForeignNode) -> Made:
+    value = node.input(0)
+    start, sizes = node.constant_ints(1), node.constant_ints(2)
+    require(
+        len(start) == len(sizes) == value.type.rank,
+        f"slice has {len(start)} starts and {len(sizes)} sizes, must have {value.type.rank}",
+    )
+    triples = zip(start, sizes, value.type.shape, strict=True)
+    shape = tuple(extent - first if size == -1 else size for first, size, extent in triples)
+    return Made(Slice(start, shape, (1,) * len(shape)), (value,), node.output())
+
+
+def _strided(node: ForeignNode) -> Iterable[Made]:
+    value = node.input(0)
+    starts, shape, steps = strided_bounds(node)
+    yield from _then_reshape(Slice(starts, shape, steps), value, node.output())
+
+
+def _reverse(node: ForeignNode) -> Made:
+    value = node.input(0)
+    axes = constant_axes(node, 1, value.type.rank)
+    shape = value.type.shape
+    start = tuple(extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape))
+    step = tuple(-1 if axis in axes else 1 for axis in range(len(shape)))
+    return Made(Slice(start, shape, step), (value,), node.output())
+
+
+def _split_sizes(node: ForeignNode) -> Iterable[Made]:
+    value = node.input(0)
+    sizes, axis = node.constant_ints(1), one_axis(node, 2, value.type.rank)
+    require(sizes.count(-1) <= 1, f"sizes are {list(sizes)}, at most one may be -1")
+    rest = value.type.shape[axis] - sum(size for size in sizes if size != -1)
+    return _pieces(node, value, axis, tuple(rest if size == -1 else size for size in sizes))
+
+
+def _unpack(node: ForeignNode) -> Iterable[Made]:
+    value = node.input(0)
+    axis = resolved_axis(node.integer("axis"), value.type.rank)
+    return _pieces(node, value, axis, (1,) * value.type.shape[axis])
+
+
+def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Iterable[Made]:
+    """One slice along `axis` for each output, one after the other."""
+    require(
+        len(sizes) == len(node.outputs) and sum(sizes) == value.type.shape[axis],
+        f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "
+        f"{value.type.shape[axis]}",
+    )
+    first = 0
+    for size, output in zip(sizes, node.outputs, strict=True):
+        start = tuple(first if a == axis else 0 for a in range(value.type.rank))
+        shape = tuple(size if a == axis else extent for a, extent in enumerate(value.type.shape))
+        yield from _then_reshape(Slice(start, shape, (1,) * len(shape)), value, output)
+        first += size
+
+
+def _then_reshape(op: Slice, value: Value, output: Value) -> Iterable[Made]:
+    """The slice, and the reshape that drops axes of it where the output has fewer."""
+    return with_shape(op, (value,), op.shape, output)
+
+
+SAMPLES = (
+    sample(Slice((0, 2, 1, 1), (1, 3, 3, 2), (1, 1, 1, 1)), int8(1, 6, 5, 4)),
+    sample(Slice((0, 1, 4, 0), (1, 3, 2, 3), (1, 2, -2, 1)), int8(1, 7, 6, 3)),
+    sample(Slice((2, 3), (2, 2), (-1, -2)), int8(4, 5)),
+    sample(Slice((1,), (2,), (2,)), TensorType((5,), DType.INT32)),
+)

@@ -1,0 +1,43 @@
+"""Sub: the difference, element by element, with requantisation and clamp; inputs may be broadcast.
+
+    a, b  int8, each with its own scale and zero point
+    y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 20) - Mb * ((b - zero_b) << 20)))
+
+Source: TFLite SUB; `reference/sub.h`, parameters in `micro/kernels/sub_common.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.elementwise import made
+from penstock.ops.samples import int8, sample
+from penstock.ops.scaled_sum import ScaledSum
+
+
+@dataclass(frozen=True, slots=True)
+class Sub(ScaledSum):
+    """Difference of two tensors."""
+
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("SUB",)
+    SIGN: ClassVar[int] = -1
+    PRECISION: ClassVar[type[np.float64] | type[np.float32]] = np.float32
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SUB."""
+    yield from made(Sub(fused_activation(node)), node, 2)
+
+
+SAMPLES = (
+    sample(Sub(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
+    sample(Sub(Activation.RELU6), int8(1, 1, 5), int8(4, 3, 5)),
+)

@@ -1,0 +1,29 @@
+/* concatenate_columns: within each row, pieces of several tensors in turn.
+ *   x[k]  rows of `pieces` pieces of sizes[k] bytes
+ *   y     rows of `pieces` times a piece of every input
+ * Computes rows [lower, upper) of y. */
+#ifndef PENSTOCK_CONCATENATE_COLUMNS_H
+#define PENSTOCK_CONCATENATE_COLUMNS_H
+
+#include "view.h"
+
+struct concatenate_columns {
+    int32_t inputs, pieces;
+    const int32_t *sizes;
+};
+
+static void concatenate_columns(const struct concatenate_columns *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        int8_t *out = penstock_write_row(y, row);
+        for (int32_t piece = 0; piece < p->pieces; piece++) {
+            for (int32_t k = 0; k < p->inputs; k++) {
+                const int8_t *in = penstock_read_row(&x[k], row) + piece * p->sizes[k];
+                memcpy(out, in, (size_t)p->sizes[k]);
+                out += p->sizes[k];
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* total_s8: sum or mean along axes, requantised.
+ *   x  (in_n, in_h, in_w, in_c)  int8
+ *   y  the same, extent 1 along reduced axes  int8
+ * Computes rows [lower, upper) of y.
+ * Source: TensorFlow Lite, reference/reduce.h (QuantizedMeanOrSum). */
+#ifndef PENSTOCK_TOTAL_S8_H
+#define PENSTOCK_TOTAL_S8_H
+
+#include "fixedpoint.h"
+#include "reduction.h"
+
+struct total_s8 {
+    PENSTOCK_REDUCTION_MEMBERS;
+    int32_t in_zero, multiplier, shift, out_zero;
+};
+
+/* Sum of the elements behind output (n, h, w, c). */
+static inline int32_t total_s8_sum(const struct total_s8 *p, const penstock_source *x, int32_t n,
+                                   int32_t h, int32_t w, int32_t c) {
+    int32_t sum = 0;
+    for (int32_t i = n; i < n + p->span_n; i++) {
+        for (int32_t j = h; j < h + p->span_h; j++) {
+            const int8_t *in = penstock_read_row(x, i * p->in_h + j);
+            for (int32_t k = w; k < w + p->span_w; k++) {
+                for (int32_t l = c; l < c + p->span_c; l++) {
+                    sum += in[k * p->in_c + l] - p->in_zero;
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+static void total_s8(const struct total_s8 *p, const penstock_source *x, const penstock_sink *y,
+                     int32_t lower, int32_t upper) {
+    const int32_t out_h = p->in_h / p->span_h;
+    for (int32_t row = lower; row < upper; row++) {
+        int8_t *out = penstock_write_row(y, row);
+        for (int32_t w = 0; w < p->in_w; w += p->span_w) {
+            for (int32_t c = 0; c < p->in_c; c += p->span_c) {
+                const int32_t n = row / out_h * p->span_n;
+                const int32_t sum = total_s8_sum(p, x, n, row % out_h * p->span_h, w, c);
+                const int32_t scaled = penstock_multiply(sum, p->multiplier, p->shift);
+                *out++ = (int8_t)penstock_clamp(scaled + p->out_zero, INT8_MIN, INT8_MAX);
+            }
+        }
+    }
+}
+
+#endif

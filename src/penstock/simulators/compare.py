@@ -1,0 +1,81 @@
+"""Compare: the first difference between two runs: which tensor, which index, which two values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.ir.tensor import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two runs differ first.  Without an index, values are CRC-32 of whole tensors."""
+
+    tensor: str
+    set_number: int
+    index: tuple[int, ...] | None
+    expected: int
+    found: int
+    elements: int
+
+    def __str__(self) -> str:
+        if self.index is None:
+            return (
+                f'"{self.tensor}" of set {self.set_number}: CRC-32 is {self.found:08x}, '
+                f"must be {self.expected:08x}"
+            )
+        return (
+            f'"{self.tensor}" of set {self.set_number}: element {list(self.index)} is {self.found},'
+            f" must be {self.expected}; {self.elements} elements of the tensor differ"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Tensors and elements compared, elements that differ, and the first difference."""
+
+    tensors: int = 0
+    elements: int = 0
+    mismatches: int = 0
+    first: Difference | None = None
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(
+            self.tensors + other.tensors,
+            self.elements + other.elements,
+            self.mismatches + other.mismatches,
+            self.first or other.first,
+        )
+
+
+def compare_tensor(name: str, set_number: int, found: Array, *accepted: Array) -> Comparison:
+    """`found` against the accepted answers: it must equal one of them."""
+    results = [_compare(name, set_number, found, expected) for expected in accepted]
+    return min(results, key=lambda result: result.mismatches)
+
+
+def _compare(name: str, set_number: int, found: Array, expected: Array) -> Comparison:
+    expected = expected.reshape(found.shape)
+    wrong = np.argwhere(found != expected)
+    if not len(wrong):
+        return Comparison(1, found.size)
+    index = tuple(int(i) for i in wrong[0])
+    first = Difference(name, set_number, index, int(expected[index]), int(found[index]), len(wrong))
+    return Comparison(1, found.size, len(wrong), first)
+
+
+def compare_sets(
+    names: Iterable[str],
+    found: Iterable[Mapping[str, Array]],
+    expected: Iterable[Mapping[str, Array]],
+) -> Comparison:
+    """The named tensors of every set, in the order of the names."""
+    order = tuple(names)
+    total = Comparison()
+    for number, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+        for name in order:
+            total += compare_tensor(name, number, mine[name], theirs[name])
+    return total

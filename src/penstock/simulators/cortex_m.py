@@ -1,0 +1,203 @@
+"""Simulator: a Cortex-M that calls single functions of a program, and counts what they cost.
+
+    simulator = Simulator(Path("net.elf"), "cortex-m4")
+    simulator.write(simulator.symbol("input"), image)
+    outcome = simulator.call("net_run", phases=("net_step0", "net_step1"))
+    outcome.counts.instructions, outcome.stack_bytes, outcome.phases[1].cycles
+
+**Phases.** Phase `net_step0` lasts from when that function is entered until another of the named
+functions is entered; it includes all that it calls, and what `net_run` does after it. A function
+that is entered many times collects all its turns. The named functions must not be inlined (a name
+that is gone is an error), and must not call each other. The C needs no marks.
+
+Instructions are exact, and a conditional one that is skipped counts; taken branches are exact, the
+final return included; cycles are modelled (`cortex_m_timing.py`). Counts are of one call only.
+
+An unaligned LDM, LDRD, STM or STRD faults on a real Armv7-M core and does not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import InternalError
+from penstock.simulators.block_hook import BlockHook, Status
+from penstock.simulators.core import core_named
+from penstock.simulators.counts import Counts, counts_by_phase
+from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP, Cpu
+from penstock.simulators.thumb import Block, decode
+from penstock.toolchains.elf_file import read_image
+
+DEFAULT_STACK_LIMIT_BYTES = 64 << 10
+DEFAULT_BUDGET_HALFWORDS = 20_000_000_000
+REGISTER_ARGUMENTS = 4  # AAPCS 6.4: r0 to r3, then the stack
+PRESERVED = tuple(f"R{number}" for number in range(4, 12))  # AAPCS 6.1.1
+PRESERVED_MARK = 0x5EED_0000  # plus the register's place
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one call gave and cost.
+
+    `return_value` is r0 as a signed number. `stack_bytes` is the highest stack use, from the stack
+    pointer at the call downwards. `phases` are in the order asked for; `before` is what was run
+    before the first of them began. `before` and `phases` sum up to `counts`.
+    """
+
+    return_value: int
+    counts: Counts
+    stack_bytes: int
+    before: Counts
+    phases: tuple[Counts, ...]
+
+    @property
+    def address(self) -> int:
+        """The return value, where it is a pointer."""
+        return self.return_value & 0xFFFF_FFFF
+
+
+class Simulator:
+    """One core with one program in its memory. Memory lasts from call to call, counts do not."""
+
+    def __init__(
+        self, elf: Path, core: str, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES
+    ) -> None:
+        self.core = core_named(core)
+        self.image = read_image(elf)
+        self._cpu = Cpu(self.image, self.core, stack_limit_bytes)
+        self._hook = BlockHook(
+            self.image.code_lower,
+            self.image.code_upper,
+            read_register=self._cpu.library_function("uc_reg_read"),
+            stop=self._cpu.library_function("uc_emu_stop"),
+            sp_name=self._cpu.register_number("SP"),
+        )
+        self._cpu.add_block_hook(self._hook.function, self._hook.state)
+        self._blocks: dict[tuple[int, int], Block] = {}
+
+    def symbol(self, name: str) -> int:
+        """The address of a function or object. Raises: ToolError where there is not one."""
+        return self.image.symbol(name).address
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Memory as it is now."""
+        return self._cpu.read(address, size_bytes)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Writes memory, flash included."""
+        self._cpu.write(address, content)
+
+    def call(
+        self,
+        name: str,
+        *arguments: int,
+        phases: Sequence[str] = (),
+        budget_halfwords: int = DEFAULT_BUDGET_HALFWORDS,
+    ) -> Outcome:
+        """Calls a function with integers or pointers, and comes back when it returns.
+
+        `budget_halfwords` bounds the executed code; an instruction is one halfword or two. Raises:
+        InternalError at a fault, when the budget is spent, when r4 to r11 or sp came back changed.
+        """
+        sp = self._prepare(arguments)
+        paint = self._paint(sp)
+        self._hook.begin(self._markers(phases), budget_halfwords)
+        try:
+            self._cpu.run(self.symbol(name))
+            self._check_return(name, sp)
+        except InternalError as error:
+            raise error.at(self._last_block(name)) from error
+        records = self._hook.end()
+        blocks = [self._block(int(r["address"]), int(r["size"])) for r in records]
+        before, *counts = counts_by_phase(records, blocks, self.core.timing, len(phases) + 1)
+        return Outcome(
+            return_value=_signed(self._cpu.register("R0")),
+            counts=sum(counts, before),
+            stack_bytes=sp - min(_lowest_pointer(records, blocks), self._lowest_changed(paint)),
+            before=before,
+            phases=tuple(counts),
+        )
+
+    def _markers(self, phases: Sequence[str]) -> tuple[int, ...]:
+        addresses = tuple(self.symbol(name) for name in phases)
+        if len(set(addresses)) != len(addresses):
+            raise InternalError("simulator-006", "two phases begin at the same function")
+        return addresses
+
+    def _prepare(self, arguments: Sequence[int]) -> int:
+        """Sets registers, writes arguments beyond the fourth; returns the stack pointer."""
+        on_stack = arguments[REGISTER_ARGUMENTS:]
+        sp = STACK_TOP - -(-4 * len(on_stack) // 8) * 8
+        self._cpu.write(sp, b"".join(_word(value) for value in on_stack))
+        self._cpu.set_register("SP", sp)
+        for number, value in enumerate(arguments[:REGISTER_ARGUMENTS]):
+            self._cpu.set_register(f"R{number}", value)
+        for place, name in enumerate(PRESERVED):
+            self._cpu.set_register(name, PRESERVED_MARK + place)
+        return sp
+
+    def _paint(self, sp: int) -> npt.NDArray[np.uint32]:
+        """Fills the stack below `sp` with words that no program writes by chance; returns them."""
+        words = (sp - self._cpu.stack_lower) // 4
+        paint = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
+        self._cpu.write(self._cpu.stack_lower, paint.tobytes())
+        return paint
+
+    def _lowest_changed(self, paint: npt.NDArray[np.uint32]) -> int:
+        """The address of the lowest word of the stack that is not as it was painted."""
+        now = np.frombuffer(self._cpu.read(self._cpu.stack_lower, paint.nbytes), np.uint32)
+        changed = np.flatnonzero(now != paint)
+        words = int(changed[0]) if changed.size else len(paint)
+        return self._cpu.stack_lower + 4 * words
+
+    def _check_return(self, name: str, sp: int) -> None:
+        """The called function came back, as the calling convention demands."""
+        why = {
+            Status.OUTSIDE_CODE: "it left its code",
+            Status.TOO_MANY_RECORDS: "more blocks and phases than the counters hold",
+            Status.BUDGET_SPENT: "its budget is spent; does it loop for ever?",
+        }.get(self._hook.status, "")
+        if not why and self._cpu.register("PC") != RETURN_ADDRESS:
+            why = "the core stopped"
+        if why:
+            raise InternalError(
+                "simulator-007", f"'{name}' did not return", where=self._cpu.place(), why=why
+            )
+        expected = {register: PRESERVED_MARK + place for place, register in enumerate(PRESERVED)}
+        changed = [r for r, v in {**expected, "SP": sp}.items() if self._cpu.register(r) != v]
+        if changed:
+            raise InternalError(
+                "simulator-008",
+                f"'{name}' came back with {', '.join(changed).lower()} changed",
+                why="r4 to r11 and sp belong to the caller (AAPCS 6.1.1); look at inline assembly",
+            )
+
+    def _last_block(self, name: str) -> str:
+        """Where a call went wrong: the block that was entered last."""
+        last = self._hook.last_block
+        return f"call of {name}" if last is None else f"block {self.image.describe(last)}"
+
+    def _block(self, address: int, size_bytes: int) -> Block:
+        key = (address, size_bytes)
+        if key not in self._blocks:
+            self._blocks[key] = decode(self.read(address, size_bytes), address)
+        return self._blocks[key]
+
+
+def _lowest_pointer(records: npt.NDArray[np.void], blocks: Sequence[Block]) -> int:
+    """The lowest stack pointer: that of each block's beginning, less what the block pushes."""
+    growth = np.array([block.stack_bytes for block in blocks], np.int64)
+    return int((records["sp_lowest"].astype(np.int64) - growth).min())
+
+
+def _word(value: int) -> bytes:
+    return (value & 0xFFFF_FFFF).to_bytes(4, "little")
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word

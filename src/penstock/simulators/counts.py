@@ -1,0 +1,42 @@
+"""Counts: what a call executed, from block records and decoded blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.simulators.cortex_m_timing import Timing
+from penstock.simulators.thumb import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """`instructions` and `taken_branches` are exact, returns included; `cycles` are modelled."""
+
+    instructions: int = 0
+    cycles: int = 0
+    taken_branches: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.instructions + other.instructions,
+            self.cycles + other.cycles,
+            self.taken_branches + other.taken_branches,
+        )
+
+
+def counts_by_phase(
+    records: npt.NDArray[np.void], blocks: Sequence[Block], timing: Timing, phases: int
+) -> tuple[Counts, ...]:
+    """One Counts for each phase in [0, phases); `blocks[i]` is the block of `records[i]`."""
+    executions = records["executions"].astype(np.int64)
+    taken = records["exits_taken"].astype(np.int64)
+    instructions = executions * np.array([len(b.instructions) for b in blocks], np.int64)
+    cycles = executions * np.array([timing.block_cycles(b) for b in blocks], np.int64)
+    cycles += taken * timing.taken_branch_cycles
+    totals = np.zeros((phases, 3), np.int64)
+    np.add.at(totals, records["phase"], np.stack((instructions, cycles, taken), axis=1))
+    return tuple(Counts(*(int(total) for total in row)) for row in totals)

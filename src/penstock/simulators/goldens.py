@@ -1,0 +1,80 @@
+"""Goldens: what a reference runtime answered to sets of inputs.
+
+`golden_archive.py` keeps them in files; `make_goldens` asks TensorFlow Lite Micro for them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.simulators.drawn_inputs import KINDS, InputType, draw_inputs
+from penstock.simulators.tflite_micro import (
+    GoldenSet,
+    run_tflite_micro_sets,
+    tflite_micro_version,
+)
+
+Array = NDArray[Any]
+Crcs = tuple[tuple[int, int], ...]
+"""(tensor index, CRC-32), in ascending order of the index."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goldens:
+    """All sets of one archive, in ascending order of their numbers in the archive.
+
+    `sets[tensor_set]` is the one to which `tensor_crc32` belongs; it alone has `tensors`. An
+    archive of tensors only has one set without inputs and outputs: its inputs are among its
+    tensors, under the indices that the model gives to them. Where TensorFlow Lite Micro answers
+    something else than `runtime` did, `tflm_sets` (parallel to `sets`) and `tflm_tensor_crc32`
+    hold that; otherwise they are empty.
+    """
+
+    model: str
+    runtime: str
+    set_numbers: tuple[int, ...]
+    kinds: tuple[str, ...]
+    sets: tuple[GoldenSet, ...]
+    tensor_set: int | None
+    tensor_crc32: Crcs
+    tflm_sets: tuple[GoldenSet, ...] = ()
+    tflm_tensor_crc32: Crcs = ()
+    stateful: bool = False
+    model_crc32: int | None = None
+
+
+def crc32_of(values: Array) -> int:
+    """CRC-32 (zlib) of the raw little-endian values, the last axis fastest."""
+    return zlib.crc32(np.asarray(values, values.dtype.newbyteorder("<")).tobytes())
+
+
+def make_goldens(
+    model_bytes: bytes, types: Sequence[InputType], model: str, set_count: int = len(KINDS)
+) -> Goldens:
+    """What TensorFlow Lite Micro answers to `set_count` drawn sets; every tensor for the first.
+
+    `types` are the model's inputs. The seed is the CRC-32 of the model.
+
+    Raises:
+        ToolError: the runtime is missing, or refuses the model.
+    """
+    seed = zlib.crc32(model_bytes)
+    drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
+    answers = run_tflite_micro_sets(model_bytes, drawn)
+    first, *others = answers
+    return Goldens(
+        model=model,
+        runtime=tflite_micro_version(),
+        set_numbers=tuple(range(set_count)),
+        kinds=tuple(KINDS[number % len(KINDS)] for number in range(set_count)),
+        sets=(first, *(GoldenSet(other.inputs, other.outputs) for other in others)),
+        tensor_set=0,
+        tensor_crc32=tuple((index, crc32_of(values)) for index, values in first.tensors),
+        model_crc32=seed,
+    )

@@ -1,0 +1,173 @@
+"""Ground truth: TensorFlow Lite Micro runs the model, and every tensor is kept.
+
+TensorFlow Lite Micro is C++ made for devices: on a model that it does not expect it may end the
+process. It therefore runs in a process of its own (`tflite_micro_child.py`), and what happens
+there becomes either a `GoldenSet` or a `ToolError` in its own words.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import io
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import ToolError
+
+Array = NDArray[Any]
+
+CHILD = Path(__file__).with_name("tflite_micro_child.py")
+
+# Tried in this order. Every tensor has its own memory here, so this is not what a device needs.
+ARENA_BYTES = (16 << 20, 128 << 20, 1 << 30)
+
+# "Failed to allocate tail memory. Requested: 8216, available 1928, missing: 6288": the words of
+# tensorflow/lite/micro/arena_allocator; what is missing is arena, not an operator.
+ARENA_TOO_SMALL = re.compile(r"Requested: \d+, available:? \d+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldenSet:
+    """What the reference answered for one set of inputs.
+
+    `tensors` holds (tensor index in subgraph 0, values) of every tensor without constant data, in
+    ascending order; it is empty where only the outputs are known.
+    """
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    tensors: tuple[tuple[int, Array], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How the child process ended, if not well."""
+
+    exit_code: int
+    message: str
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether it ended otherwise than by its own `return 1`."""
+        return self.exit_code != 1
+
+    @property
+    def wants_more_arena(self) -> bool:
+        return ARENA_TOO_SMALL.search(self.message) is not None
+
+
+def tflite_micro_version() -> str:
+    """Name and version of the runtime, as archives record it.
+
+    Raises:
+        ToolError: it is not installed.
+    """
+    require_tflite_micro()
+    return f"tflite-micro {importlib.metadata.version('tflite-micro')}"
+
+
+def require_tflite_micro() -> None:
+    """Nothing, or the ToolError that says how to install the reference."""
+    if importlib.util.find_spec("tflite_micro") is None:
+        raise ToolError(
+            "tool-040",
+            "TensorFlow Lite Micro is not installed",
+            where="Python package tflite_micro",
+            why="ground truth comes from the reference runtime, never from penstock itself",
+            help="pip install 'penstock[reference]'",
+        )
+
+
+def run_tflite_micro(model_bytes: bytes, inputs: tuple[Array, ...]) -> GoldenSet:
+    """One invocation from a fresh state: the outputs and every tensor, raw as the runtime has them.
+
+    Raises:
+        ToolError: the runtime is missing, refuses the model or the inputs, or crashes on them.
+    """
+    (golden_set,) = run_tflite_micro_sets(model_bytes, (inputs,))
+    return golden_set
+
+
+def run_tflite_micro_sets(
+    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]]
+) -> tuple[GoldenSet, ...]:
+    """`run_tflite_micro` for several sets in one process; no state passes from set to set."""
+    require_tflite_micro()
+    refusal = Refusal(0, "")
+    for arena_bytes in ARENA_BYTES:
+        reply = _ask(model_bytes, input_sets, arena_bytes)
+        if not isinstance(reply, Refusal):
+            return tuple(_golden_set(reply, s, inputs) for s, inputs in enumerate(input_sets))
+        refusal = reply
+        if not refusal.wants_more_arena:
+            break
+    raise _error(refusal)
+
+
+def _ask(
+    model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]], arena_bytes: int
+) -> dict[str, Array] | Refusal:
+    """The child's archive, or how it ended."""
+    request: dict[str, Array] = {
+        "model": np.frombuffer(model_bytes, np.uint8),
+        "arena_bytes": np.array(arena_bytes),
+        "set_count": np.array(len(input_sets)),
+    }
+    for number, inputs in enumerate(input_sets):
+        for position, values in enumerate(inputs):
+            request[f"in{position}_set{number}"] = values
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **request)
+    child = subprocess.run(  # -P: this folder, which has a tflite_micro.py too, is no import path
+        [sys.executable, "-P", str(CHILD)],
+        input=packed.getvalue(),
+        capture_output=True,
+        check=False,
+    )
+    if child.returncode != 0:
+        return Refusal(child.returncode, child.stderr.decode(errors="replace"))
+    with np.load(io.BytesIO(child.stdout)) as archive:
+        return dict(archive)
+
+
+def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...]) -> GoldenSet:
+    """Set `number` of the child's archive."""
+    outputs: list[Array] = []
+    while (key := f"out{len(outputs)}_set{number}") in reply:
+        outputs.append(reply[key])
+    matches = ((re.fullmatch(rf"t(\d+)_set{number}", key), values) for key, values in reply.items())
+    tensors = sorted((int(match[1]), values) for match, values in matches if match)
+    return GoldenSet(inputs=inputs, outputs=tuple(outputs), tensors=tuple(tensors))
+
+
+def _error(refusal: Refusal) -> ToolError:
+    """The refusal in the four parts, with the last eight lines that the runtime printed."""
+    lines = [line.strip() for line in refusal.message.splitlines() if line.strip()]
+    words = "; ".join(lines[-8:]) or "it printed nothing"
+    if refusal.is_crash:
+        names = {-known.value: known.name for known in signal.Signals}
+        name = names.get(refusal.exit_code, f"exit code {refusal.exit_code}")
+        return ToolError(
+            "tool-042",
+            f"TensorFlow Lite Micro crashed on this model ({name})",
+            where="the reference runtime, in its own process",
+            why=words,
+            help="pass goldens of another runtime with --goldens",
+        )
+    return ToolError(
+        "tool-041",
+        "TensorFlow Lite Micro refuses this model or its inputs",
+        where="the reference runtime, in its own process",
+        why=words,
+        help="if the inputs are right, pass goldens of another runtime with --goldens",
+    )

@@ -1,0 +1,122 @@
+"""The process inside which TensorFlow Lite Micro runs, so that its crash is not ours.
+
+Started by path, not as a module, and imports nothing of penstock: it needs only NumPy and the
+package `tflite_micro`. Both pipes carry an npz archive.
+
+    stdin   model (n,) uint8   arena_bytes, set_count () int64   in<k>_set<s> of any type
+    stdout  out<k>_set<s>      t<tensor index>_set<s> for every tensor without constant data
+    stderr  what TensorFlow Lite Micro has to say; exit code 1 where it refuses
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Interpreter = Any  # tflite_micro has no annotations
+Schema = Any  # a flatbuffers table, likewise
+
+# The package's own reader of model files.
+SCHEMA = "tflite_micro.tensorflow.lite.micro.python.schema_py_generated"
+
+# TensorType STRING, RESOURCE, VARIANT of the TFLite schema: no numbers inside, and reading a
+# RESOURCE through the interpreter's GetTensor ends the process.
+WITHOUT_NUMBERS = (5, 13, 14)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What can be asked of subgraph 0; `tensors` are those without constant data."""
+
+    input_count: int
+    output_count: int
+    tensors: tuple[int, ...]
+
+
+def interface_of(model_bytes: bytes) -> Interface:
+    """The interface that the file declares."""
+    schema: Schema = importlib.import_module(SCHEMA)
+    model: Schema = schema.Model.GetRootAs(model_bytes, 0)
+    subgraph: Schema = model.Subgraphs(0)
+    tensors = [subgraph.Tensors(index) for index in range(subgraph.TensorsLength())]
+    variable = tuple(
+        index
+        for index, tensor in enumerate(tensors)
+        if model.Buffers(tensor.Buffer()).DataLength() == 0 and tensor.Type() not in WITHOUT_NUMBERS
+    )
+    return Interface(subgraph.InputsLength(), subgraph.OutputsLength(), variable)
+
+
+def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
+    """An interpreter that never shares the memory of two tensors, so that each can be read."""
+    runtime: Any = importlib.import_module("tflite_micro").runtime
+    return runtime.Interpreter.from_bytes(
+        model_bytes,
+        arena_size=arena_bytes,
+        intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,  # their spelling
+    )
+
+
+def run_set(
+    model_bytes: bytes, inputs: list[Array], arena_bytes: int
+) -> Iterator[tuple[str, Array]]:
+    """One invocation on a fresh interpreter, which has no state yet: key and array of each result.
+
+    An interpreter's arrays lie in its arena, hence the copies.
+    """
+    interface = interface_of(model_bytes)
+    if len(inputs) != interface.input_count:
+        raise ValueError(f"{len(inputs)} inputs given, the model takes {interface.input_count}")
+    interpreter = fresh_interpreter(model_bytes, arena_bytes)
+    for position, values in enumerate(inputs):
+        interpreter.set_input(values, position)
+    interpreter.invoke()
+    for index in interface.tensors:
+        yield f"t{index}", np.array(interpreter.GetTensor(index, 0)["tensor_data"])
+    for position in range(interface.output_count):
+        yield f"out{position}", np.array(interpreter.get_output(position))
+
+
+def answer(request: dict[str, Array]) -> dict[str, Array]:
+    """The archive for stdout from the one on stdin."""
+    model_bytes = request["model"].tobytes()
+    arena_bytes = int(request["arena_bytes"])
+    replies: dict[str, Array] = {}
+    for number in range(int(request["set_count"])):
+        inputs: list[Array] = []
+        while (key := f"in{len(inputs)}_set{number}") in request:
+            inputs.append(request[key])
+        for key, values in run_set(model_bytes, inputs, arena_bytes):
+            replies[f"{key}_set{number}"] = values
+    return replies
+
+
+def main() -> int:
+    """Read, run, write; whatever is printed on the way goes to stderr."""
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with np.load(io.BytesIO(sys.stdin.buffer.read())) as archive:
+        request: dict[str, Array] = dict(archive)
+    try:
+        replies = answer(request)
+    except Exception as error:  # whatever it is, the parent shall have its words
+        print(error, file=sys.stderr)
+        return 1
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **replies)
+    pipe.write(packed.getvalue())
+    pipe.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Instruction: one Thumb instruction, as far as its cost depends on it.
+
+Decoding is capstone's. What capstone names otherwise than expected counts as plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+from typing import Any
+
+from penstock.errors import InternalError
+from penstock.toolchains.extra import extra
+
+IMMEDIATE_OPERAND, MEMORY_OPERAND = 2, 3  # ARM_OP_IMM, ARM_OP_MEM of capstone 5
+
+
+class Kind(Enum):
+    """Instructions that cost alike."""
+
+    ARITHMETIC = auto()
+    MULTIPLY = auto()
+    MULTIPLY_ADD = auto()
+    MULTIPLY_LONG = auto()
+    MULTIPLY_LONG_ADD = auto()
+    DIVIDE = auto()
+    LOAD = auto()
+    STORE = auto()
+    LOAD_MULTIPLE = auto()  # also POP and LDRD: `registers` of them
+    STORE_MULTIPLE = auto()
+    BRANCH = auto()
+    CALL = auto()
+    TABLE_BRANCH = auto()
+    FLOAT_MULTIPLY_ADD = auto()
+    FLOAT_DIVIDE = auto()
+
+
+NAMES: dict[Kind, str] = {
+    Kind.MULTIPLY: "mul",
+    Kind.MULTIPLY_ADD: "mla mls",
+    Kind.MULTIPLY_LONG: "smull umull",
+    Kind.MULTIPLY_LONG_ADD: "smlal umlal umaal",
+    Kind.DIVIDE: "sdiv udiv",
+    Kind.LOAD: "ldr ldrb ldrh ldrsb ldrsh ldrt ldrbt ldrht ldrsbt ldrsht vldr",
+    Kind.STORE: "str strb strh strt strbt strht vstr",
+    Kind.LOAD_MULTIPLE: "ldm ldmdb ldmda ldmib pop ldrd vldmia vldmdb vpop",
+    Kind.STORE_MULTIPLE: "stm stmdb stmda stmib push strd vstmia vstmdb vpush",
+    Kind.BRANCH: "b bx blx cbz cbnz",
+    Kind.CALL: "bl",
+    Kind.TABLE_BRANCH: "tbb tbh",
+    Kind.FLOAT_MULTIPLY_ADD: "vmla vmls vnmla vnmls vfma vfms vfnma vfnms",
+    Kind.FLOAT_DIVIDE: "vdiv vsqrt",
+}
+KIND_OF = {name: kind for kind, names in NAMES.items() for name in names.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`address_registers` form the address of a memory access; `registers` are moved by it.
+
+    `stack_bytes` is by how much the stack grows (positive) or shrinks, where the text tells it.
+    """
+
+    name: str
+    kind: Kind
+    registers: int = 1
+    address_registers: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+    writeback: bool = False
+    register_offset: bool = False
+    stack_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions that are executed one after another."""
+
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def stack_bytes(self) -> int:
+        """The most by which the stack grows inside the block, at least 0."""
+        deepest = depth = 0
+        for instruction in self.instructions:
+            depth += instruction.stack_bytes
+            deepest = max(deepest, depth)
+        return deepest
+
+
+def decode(code: bytes, address: int) -> Block:
+    """The block whose bytes are `code`. Raises: InternalError where they are no instructions."""
+    return Block(tuple(_instructions(code, address)))
+
+
+def _instructions(code: bytes, address: int) -> Iterator[Instruction]:
+    read_bytes = 0
+    for found in _disassembler()(code, address):
+        read_bytes += int(found.size)
+        yield _instruction(found)
+    if read_bytes != len(code):
+        raise InternalError(
+            "simulator-002", "an executed instruction is unknown", where=hex(address + read_bytes)
+        )
+
+
+@cache
+def _disassembler() -> Callable[[bytes, int], Iterator[Any]]:
+    capstone = extra("capstone")
+    mode = capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM, mode)
+    disassembler.detail = True
+    return disassembler.disasm
+
+
+def _instruction(found: Any) -> Instruction:
+    name = str(found.insn_name())
+    kind = KIND_OF.get(name, Kind.ARITHMETIC)
+    written = frozenset(str(found.reg_name(number)) for number in found.regs_access()[1])
+    memory = [operand.mem for operand in found.operands if operand.type == MEMORY_OPERAND]
+    return Instruction(
+        name=name,
+        kind=kind,
+        registers=_registers(found, name, kind),
+        address_registers=_address_registers(found),
+        written=written,
+        writeback=bool(found.writeback),
+        register_offset=any(mem.index for mem in memory),
+        stack_bytes=_stack_bytes(found, name, written),
+    )
+
+
+def _registers(found: Any, name: str, kind: Kind) -> int:
+    """How many registers a multiple access moves: operands, without the base where there is one."""
+    if kind not in (Kind.LOAD_MULTIPLE, Kind.STORE_MULTIPLE):
+        return 1
+    if name in ("ldrd", "strd"):
+        return 2
+    base = 0 if name in ("push", "pop", "vpush", "vpop") else 1
+    return len(found.operands) - base
+
+
+def _address_registers(found: Any) -> frozenset[str]:
+    """Base and index of the memory operand, without the program counter."""
+    memory = [operand.mem for operand in found.operands if operand.type == MEMORY_OPERAND]
+    numbers = [number for mem in memory for number in (mem.base, mem.index) if number]
+    return frozenset(str(found.reg_name(number)) for number in numbers) - {"pc"}
+
+
+def _stack_bytes(found: Any, name: str, written: frozenset[str]) -> int:
+    """Growth of the stack by an instruction whose text tells it; 0 for all others.
+
+    A pop that returns counts as 0: where its condition does not hold, the stack stays as it is.
+    """
+    if "pc" in written:
+        return 0
+    if name in ("push", "pop", "vpush", "vpop"):
+        each = 8 if str(found.reg_name(found.operands[0].reg)).startswith("d") else 4
+        moved = each * len(found.operands)
+        return moved if name.endswith("push") else -moved
+    if "sp" not in written:
+        return 0
+    return _stack_step(found, name)
+
+
+def _stack_step(found: Any, name: str) -> int:
+    """Growth by `sub sp, #n`, `add sp, #n`, or an access that moves the stack pointer."""
+    last = found.operands[-1]
+    if last.type == IMMEDIATE_OPERAND:
+        return int(last.imm) if name in ("sub", "subw") else -int(last.imm)
+    if last.type == MEMORY_OPERAND:
+        return -int(last.mem.disp)
+    return 0

@@ -1,0 +1,67 @@
+"""One run of a program outside Python, and several of them side by side."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import ToolError
+
+MESSAGE_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The words of a command line, and what it works on in the user's words."""
+
+    words: tuple[str, ...]
+    subject: str
+
+    @property
+    def program(self) -> str:
+        """The program's name without its folder."""
+        return Path(self.words[0]).name
+
+    def run(self, stdin: bytes = b"") -> bytes:
+        """What the program writes to its standard output; a ToolError when it fails."""
+        try:
+            done = subprocess.run(
+                self.words, input=stdin, capture_output=True, check=False, env=_environment()
+            )
+        except OSError as error:
+            raise ToolError(
+                "tool-002", f"cannot start {self.program}", where=self.subject, why=str(error)
+            ) from error
+        if done.returncode != 0:
+            raise ToolError(
+                "tool-003",
+                f"{self.program} failed with exit code {done.returncode}",
+                where=self.subject,
+                why=_first_lines(done.stderr),
+            )
+        return done.stdout
+
+
+def run_all(commands: Sequence[Command], workers: int) -> None:
+    """Runs independent commands, at most `workers` at one time.
+
+    The error raised is that of the first failing command in the given order, whichever ends first.
+    """
+    with ThreadPoolExecutor(max_workers=workers) as executor:
+        runs = [executor.submit(command.run) for command in commands]
+        for run in runs:
+            run.result()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with messages in one language."""
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _first_lines(message: bytes) -> str:
+    lines = message.decode(errors="replace").strip().splitlines()
+    return "\n       ".join(lines[:MESSAGE_LINES])

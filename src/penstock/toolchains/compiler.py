@@ -1,0 +1,81 @@
+"""Compiler: a C compiler with the flags that every compilation and every link is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from penstock.errors import InternalError
+from penstock.toolchains.command import Command, run_all
+from penstock.toolchains.extra import extra
+
+Kind = Literal["zig", "gcc", "clang", "cc"]
+Optimise = Literal["speed", "size"]
+
+# What generated C is held to. Handed in by who compiles generated C; kernels of strangers may not.
+WARNINGS_AS_ERRORS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler, for one machine.
+
+    `command` is the program and its first words; `flags` follow in compilations and links alike.
+    """
+
+    kind: Kind
+    command: tuple[str, ...]
+    flags: tuple[str, ...]
+
+    def compile(
+        self, source: Path, target: Path, *, include: Sequence[Path] = (), flags: Sequence[str] = ()
+    ) -> Command:
+        """The command that compiles one C file into one object file."""
+        folders = tuple(f"-I{folder}" for folder in include)
+        files = ("-c", str(source), "-o", str(target))
+        return Command((*self.command, *self.flags, *flags, *folders, *files), source.name)
+
+    def link(self, objects: Sequence[Path], target: Path, flags: Sequence[str]) -> Command:
+        """The command that links object files into `target`."""
+        files = (*(str(path) for path in objects), "-o", str(target))
+        return Command((*self.command, *self.flags, *files, *flags), target.name)
+
+    def version(self) -> str:
+        """The first line with which the compiler introduces itself."""
+        words = (*self.command, "--version")
+        return Command(words, "version").run().decode(errors="replace").splitlines()[0]
+
+
+def compile_objects(
+    compiler: Compiler,
+    sources: Sequence[Path],
+    folder: Path,
+    *,
+    include: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    workers: int = 2,
+) -> tuple[Path, ...]:
+    """Object files of C files, in the same order, in `folder`: `conv.c` becomes `conv.o`.
+
+    Up to `workers` processes compile at one time. Raises: ToolError with the compiler's words.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = tuple(folder / f"{source.stem}.o" for source in sources)
+    if len(set(objects)) != len(objects):
+        raise InternalError("toolchain-001", "two C files of one program have the same name")
+    run_all(
+        [
+            compiler.compile(source, target, include=include, flags=flags)
+            for source, target in zip(sources, objects, strict=True)
+        ],
+        workers,
+    )
+    return objects
+
+
+def zig_command() -> tuple[str, ...]:
+    """The C compiler inside the `ziglang` package."""
+    package = Path(str(extra("ziglang").__file__)).parent
+    return (str(package / "zig"), "cc")

@@ -1,0 +1,98 @@
+"""Compiling and linking for Cortex-M: freestanding, one start-up, one linker script.
+
+Source: measured behaviour of ziglang 0.17.0 (clang 22) and of GNU Arm 12.2; see the comments.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from penstock.errors import ToolError
+from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zig_command
+
+FREESTANDING = Path(__file__).parent / "freestanding"
+MIB = 1 << 20
+
+CORTEX_M_FLAGS = (
+    "-std=c11",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fomit-frame-pointer",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+)
+OPTIMISE_FLAGS: dict[Optimise, tuple[str, ...]] = {"speed": ("-O3",), "size": ("-Os",)}
+ZIG_FLAGS = (
+    "-fno-sanitize=undefined",  # zig's own default adds traps
+    "-g1",  # without debug information zig strips every symbol at -Os
+    f"-isystem{FREESTANDING}",  # zig has no string.h for freestanding targets
+)
+GCC = "arm-none-eabi-gcc"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLayout:
+    """Where flash and RAM lie. The defaults take any model, and let null fault."""
+
+    flash_base: int = 0x0800_0000
+    flash_bytes: int = 64 * MIB
+    ram_base: int = 0x2000_0000
+    ram_bytes: int = 64 * MIB
+
+
+def zig_cortex_m(cpu_flags: Sequence[str], optimise: Optimise = "speed") -> Compiler:
+    """zig for a Cortex-M, such as ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4")."""
+    flags = (*cpu_flags, *OPTIMISE_FLAGS[optimise], *CORTEX_M_FLAGS, *ZIG_FLAGS)
+    return Compiler("zig", zig_command(), flags)
+
+
+def gcc_cortex_m(cpu_flags: Sequence[str], optimise: Optimise = "speed") -> Compiler:
+    """arm-none-eabi-gcc for a Cortex-M, such as ("-mthumb", "-mcpu=cortex-m4")."""
+    program = shutil.which(GCC)
+    if program is None:
+        raise ToolError(
+            "tool-006",
+            f"{GCC} is not on the search path",
+            help="install the GNU Arm embedded toolchain, or use zig: "
+            "pip install 'penstock[simulate]'",
+        )
+    flags = (*cpu_flags, *OPTIMISE_FLAGS[optimise], *CORTEX_M_FLAGS)
+    return Compiler("gcc", (program,), flags)
+
+
+def link_firmware(
+    compiler: Compiler,
+    objects: Sequence[Path],
+    elf: Path,
+    *,
+    keep: Sequence[str],
+    layout: MemoryLayout | None = None,
+) -> Path:
+    """An ELF file with our start-up code, and with what the symbols `keep` need; no more.
+
+    The start-up object and the linker script are written beside `elf`.
+    """
+    script = elf.with_suffix(".ld")
+    script.write_text(linker_script(layout or MemoryLayout(), keep))
+    startup = compile_objects(compiler, [FREESTANDING / "startup.c"], elf.parent)
+    link_flags = ("-Wl,--gc-sections", "-Wl,-e,Reset_Handler", "-T", str(script))
+    extra_flags = ("-nostartfiles",) if compiler.kind == "gcc" else ()
+    compiler.link((*startup, *objects), elf, (*link_flags, *extra_flags)).run()
+    return elf
+
+
+def linker_script(layout: MemoryLayout, keep: Sequence[str]) -> str:
+    """The script that places code and constants in flash, data and zeros in RAM."""
+    template = Template((FREESTANDING / "cortex_m.ld").read_text())
+    return template.substitute(
+        # Quoted: GNU ld takes a bare `add` for a number with a suffix.
+        keep=" ".join(f'"{name}"' for name in keep),
+        flash_base=hex(layout.flash_base),
+        flash_bytes=hex(layout.flash_bytes),
+        ram_base=hex(layout.ram_base),
+        ram_bytes=hex(layout.ram_bytes),
+    )

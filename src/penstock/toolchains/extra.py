@@ -1,0 +1,21 @@
+"""Packages of the `simulate` extra: imported only where needed, so that penstock runs without."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from penstock.errors import ToolError
+
+
+def extra(module: str) -> ModuleType:
+    """The module of that name, or a ToolError that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise ToolError(
+            "tool-001",
+            f"the Python package that provides '{module}' cannot be imported",
+            why=str(missing),
+            help="pip install 'penstock[simulate]'",
+        ) from missing

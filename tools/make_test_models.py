@@ -1,0 +1,155 @@
+"""Write the small networks of `tests/models`, and what TensorFlow Lite Micro answers to them.
+
+    python -m tools.make_test_models
+
+Weights are random but seeded; ranges are calibrated, so that activations use all of int8. Random
+numbers are drawn as integers and all that follows is exact: every machine writes the same models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from penstock.simulators.drawn_inputs import InputType, draw_inputs
+from penstock.simulators.golden_archive import write_goldens
+from penstock.simulators.goldens import make_goldens
+from tools.calibration import calibrated_ranges
+from tools.network import Network
+from tools.quantised_tensor import Reals, quantised_activation
+
+ROOT = Path(__file__).parents[1]
+MODELS = ROOT / "tests" / "models"
+DIGITS = ROOT / "src" / "penstock" / "demo" / "digits.tflite"
+DIGITS_INPUT: InputType = ((1, 8, 8, 1), np.int8, -128)
+INPUT_LIMITS = (-1.2, 0.9)  # not symmetric, so that zero points matter
+
+
+class Weights:
+    """Seeded random constants for one network."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def reals(self, shape: tuple[int, ...], largest: float = 1.0) -> Reals:
+        """Uniform in [-largest, largest), in steps of 2**-20."""
+        return self.rng.integers(-(1 << 20), 1 << 20, shape) / (1 << 20) * largest
+
+    def kernel(self, shape: tuple[int, ...], axis: int = 0) -> Reals:
+        """Weights whose channels along `axis` differ in magnitude by up to four."""
+        extents = [-1 if a == axis else 1 for a in range(len(shape))]
+        gains = self.rng.integers(16, 65, shape[axis]) / 64
+        return self.reals(shape) * gains.reshape(extents)
+
+    def depthwise(self, rows: int, columns: int, channels: int) -> Reals:
+        return self.kernel((1, rows, columns, channels), axis=3)
+
+
+def strided_residual() -> Network:
+    """Strides and even kernels pad unevenly; a residual, a pool, dense and softmax behind it."""
+    draw, net = Weights(1), Network()
+    x = net.input("image", (1, 13, 12, 3))
+    x = net.conv("stem", x, draw.kernel((8, 4, 3, 3)), draw.reals((8,)), "RELU6", stride=(2, 2))
+    skip = net.depthwise("spread", x, draw.depthwise(3, 3, 16), draw.reals((16,)), "RELU")
+    x = net.conv("mix", skip, draw.kernel((16, 1, 1, 16)), draw.reals((16,)))
+    x = net.elementwise("residual", "ADD", x, skip)
+    x = net.pool("pool", x, "MAX", (2, 2), stride=(2, 2), padding="VALID")
+    x = net.reshape("flat", x, (1, 144))
+    x = net.fully_connected("scores", x, draw.reals((10, 144), 1 / 16), draw.reals((10,)))
+    net.output(net.softmax("probabilities", x))
+    return net
+
+
+def padded_branches() -> Network:
+    """A pad of its own before convolutions without padding, and two branches joined again."""
+    draw, net = Weights(2), Network()
+    x = net.input("image", (1, 9, 10, 4))
+    x = net.pad("border", x, ((0, 0), (1, 2), (2, 1), (0, 0)))
+    w, b = draw.kernel((6, 3, 3, 4)), draw.reals((6,))
+    left = net.conv("left", x, w, b, "RELU", stride=(2, 2), padding="VALID")
+    w, b = draw.kernel((8, 4, 3, 4)), draw.reals((8,))
+    right = net.conv("right", x, w, b, stride=(2, 2), padding="VALID")
+    x = net.concatenation("joined", (left, right), axis=3)
+    net.output(net.conv("mix", x, draw.kernel((8, 1, 1, 14)), draw.reals((8,))))
+    return net
+
+
+def dilated_average() -> Network:
+    """Dilated kernels, and average pools that see fewer elements at the border."""
+    draw, net = Weights(3), Network()
+    x = net.input("image", (1, 11, 13, 3))
+    x = net.conv("wide", x, draw.kernel((8, 3, 3, 3)), draw.reals((8,)), dilation=(2, 2))
+    x = net.pool("thin", x, "AVERAGE", (3, 3), stride=(2, 2))
+    w, b = draw.depthwise(2, 3, 8), draw.reals((8,))
+    x = net.depthwise("tall", x, w, b, "RELU", dilation=(2, 1), padding="VALID")
+    net.output(net.pool("smooth", x, "AVERAGE", (2, 2)))
+    return net
+
+
+def arithmetic() -> Network:
+    """Element-wise layers that broadcast, means that keep or drop axes, a reshape."""
+    draw, net = Weights(4), Network()
+    x = net.input("features", (1, 7, 9, 8))
+    weight = net.mean("weight", x, (1, 2), keep_dims=True)
+    x = net.elementwise("weighted", "MUL", x, weight)
+    x = net.elementwise("shifted", "SUB", x, net.constant("shift", draw.reals((8,), 0.05)))
+    rows = net.mean("rows", x, (2,), keep_dims=False)
+    column = net.mean("column", x, (2,), keep_dims=True)
+    x = net.elementwise("centred", "SUB", x, column)
+    net.output(net.reshape("flat", x, (1, 63, 8)), net.reshape("lines", rows, (1, 56)))
+    return net
+
+
+def two_heads() -> Network:
+    """Two inputs of different ranges, two outputs of different kinds."""
+    draw, net = Weights(5), Network()
+    near = net.input("near", (1, 8, 7, 4))
+    far = net.input("far", (1, 8, 7, 4))
+    both = net.elementwise("both", "ADD", near, far, "RELU")
+    x = net.conv("map", both, draw.kernel((5, 3, 3, 4)), draw.reals((5,)), stride=(1, 2))
+    y = net.mean("mean", both, (1, 2), keep_dims=False)
+    y = net.fully_connected("scores", y, draw.reals((6, 4)), draw.reals((6,)))
+    net.output(x, y)
+    return net
+
+
+NETWORKS: tuple[Callable[[], Network], ...] = (
+    strided_residual,
+    padded_branches,
+    dilated_average,
+    arithmetic,
+    two_heads,
+)
+
+
+def model_bytes_of(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
+    """The calibrated model, and the types of its inputs; each input has twice the range of the one
+    before it."""
+    lower, upper = INPUT_LIMITS
+    limits = {name: (lower * 2**k, upper * 2**k) for k, name in enumerate(network.inputs)}
+    types: list[InputType] = []
+    for _, activation in network.activations():
+        if activation.name in limits:
+            spec = quantised_activation(activation, limits[activation.name])
+            types.append((spec.shape, np.int8, spec.zero_points[0]))
+    input_sets = [draw_inputs(types, number, seed=0) for number in range(10)]
+    return network.tflite_bytes(calibrated_ranges(network, limits, input_sets)), tuple(types)
+
+
+def main() -> None:
+    """Write every model with its goldens; the digits get goldens only."""
+    for build in NETWORKS:
+        name = build.__name__
+        model_bytes, types = model_bytes_of(build())
+        (MODELS / f"{name}.tflite").write_bytes(model_bytes)
+        write_goldens(make_goldens(model_bytes, types, f"{name}.tflite"), MODELS / f"{name}.npz")
+        print(f"{name}: {len(model_bytes)} bytes")
+    if DIGITS.exists():
+        goldens = make_goldens(DIGITS.read_bytes(), (DIGITS_INPUT,), DIGITS.name)
+        write_goldens(goldens, MODELS / "digits.npz")
+
+
+if __name__ == "__main__":
+    main()

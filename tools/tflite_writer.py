@@ -1,0 +1,271 @@
+"""TfliteWriter: a `.tflite` file from plain records, for models of our own and for tests.
+
+A model has one subgraph. Operators name their tensors by position in the list of tensors; an
+operand that is left out is -1, as in the file. Example, an int8 ReLU of four values:
+
+    x = TensorSpec("x", (1, 4), scales=(0.1,), zero_points=(0,))
+    y = TensorSpec("y", (1, 4), scales=(0.1,), zero_points=(-128,))
+    model_bytes = write_tflite((x, y), (OperatorSpec("RELU", (0,), (1,)),), (0,), (1,))
+
+Source: the TFLite schema, version 3 (tensorflow/compiler/mlir/lite/schema/schema.fbs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+from numpy.typing import NDArray
+
+Builder = Any  # flatbuffers has no annotations
+Offset = int  # of a table or vector in the file, from its end
+OptionValue = int | float | bool | str | tuple[int, ...]
+
+TENSOR_TYPES = {
+    "float32": tflite.TensorType.FLOAT32,
+    "int32": tflite.TensorType.INT32,
+    "uint8": tflite.TensorType.UINT8,
+    "int64": tflite.TensorType.INT64,
+    "bool": tflite.TensorType.BOOL,
+    "int16": tflite.TensorType.INT16,
+    "int8": tflite.TensorType.INT8,
+}
+
+# What a text stands for in an option of this name.
+ENUMS = {
+    "padding": tflite.Padding,
+    "fused_activation_function": tflite.ActivationFunctionType,
+    "mode": tflite.MirrorPadMode,
+}
+
+# Operator -> table of its options (none where empty), and the version that the TensorFlow 2.19
+# converter writes for int8.
+OPERATORS: dict[str, tuple[str, int]] = {
+    "ABS": ("", 2),
+    "ADD": ("AddOptions", 2),
+    "AVERAGE_POOL_2D": ("Pool2DOptions", 2),
+    "BATCH_MATMUL": ("BatchMatMulOptions", 2),
+    "CONCATENATION": ("ConcatenationOptions", 2),
+    "CONV_2D": ("Conv2DOptions", 3),
+    "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", 3),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", 2),
+    "DEQUANTIZE": ("", 2),
+    "EQUAL": ("", 2),
+    "EXP": ("", 2),
+    "FULLY_CONNECTED": ("FullyConnectedOptions", 4),
+    "GATHER": ("GatherOptions", 2),
+    "GELU": ("GeluOptions", 2),
+    "GREATER": ("", 2),
+    "GREATER_EQUAL": ("", 2),
+    "HARD_SWISH": ("", 1),
+    "L2_NORMALIZATION": ("L2NormOptions", 2),
+    "LEAKY_RELU": ("LeakyReluOptions", 2),
+    "LESS": ("", 2),
+    "LESS_EQUAL": ("", 2),
+    "LOGISTIC": ("", 2),
+    "LOG_SOFTMAX": ("", 2),
+    "MAXIMUM": ("", 2),
+    "MAX_POOL_2D": ("Pool2DOptions", 2),
+    "MEAN": ("ReducerOptions", 2),
+    "MINIMUM": ("", 2),
+    "MIRROR_PAD": ("MirrorPadOptions", 2),
+    "MUL": ("MulOptions", 2),
+    "NOT_EQUAL": ("", 2),
+    "PACK": ("PackOptions", 2),
+    "PAD": ("PadOptions", 2),
+    "PADV2": ("PadV2Options", 2),
+    "PRELU": ("", 1),
+    "QUANTIZE": ("", 1),
+    "REDUCE_MAX": ("ReducerOptions", 2),
+    "REDUCE_MIN": ("ReducerOptions", 2),
+    "RELU": ("", 2),
+    "RELU6": ("", 2),
+    "RESHAPE": ("ReshapeOptions", 1),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", 3),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", 3),
+    "RSQRT": ("", 2),
+    "SELECT": ("", 1),
+    "SELECT_V2": ("", 1),
+    "SLICE": ("", 2),
+    "SOFTMAX": ("SoftmaxOptions", 2),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", 2),
+    "SPLIT": ("SplitOptions", 2),
+    "SPLIT_V": ("SplitVOptions", 2),
+    "SQUARED_DIFFERENCE": ("", 2),
+    "SQUEEZE": ("SqueezeOptions", 1),
+    "STRIDED_SLICE": ("StridedSliceOptions", 2),
+    "SUB": ("SubOptions", 2),
+    "SUM": ("ReducerOptions", 2),
+    "TANH": ("", 2),
+    "TRANSPOSE": ("", 2),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", 3),
+    "UNPACK": ("UnpackOptions", 2),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSpec:
+    """One tensor; constant where it has `data`, which then has the tensor's shape and type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    scales: tuple[float, ...] = ()
+    zero_points: tuple[int, ...] = ()
+    quantized_dimension: int = 0
+    data: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        data = self.data
+        if data is not None and (data.shape != self.shape or data.dtype.name != self.dtype):
+            raise ValueError(
+                f'tensor "{self.name}" is {self.dtype} {self.shape}, '
+                f"its data {data.dtype.name} {data.shape}"
+            )
+        if len(self.scales) != len(self.zero_points):
+            raise ValueError(f'tensor "{self.name}" has as many scales as zero points')
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """One operator. Options have the names of the schema's fields; enumerators may be texts."""
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue])
+
+
+def write_tflite(
+    tensors: Sequence[TensorSpec],
+    operators: Sequence[OperatorSpec],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    description: str = "",
+) -> bytes:
+    """The file; the same arguments give the same bytes."""
+    builder: Builder = flatbuffers.Builder(1024)
+    # Buffer 0 is the empty one of every tensor without data.
+    constants = [(i, spec.data) for i, spec in enumerate(tensors) if spec.data is not None]
+    buffer_of = {index: 1 + position for position, (index, _) in enumerate(constants)}
+    buffers = [_buffer(builder, b"")]
+    buffers += [_buffer(builder, _little_endian(data)) for _, data in constants]
+    names = sorted({operator.name for operator in operators})
+    codes = [_operator_code(builder, name) for name in names]
+    subgraph = _table(
+        builder,
+        "SubGraph",
+        {
+            "tensors": _offsets(
+                builder, [_tensor(builder, t, buffer_of.get(i, 0)) for i, t in enumerate(tensors)]
+            ),
+            "inputs": _int32s(builder, inputs),
+            "outputs": _int32s(builder, outputs),
+            "operators": _offsets(builder, [_operator(builder, o, names) for o in operators]),
+            "name": builder.CreateString("main"),
+        },
+    )
+    model = _table(
+        builder,
+        "Model",
+        {
+            "version": 3,
+            "operator_codes": _offsets(builder, codes),
+            "subgraphs": _offsets(builder, [subgraph]),
+            "description": builder.CreateString(description),
+            "buffers": _offsets(builder, buffers),
+        },
+    )
+    builder.Finish(model, file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def _little_endian(data: NDArray[Any]) -> bytes:
+    return np.asarray(data, data.dtype.newbyteorder("<")).tobytes()
+
+
+def _camel(field_name: str) -> str:
+    """`stride_h` -> `StrideH`, as the schema's generated functions spell it."""
+    return "".join(part[:1].upper() + part[1:] for part in field_name.split("_"))
+
+
+def _table(builder: Builder, table: str, fields: Mapping[str, Any]) -> Offset:
+    """A table whose fields are numbers, or offsets of what was written before it."""
+    getattr(tflite, f"{table}Start")(builder)
+    for name, value in fields.items():
+        getattr(tflite, f"{table}Add{_camel(name)}")(builder, value)
+    return getattr(tflite, f"{table}End")(builder)
+
+
+def _offsets(builder: Builder, offsets: Sequence[Offset]) -> Offset:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()
+
+
+def _int32s(builder: Builder, values: Sequence[int]) -> Offset:
+    return builder.CreateNumpyVector(np.array(values, np.int32))
+
+
+def _buffer(builder: Builder, data: bytes) -> Offset:
+    """Constant data, aligned to 16 bytes as the schema demands (force_align)."""
+    if not data:
+        return _table(builder, "Buffer", {})
+    builder.Prep(16, len(data))
+    return _table(builder, "Buffer", {"data": builder.CreateByteVector(data)})
+
+
+def _operator_code(builder: Builder, name: str) -> Offset:
+    code = getattr(tflite.BuiltinOperator, name)
+    fields = {
+        "deprecated_builtin_code": min(code, 127),  # an int8; 127 says: see builtin_code
+        "version": OPERATORS[name][1],
+        "builtin_code": code,
+    }
+    return _table(builder, "OperatorCode", fields)
+
+
+def _tensor(builder: Builder, spec: TensorSpec, buffer: int) -> Offset:
+    fields = {
+        "shape": _int32s(builder, spec.shape),
+        "type": TENSOR_TYPES[spec.dtype],
+        "buffer": buffer,
+        "name": builder.CreateString(spec.name),
+    }
+    if spec.scales:
+        quantization = {
+            "scale": builder.CreateNumpyVector(np.array(spec.scales, np.float32)),
+            "zero_point": builder.CreateNumpyVector(np.array(spec.zero_points, np.int64)),
+            "quantized_dimension": spec.quantized_dimension,
+        }
+        fields["quantization"] = _table(builder, "QuantizationParameters", quantization)
+    return _table(builder, "Tensor", fields)
+
+
+def _operator(builder: Builder, spec: OperatorSpec, names: Sequence[str]) -> Offset:
+    fields = {
+        "opcode_index": names.index(spec.name),
+        "inputs": _int32s(builder, spec.inputs),
+        "outputs": _int32s(builder, spec.outputs),
+    }
+    table, _ = OPERATORS[spec.name]
+    if table:
+        values = {name: _option(builder, name, value) for name, value in spec.options.items()}
+        fields["builtin_options_type"] = getattr(tflite.BuiltinOptions, table)
+        fields["builtin_options"] = _table(builder, table, values)
+    elif spec.options:
+        raise ValueError(f"{spec.name} has no options, {sorted(spec.options)} given")
+    return _table(builder, "Operator", fields)
+
+
+def _option(builder: Builder, name: str, value: OptionValue) -> Any:
+    if isinstance(value, str):
+        return getattr(ENUMS[name], value)
+    if isinstance(value, tuple):
+        return _int32s(builder, value)
+    return value

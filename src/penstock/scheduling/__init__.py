@@ -1,0 +1,1 @@
+"""Scheduling: in which order, in which stripes, where. Knows sizes and regions, no operators."""

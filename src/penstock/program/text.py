@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
 from typing import Any
 
 from penstock.fixedpoint import Rounding
 from penstock.ir import graph, op, region, tensor, text
-from penstock.memory import problem
-from penstock.ops import activation, registry, window
+from penstock.memory.problem import Placement
+from penstock.ops.registry import classes_of, operand_classes
 from penstock.program import expr, program
 from penstock.scheduling import cost, part, plan, schedule
 
@@ -23,13 +22,11 @@ def parse(source: str) -> Any:
 
 @cache
 def classes() -> dict[str, type]:
-    """By name, every class that may stand in the text of a noun."""
-    arithmetic = (graph, op, region, tensor, activation, window)
-    modules = (*arithmetic, expr, program, part, cost, plan, schedule, problem)
-    found = {
-        name: value
-        for module in modules
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module.__name__
-    }
-    return {**found, **registry.operators(), "Rounding": Rounding}
+    """By name, every class that may stand in the text of a noun.  (A memory problem, whose Buffer
+    is not a program's, has a text form of its own.)"""
+    modules = (graph, op, region, tensor, expr, program, part, cost, plan, schedule)
+    every = [found for module in modules for found in classes_of(module)]
+    every += [*operand_classes(), Placement, Rounding]
+    named = {found.__name__: found for found in every}
+    assert len(named) == len(every), "two classes have one name, and texts would confuse them"
+    return named

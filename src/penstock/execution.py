@@ -223,11 +223,10 @@ def firmware(compilation: Compilation, compiler: str = "zig") -> Generator[Firmw
 def run_on_core(
     compilation: Compilation, sets: Sequence[Mapping[str, Array]], compiler: str = "zig"
 ) -> tuple[CoreRun, ...]:
-    """Every set on the simulated core: by the run function, and again step by step, whose outputs
-    are added to those of the run."""
-    runs: list[CoreRun] = []
+    """Every set on the simulated core, observed step by step; the first set also by the run
+    function, which gives the counts and the stack of all, and whose outputs are taken."""
     with firmware(compilation, compiler) as chip:
-        for inputs in sets:
-            run, tensors = chip.run(inputs), chip.trace(inputs)
-            runs.append(replace(run, tensors={**tensors, **run.tensors}))
-    return tuple(runs)
+        first = chip.run(sets[0])
+        traced = [chip.trace(inputs) for inputs in sets]
+    runs = [replace(first, tensors=tensors) for tensors in traced]
+    return (replace(first, tensors={**traced[0], **first.tensors}), *runs[1:])

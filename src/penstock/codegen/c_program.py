@@ -17,6 +17,16 @@ from penstock.ir.tensor import DType, TensorType
 from penstock.program.program import Box, Buffer, Call, Command, Kind, Program, View
 
 ARENA_ALIGNMENT_BYTES = 16
+TEMPLATES = (
+    "model.h",
+    "model.c",
+    "model_arena.c",
+    "model_weights.h",
+    "model_weights.c",
+    "main.c",
+    "CMakeLists.txt",
+)
+"""Templates of a bundle's files; "model" in their names becomes the model's prefix."""
 _RUNTIME = files("penstock.runtime")
 
 
@@ -92,17 +102,8 @@ def generate(program: Program, prefix: str, provenance: str) -> Bundle:
         "inputs": _ports(program, program.inputs, prefix, "input", symbols),
         "outputs": _ports(program, program.outputs, prefix, "output", symbols),
     }
-    names = (
-        f"{prefix}.h",
-        f"{prefix}.c",
-        f"{prefix}_arena.c",
-        f"{prefix}_weights.h",
-        f"{prefix}_weights.c",
-        "main.c",
-        "CMakeLists.txt",
-    )
     rendered = tuple(
-        (name, _render(name.replace(prefix, "model") + ".j2", holes)) for name in names
+        (name.replace("model", prefix), _render(f"{name}.j2", holes)) for name in TEMPLATES
     )
     return Bundle((*rendered, *_runtime_files(kernels)))
 

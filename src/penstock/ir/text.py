@@ -40,14 +40,14 @@ def show(noun: object, *, with_data: bool = True) -> str:
 def _show(x: object, indent: int, found: dict[str, str]) -> str:
     if isinstance(x, Data):
         name = _digest(x.raw)
-        found[name] = f"data {name} {base64.b85encode(x.raw).decode()}"
+        found[f"data {name}"] = f"data {name} {base64.b85encode(x.raw).decode()}"
         return f'Data("{name}")'
     if isinstance(x, bytes):
         return _show(Data(x), indent, found).replace("Data", "Bytes", 1)
     if isinstance(x, tuple) and len(x) > LONG and all(type(i) in (int, float) for i in x):
-        numbers = " ".join(map(repr, x))
+        numbers = " ".join(map(_number, x))
         name = _digest(numbers.encode())
-        found[name] = f"numbers {name} {numbers}"
+        found[f"numbers {name}"] = f"numbers {name} {numbers}"
         return f'Numbers("{name}")'
     if isinstance(x, Enum):
         return f"{type(x).__name__}.{x.name}"
@@ -61,9 +61,16 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         return _layout(f"{type(x).__name__}(", parts, ")", indent)
     if isinstance(x, Fraction):
         return f"Fraction({x.numerator}, {x.denominator})"
-    if x is None or isinstance(x, bool | int | float | str):
+    if isinstance(x, float):
+        return _number(x)
+    if x is None or isinstance(x, bool | int | str):
         return repr(x)
     raise TypeError(f"{type(x).__name__} has no text form")
+
+
+def _number(x: float) -> str:
+    """A number as Python writes it; infinity, which has no literal, as one that is too large."""
+    return repr(x).replace("inf", "1e999")
 
 
 def _layout(opening: str, parts: list[str], closing: str, indent: int) -> str:
@@ -79,37 +86,50 @@ def parse(text: str, classes: Mapping[str, type]) -> Any:
     """The noun that `text` shows.  `classes`: by name, every class that may stand in it.
 
     Raises ModelError where the text is malformed or its data was left out."""
-    body, data = _split(text)
     try:
+        body, data = _split(text)
         tree = ast.parse(body.strip(), mode="eval").body
         return _build(tree, classes, data)
-    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except _MALFORMED as error:
         raise ModelError(
             "text-001", f"the text cannot be read: {error}", help="print it again with its data"
         ) from error
+
+
+_MALFORMED = (
+    ArithmeticError,  # Fraction(1, 0)
+    LookupError,
+    MemoryError,  # Python's word for brackets nested too deeply, as RecursionError
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 def _digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
-def _split(text: str) -> tuple[str, dict[str, object]]:
-    """The expression, and what its names stand for."""
-    known: dict[str, object] = {}
+def _split(text: str) -> tuple[str, dict[tuple[str, object], object]]:
+    """The expression, and what ("Data" or "Numbers", name) stand for."""
+    known: dict[tuple[str, object], object] = {}
     body: list[str] = []
     for line in text.splitlines(keepends=True):
         kind, _, rest = line.rstrip("\n").partition(" ")
         name, _, content = rest.partition(" ")
         if kind == "data":
-            known[name] = Data(base64.b85decode(content))
+            known["Data", name] = Data(base64.b85decode(content))
         elif kind == "numbers":
-            known[name] = tuple(ast.literal_eval(number) for number in content.split())
+            known["Numbers", name] = tuple(ast.literal_eval(number) for number in content.split())
         else:
             body.append(line)
     return "".join(body), known
 
 
-def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, object]) -> Any:
+def _build(
+    tree: ast.expr, classes: Mapping[str, type], data: Mapping[tuple[str, object], object]
+) -> Any:
     def build(child: ast.expr) -> Any:
         return _build(child, classes, data)
 
@@ -121,16 +141,23 @@ def _build(tree: ast.expr, classes: Mapping[str, type], data: Mapping[str, objec
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -build(operand)
         case ast.Attribute(value=ast.Name(id=name), attr=member):
-            return getattr(classes[name], member)
+            return _member(classes[name], member)
         case ast.Call(
             func=ast.Name(id="Data" | "Numbers" | "Bytes" as kind), args=[ast.Constant(value=name)]
         ):
-            if name not in data:
+            key = ("Numbers" if kind == "Numbers" else "Data", name)
+            if key not in data:
                 raise ValueError(f"data {name} was left out")
-            found = data[str(name)]
+            found = data[key]
             return found.raw if kind == "Bytes" and isinstance(found, Data) else found
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
             return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})
         case _:
             raise ValueError(f"{ast.dump(tree)[:60]} does not belong into the text of a noun")
+
+
+def _member(enumeration: type, member: str) -> Enum:
+    if not issubclass(enumeration, Enum):
+        raise ValueError(f"{enumeration.__name__} is no enumeration")
+    return enumeration[member]

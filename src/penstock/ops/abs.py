@@ -35,7 +35,7 @@ class Abs(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ABS."""
-    yield made(Abs(), node, 1)
+    yield from made(Abs(), node, 1)
 
 
 SAMPLES = (

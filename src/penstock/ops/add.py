@@ -34,11 +34,11 @@ class Add(ScaledSum):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
-    yield made(Add(fused_activation(node)), node, 2)
+    yield from made(Add(fused_activation(node)), node, 2)
 
 
 SAMPLES = (
     sample(Add(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
     sample(Add(Activation.RELU), int8(2, 4, 3, 5), int8(1, 1, 1, 5)),
-    sample(Add(), int8(4, 1, 5), int8(3, 1)),
+    sample(Add(), int8(4, 1, 5), int8(1, 3, 1)),
 )

@@ -16,6 +16,9 @@ from penstock.ir.region import Interval
 
 Indices = NDArray[np.int64]
 Number = int | Fraction
+Form = tuple[Number, Number, Number]
+"""(factor, extra, offset): the interval [a, b) reads [factor * a + offset, factor * b + offset +
+extra)."""
 OUTSIDE = -1
 """An index that reads nothing."""
 
@@ -31,15 +34,11 @@ class Strided:
         """Input index of every output index in `out`."""
         return self.start + self.step * np.arange(*out, dtype=np.int64)
 
-    def affine(self, extent: int, outputs: int) -> tuple[Number, Number, Number]:
+    def affine(self, extent: int) -> Form:
         """(factor, extra, offset) of the input interval; a descending axis is read whole."""
         if self.step < 0:
             return 0, extent, 0
         return self.step, 1 - self.step, self.start
-
-    def is_whole(self, extent: int, outputs: int) -> bool:
-        """Whether the axis stays as it is."""
-        return self.start == 0 and extent == outputs and (self.step == 1 or extent == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +55,11 @@ class Listed:
         """Input index of every output index in `out`."""
         return np.array(self.entries[slice(*out)], np.int64)
 
-    def affine(self, extent: int, outputs: int) -> tuple[Number, Number, Number]:
+    def affine(self, extent: int) -> Form:
         """(factor, extra, offset) of the tightest interval that contains what is read."""
-        inside = [(o, k) for o, k in enumerate(self.entries) if 0 <= k < extent]
-        if not inside:
-            return 0, 0, 0
-        offset = min(k - self.factor * o for o, k in inside)
-        end = max(k + 1 - self.factor * (o + 1) for o, k in inside)
-        return self.factor, end - offset, offset
-
-    def is_whole(self, extent: int, outputs: int) -> bool:
-        """Whether the axis stays as it is."""
-        return self.entries == tuple(range(extent))
+        return fitted(
+            [(o, k, k + 1) for o, k in enumerate(self.entries) if 0 <= k < extent], self.factor
+        )
 
 
 AxisMap = Strided | Listed
@@ -78,3 +70,17 @@ def needs(axis: AxisMap, out: Interval, extent: int) -> Interval:
     indices = axis.indices(out)
     inside = indices[(indices >= 0) & (indices < extent)]
     return (int(inside.min()), int(inside.max()) + 1) if inside.size else (0, 0)
+
+
+def fitted(reads: list[tuple[int, int, int]], factor: Number) -> Form:
+    """The tightest form of this factor for an axis whose output index o reads [lower, upper), for
+    every (o, lower, upper) of `reads`.
+
+    Bounds are rounded outwards where the form is applied, so each may lie short of its integer by
+    what rounding adds: all but one grain, where the grain is 1 / denominator of the factor."""
+    if not reads:
+        return 0, 0, 0
+    slack = 1 - Fraction(1, Fraction(factor).denominator)
+    offset = min(lower - factor * o for o, lower, _ in reads) + slack
+    end = max(upper - factor * (o + 1) for o, _, upper in reads) - slack
+    return factor, end - offset, offset

@@ -30,6 +30,10 @@ def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         raise UnsupportedError(
             "model-022", f"inputs stretch to shape {list(shape)}, its rank must be at most {RANK}"
         )
+    require(
+        len(shape) < 3 or all(len(s) != 2 for s in shapes),
+        f"an input of rank 2 stretches to shape {list(shape)}, must be reshaped to its rank first",
+    )
     return tuple(shape)
 
 

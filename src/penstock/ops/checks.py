@@ -47,3 +47,15 @@ def require_quantised(type: TensorType, role: str) -> None:
         lower <= q.zero_points[0] < upper,
         f"{role} has zero point {q.zero_points[0]}, must be within [{lower}, {upper})",
     )
+
+
+def require_one_quantisation(types: tuple[TensorType, ...], role: str) -> None:
+    """Raises UnsupportedError unless all tensors have the same scale and zero point."""
+    found = tuple(dict.fromkeys((x.scale, x.zero_point) for x in types))
+    if len(found) > 1:
+        shown = " and ".join(f"scale {scale} with zero point {zero}" for scale, zero in found[:2])
+        raise UnsupportedError(
+            "model-023",
+            f"{role} have {shown}, must have one scale and zero point",
+            help="convert the model with a current TensorFlow Lite converter, which gives one",
+        )

@@ -22,7 +22,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Table, Work, row_axis
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.axes import resolved_axis
 from penstock.ops.checks import require, require_dtype
@@ -171,5 +171,5 @@ SAMPLES = (
     sample(Concatenation(1), int8(1, 3, 2, 4), int8(1, 1, 2, 4), int8(1, 2, 2, 4)),
     sample(Concatenation(3), int8(2, 3, 2, 3), int8(2, 3, 2, 5)),
     sample(Concatenation(2), int8(1, 3, 2, 3), int8(1, 3, 1, 3)),
-    sample(Concatenation(0), int8(3), int8(4)),
+    sample(Concatenation(0), TensorType((3,), DType.INT32), TensorType((1,), DType.INT32)),
 )

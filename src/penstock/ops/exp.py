@@ -41,7 +41,7 @@ def _exp(x: float) -> float:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite EXP."""
-    yield made(Exp(), node, 1)
+    yield from made(Exp(), node, 1)
 
 
 SAMPLES = (

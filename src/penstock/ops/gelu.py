@@ -53,7 +53,7 @@ def _by_tanh(x: float) -> float:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite GELU."""
-    yield made(Gelu(bool(node.integer("approximate"))), node, 1)
+    yield from made(Gelu(bool(node.integer("approximate"))), node, 1)
 
 
 SAMPLES = (

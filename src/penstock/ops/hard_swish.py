@@ -79,13 +79,12 @@ def _saturated16(x: Int64s) -> Int64s:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite HARD_SWISH."""
-    made_node = made(HardSwish(), node, 1)
     x, y = node.input(0).type, node.output().type
     if _output_multiplier(x, y)[1] > 0:
         raise node.unsupported(
             f"input has scale {x.scale}, output {y.scale}; the output's must be above 1/128 of it"
         )
-    yield made_node
+    yield from made(HardSwish(), node, 1)
 
 
 SAMPLES = (

@@ -47,7 +47,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     alpha = node.real("alpha")
     if not math.isfinite(alpha):
         raise node.unsupported(f"alpha is {alpha}, must be finite")
-    yield made(LeakyRelu(alpha), node, 1)
+    yield from made(LeakyRelu(alpha), node, 1)
 
 
 SAMPLES = (

@@ -41,7 +41,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
         )
-    yield made(Logistic(), node, 1)
+    yield from made(Logistic(), node, 1)
 
 
 SAMPLES = (

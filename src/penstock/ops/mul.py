@@ -70,7 +70,7 @@ class Mul(Elementwise):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MUL."""
-    yield made(Mul(fused_activation(node)), node, 2)
+    yield from made(Mul(fused_activation(node)), node, 2)
 
 
 SAMPLES = (

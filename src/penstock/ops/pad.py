@@ -12,20 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.ops import selection
+from penstock.ir.op import Site
+from penstock.ir.tensor import DType, TensorType
 from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
 from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
 
 
 @dataclass(frozen=True, slots=True)
-class Pad:
+class Pad(Selection):
     """Border of `fill`, as an element, per axis before and after."""
 
     before: tuple[int, ...]
@@ -33,7 +31,6 @@ class Pad:
     fill: int
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
@@ -43,33 +40,25 @@ class Pad:
             f"input has shape {list(x.shape)}, paddings are for rank {len(self.before)}",
         )
         require(
-            x.dtype.size_bytes == 1 or self.fill == 0,
-            f"{x.dtype.value} is padded with {self.fill}, must be padded with 0",
+            _fits(self.fill, x.dtype),
+            f"{x.dtype.value} is padded with {self.fill}, must be padded with "
+            + ("an element" if x.dtype.size_bytes == 1 else "0"),
         )
         triples = zip(self.before, x.shape, self.after, strict=True)
-        return selection.result_type(inputs, tuple(sum(triple) for triple in triples))
+        return selected_type(inputs, tuple(sum(triple) for triple in triples))
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        return selection.evaluate(inputs[0], self._maps, out, self.fill)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return selection.needs(site, self._maps, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return selection.affine(site, self._maps)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return selection.work(out)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
-    def kernel(self, site: Site) -> Kernel:
-        return selection.kernel(site, self._maps, self.fill)
-
-    @property
-    def _maps(self) -> selection.Maps:
+    def maps(self, site: Site) -> Maps:
         return tuple(Strided(-before) for before in self.before)
+
+    def border(self) -> int:
+        return self.fill
+
+
+def _fits(fill: int, dtype: DType) -> bool:
+    """Whether a border of `fill` is made by repeating one byte."""
+    if fill == 0 or dtype.size_bytes != 1:
+        return fill == 0
+    return fill == 1 if dtype is DType.BOOL else dtype.lower <= fill < dtype.upper
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -97,5 +86,5 @@ def _fill(node: ForeignNode) -> int:
 SAMPLES = (
     sample(Pad((0, 1, 2, 0), (0, 2, 1, 0), -7), int8(1, 5, 4, 3)),
     sample(Pad((1, 0, 0, 1), (0, 3, 0, 2), 9), int8(2, 3, 2, 2)),
-    sample(Pad((2, 1), (0, 3), 0), int8(3, 4)),
+    sample(Pad((2, 1), (0, 3), 0), TensorType((3, 4), DType.INT16)),
 )

@@ -33,7 +33,7 @@ class Quantize(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
-    yield made(Quantize(), node, 1)
+    yield from made(Quantize(), node, 1)
 
 
 SAMPLES = (

@@ -84,5 +84,6 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
     x = node.input(0)
     if x.type.rank > broadcast.RANK:
         raise node.unsupported(f"input has rank {x.type.rank}, must be at most {broadcast.RANK}")
+    require_int8(node.output().type, "output")
     axes = constant_axes(node, 1, x.type.rank)
     return with_shape(make(axes), (x,), reduced(x.type.shape, axes), node.output())

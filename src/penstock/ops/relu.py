@@ -48,7 +48,7 @@ class Relu(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RELU and its bounded kin."""
-    yield made(Relu(_ACTIVATIONS[node.name]), node, 1)
+    yield from made(Relu(_ACTIVATIONS[node.name]), node, 1)
 
 
 SAMPLES = (

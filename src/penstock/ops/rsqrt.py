@@ -52,7 +52,6 @@ def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RSQRT."""
-    made_node = made(Rsqrt(), node, 1)
     x, y = node.input(0).type, node.output().type
     largest = 2.0**EXTRA_BITS
     if 1.0 / (math.sqrt(x.scale) * y.scale) >= largest:
@@ -60,7 +59,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             f"input has scale {x.scale}, output {y.scale}; "
             f"1 / (sqrt(input) * output) must be below {largest:.0f}"
         )
-    yield made_node
+    yield from made(Rsqrt(), node, 1)
 
 
 SAMPLES = (

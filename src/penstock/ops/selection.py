@@ -7,6 +7,8 @@ found axis by axis: slices, padding, tiling, reversal, gathering, nearest-neighb
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from penstock.ir.affine import Affine
@@ -23,7 +25,7 @@ MOVED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.B
 Maps = tuple[AxisMap, ...]
 
 
-def result_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
+def selected_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
     """Type of a selection of `shape` of the only input."""
     require(len(inputs) == 1, f"selection has {len(inputs)} inputs, must have 1")
     require_dtype(inputs[0], MOVED, "input")
@@ -34,48 +36,64 @@ def result_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> Tenso
     return TensorType(shape, inputs[0].dtype)
 
 
-def evaluate(x: Array, maps: Maps, out: Region, fill: int = 0) -> Array:
-    """Elements of region `out`."""
-    picked: list[Array] = []
-    outside: list[Array] = []
-    for axis, interval, extent in zip(maps, out.intervals, x.shape, strict=True):
-        indices = axis.indices(interval)
-        picked.append(np.clip(indices, 0, extent - 1))
-        outside.append((indices < 0) | (indices >= extent))
-    result: Array = x[np.ix_(*picked)] if picked else x.copy()
-    for axis, filled in enumerate(outside):
-        result[(slice(None),) * axis + (filled,)] = fill
-    return result
+class Selection:
+    """An operator that says for each axis which input index an output index reads.
 
+    Subclasses are frozen values; they define `result_type` and `maps`."""
 
-def needs(site: Site, maps: Maps, out: Region) -> tuple[Region, ...]:
-    """Region of the input that region `out` reads; empty where it is all fill."""
-    triples = zip(maps, out.intervals, site.inputs[0].shape, strict=True)
-    return (Region.of(*(axis_map.needs(axis, part, extent) for axis, part, extent in triples)),)
+    __slots__ = ()
 
+    ALIAS: ClassVar[bool] = False
 
-def affine(site: Site, maps: Maps) -> tuple[Affine, ...]:
-    """Affine form of `needs`."""
-    triples = zip(maps, site.inputs[0].shape, site.output.shape, strict=True)
-    forms = [axis.affine(extent, outputs) for axis, extent, outputs in triples]
-    return (
-        Affine.diagonal(
-            [f for f, _, _ in forms], [e for _, e, _ in forms], [o for _, _, o in forms]
-        ),
-    )
+    def maps(self, site: Site) -> Maps:
+        """What each axis reads."""
+        raise NotImplementedError
 
+    def border(self) -> int:
+        """Element where nothing is read; for types wider than a byte it must be 0."""
+        return 0
 
-def work(out: Region) -> Work:
-    """One operation for every element that is moved."""
-    return Work(0, out.elements)
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (x,) = inputs
+        picked: list[Array] = []
+        outside: list[Array] = []
+        for axis, interval, extent in zip(self.maps(site), out.intervals, x.shape, strict=True):
+            indices = axis.indices(interval)
+            picked.append(np.clip(indices, 0, extent - 1))
+            outside.append((indices < 0) | (indices >= extent))
+        result: Array = x[np.ix_(*picked)] if picked else x.copy()
+        for axis, filled in enumerate(outside):
+            result[(slice(None),) * axis + (filled,)] = self.border()
+        return result
 
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        triples = zip(self.maps(site), out.intervals, site.inputs[0].shape, strict=True)
+        return (Region.of(*(axis_map.needs(axis, part, extent) for axis, part, extent in triples)),)
 
-def kernel(site: Site, maps: Maps, fill: int = 0) -> Kernel:
-    """The kernel of strided axes where all are and the rank allows, else that of listed indices."""
-    strided = [axis for axis in maps if isinstance(axis, Strided)]
-    if len(strided) == len(maps) <= broadcast.RANK:
-        return _strided_kernel(site, strided, fill)
-    return _listed_kernel(site, maps, fill)
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        pairs = zip(self.maps(site), site.inputs[0].shape, strict=True)
+        forms = [axis.affine(extent) for axis, extent in pairs]
+        return (
+            Affine.diagonal(
+                [factor for factor, _, _ in forms],
+                [extra for _, extra, _ in forms],
+                [offset for _, _, offset in forms],
+            ),
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        """That of strided axes where all are and the rank allows, else that of listed indices."""
+        maps = self.maps(site)
+        strided = [axis for axis in maps if isinstance(axis, Strided)]
+        if len(strided) == len(maps) <= broadcast.RANK:
+            return _strided_kernel(site, strided, self.border())
+        return _listed_kernel(site, maps, self.border())
 
 
 def _strided_kernel(site: Site, maps: list[Strided], fill: int) -> Kernel:
@@ -84,7 +102,7 @@ def _strided_kernel(site: Site, maps: list[Strided], fill: int) -> Kernel:
     axes = [Strided()] * broadcast.RANK
     for place, axis in zip(places, maps, strict=True):
         axes[place] = axis
-    if axes[2].step == 1 and axes[3].is_whole(x[3], y[3]):  # a row is one run of elements
+    if axes[2].step == 1 and axes[3] == Strided() and x[3] == y[3]:  # a row is one run of elements
         axes[2:] = [Strided(), Strided(axes[2].start * x[3])]
         x, y = (*x[:2], 1, x[2] * x[3]), (*y[:2], 1, y[2] * y[3])
     params = [("element_bytes", site.output.dtype.size_bytes), ("fill", fill)]

@@ -13,23 +13,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, Site, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
-from penstock.ops import selection
+from penstock.ir.op import Site
+from penstock.ir.tensor import DType, TensorType
 from penstock.ops.axes import constant_axes, one_axis, resolved_axis
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
 from penstock.ops.intermediate import with_shape
 from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
 from penstock.ops.slice_bounds import strided_bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Selection):
     """Box of `shape` from index `start` at `step` along every axis."""
 
     start: tuple[int, ...]
@@ -44,10 +42,9 @@ class Slice:
         "UNPACK",
         "REVERSE_V2",
     )
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        y = selection.result_type(inputs, self.shape)
+        y = selected_type(inputs, self.shape)
         require(
             len(self.start) == len(self.step) == len(self.shape),
             f"slice has {len(self.start)} starts, {len(self.shape)} extents and {len(self.step)} "
@@ -63,27 +60,9 @@ class Slice:
             )
         return y
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        return selection.evaluate(inputs[0], self._maps, out)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return selection.needs(site, self._maps, out)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return selection.affine(site, self._maps)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return selection.work(out)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
-    def kernel(self, site: Site) -> Kernel:
-        return selection.kernel(site, self._maps)
-
-    @property
-    def _maps(self) -> selection.Maps:
-        return tuple(map(Strided, self.start, self.step))
+    def maps(self, site: Site) -> Maps:
+        triples = zip(self.start, self.step, self.shape, strict=True)
+        return tuple(Strided(start, step if n > 1 else 1) for start, step, n in triples)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -172,4 +151,5 @@ SAMPLES = (
     sample(Slice((0, 2, 1, 1), (1, 3, 3, 2), (1, 1, 1, 1)), int8(1, 6, 5, 4)),
     sample(Slice((0, 1, 4, 0), (1, 3, 2, 3), (1, 2, -2, 1)), int8(1, 7, 6, 3)),
     sample(Slice((2, 3), (2, 2), (-1, -2)), int8(4, 5)),
+    sample(Slice((1,), (2,), (2,)), TensorType((5,), DType.INT32)),
 )

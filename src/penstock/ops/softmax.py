@@ -5,8 +5,7 @@
 
 exp depends only on the difference to the row's maximum, one of 256 values: a table.
 
-Source: TFLite SOFTMAX; `reference/softmax.h`, `PreprocessSoftmaxScaling`; gemmlowp,
-`exp_on_negative_values` and `one_over_one_plus_x_for_x_in_0_1`.
+Source: TFLite SOFTMAX; `reference/softmax.h`.
 """
 
 from __future__ import annotations
@@ -20,42 +19,29 @@ import numpy as np
 from penstock.fixedpoint import (
     Int64s,
     doubling_high_multiply,
-    quantise_multiplier,
     rounding_shift,
 )
-from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.checks import require, require_int8
+from penstock.ir.tensor import Array
+from penstock.ops import row_vectors
+from penstock.ops.exponentials import SUM_BITS, exp_table
+from penstock.ops.row_vectors import RowVectors
 from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import exp_on_negative_values, one_over_one_plus
-
-DIFFERENCE_BITS = 5
-"""Integer bits of the scaled difference: Q5.26."""
-SUM_BITS = 12
-"""Integer bits of the sum of exponentials: Q12.19."""
+from penstock.ops.transcendental import one_over_one_plus
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(RowVectors):
     """exp(beta * x) over its sum along the last axis."""
 
     beta: float = 1.0
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
-    ALIAS: ClassVar[bool] = False
-
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        require(len(inputs) == 1, f"softmax has {len(inputs)} inputs, must have 1")
-        require_int8(inputs[0], "input")
-        require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
-        return TensorType(inputs[0].shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        whole = out.replace(len(out.lower) - 1, (0, site.output.shape[-1]))
-        rows = inputs[0][whole.slices].astype(np.int64)
+        rows = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
         exponentials = exp_table(site.inputs[0].scale * self.beta)[
             rows.max(axis=-1, keepdims=True) - rows
         ]
@@ -65,39 +51,14 @@ class Softmax:
         y = np.clip(scaled - 128, -128, 127).astype(np.int8)
         return y[..., out.slices[-1]]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (out.replace(len(out.lower) - 1, (0, site.inputs[0].shape[-1])),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        rank = site.output.rank
-        depth = site.inputs[0].shape[-1]
-        return (Affine.diagonal((*((1,) * (rank - 1)), 0), extra=(*((0,) * (rank - 1)), depth)),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, 3 * out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
-
     def kernel(self, site: Site) -> Kernel:
         table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
-        depth = site.output.shape[-1]
         return Kernel(
             "softmax_s8",
-            params=(("rows", site.output.elements // depth), ("depth", depth)),
+            row_vectors.params(site),
             tables=(("exp", Table.of(table)),),
+            by_rows=True,
         )
-
-
-def exp_table(scale: float) -> Int64s:
-    """exp(-d * scale) in Q0.31 for d = 0 .. 255; 0 where the difference is too large to count."""
-    real = min(scale * 2 ** (31 - DIFFERENCE_BITS), 2**31 - 1.0)
-    multiplier, shift = quantise_multiplier(real)
-    largest = ((1 << DIFFERENCE_BITS) - 1) * 2.0 ** (31 - DIFFERENCE_BITS) / 2.0**shift
-    differences = -np.arange(256, dtype=np.int64)
-    counted = differences >= -int(largest)
-    scaled = doubling_high_multiply(np.where(counted, differences, 0) << shift, multiplier)
-    return np.where(counted, exp_on_negative_values(scaled, DIFFERENCE_BITS), 0)
 
 
 def reciprocals(total: Int64s) -> tuple[Int64s, Int64s]:

@@ -34,7 +34,7 @@ class Sub(ScaledSum):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SUB."""
-    yield made(Sub(fused_activation(node)), node, 2)
+    yield from made(Sub(fused_activation(node)), node, 2)
 
 
 SAMPLES = (

@@ -39,7 +39,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/128 and 0"
         )
-    yield made(Tanh(), node, 1)
+    yield from made(Tanh(), node, 1)
 
 
 SAMPLES = (

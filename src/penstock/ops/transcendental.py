@@ -1,4 +1,4 @@
-"""exp, the reciprocal, the logistic function and tanh in the reference's fixed-point arithmetic.
+"""exp, log, reciprocals, the logistic function and tanh in the reference's fixed-point arithmetic.
 
 Arrays are int64 and hold int32 values.  "Qm.n" has m bits before the binary point and n after it.
 
@@ -77,13 +77,50 @@ def tanh(x: Int64s, integer_bits: int) -> Int64s:
     return np.where(x == 0, 0, np.sign(x) * on_positive)
 
 
+def log(x: Int64s, integer_bits: int) -> Int64s:
+    """Logarithm of x >= 1, which has `integer_bits` before the binary point, as Q5.26.
+
+    x is 2**k * r with r near 2**-1/4; log r is a quotient of polynomials.
+    Source: TFLite, `log_x_for_x_greater_than_or_equal_to_1` (kernels/internal/common.h)."""
+    sqrt_half, quarter = 1518500250, 1 << 23  # Q0.31, Q6.25
+    headroom = _headroom(x)
+    near = saturating_double(doubling_high_multiply(x << headroom, sqrt_half), 1)
+    power = ((integer_bits - 1 - headroom) << 25) + quarter
+    other_headroom = _headroom(doubling_high_multiply(x, sqrt_half))
+    other = np.clip(x << other_headroom, INT32_MIN, INT32_MAX)
+    other_power = ((integer_bits - other_headroom) << 25) - quarter
+    numerator, reciprocal = _log_quotient(np.minimum(near, other))
+    fraction = doubling_high_multiply(rounding_shift(numerator, 6), reciprocal)
+    whole = doubling_high_multiply(np.maximum(power, other_power), 1488522236)  # log(2)
+    return saturating_double(whole + fraction, 1)
+
+
+def _log_quotient(r: Int64s) -> tuple[Int64s, Int64s]:
+    """log of r near 2**-1/4, less log(2**-1/4), as numerator and reciprocal of the denominator."""
+    center = 1805811301  # 2**-1/4
+    p = (r + center + 1) >> 1
+    q = 2 * (r - center)
+    square = doubling_high_multiply(q, q)
+    cubic = doubling_high_multiply(doubling_high_multiply(q, square), 117049297)
+    numerator = doubling_high_multiply(q, r) + cubic
+    inner = 1057819769 + q + doubling_high_multiply(square, 127690142)
+    denominator = doubling_high_multiply(p, inner) + doubling_high_multiply(q, 638450708)
+    return numerator, one_over_one_plus(denominator)
+
+
+def _headroom(x: Int64s) -> Int64s:
+    """Places by which positive int32 values can be doubled."""
+    lengths = [31 - int(value).bit_length() for value in x.ravel()]
+    return np.array(lengths, np.int64).reshape(x.shape)
+
+
 def inverse_sqrt(x: Int64s) -> tuple[Int64s, Int64s]:
     """1 / sqrt(x) of whole numbers x >= 1, as (multiplier, shift) for `fixedpoint.multiply`.
 
     Source: TFLite, `GetInvSqrtQuantizedMultiplierExp` (kernels/internal/common.h)."""
-    pairs = [_inverse_sqrt(int(element)) for element in x.ravel()]
-    multipliers = np.array([m for m, _ in pairs], np.int64).reshape(x.shape)
-    return multipliers, np.array([s for _, s in pairs], np.int64).reshape(x.shape)
+    values, index = np.unique(x.ravel(), return_inverse=True)
+    pairs = np.array([_inverse_sqrt(int(value)) for value in values], np.int64)[index]
+    return pairs[:, 0].reshape(x.shape), pairs[:, 1].reshape(x.shape)
 
 
 def _inverse_sqrt(x: int) -> tuple[int, int]:

@@ -21,6 +21,17 @@ class Window:
     before: int = 0
     after: int = 0
 
+    @staticmethod
+    def same(extent: int, size: int, stride: int = 1, dilation: int = 1) -> Window:
+        """The window with SAME padding on an axis of `extent`: one output for every `stride`
+        elements; an odd pad goes to the end.
+
+        Source: TFLite, `ComputePaddingHeightWidth` (padding.h).
+        """
+        reach = (size - 1) * dilation + 1
+        total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+        return Window(size, stride, dilation, total // 2, total - total // 2)
+
     @property
     def extent(self) -> int:
         """Elements from the first tap to the last, both included."""
@@ -45,10 +56,7 @@ class Window:
 def foreign_windows(
     node: ForeignNode, input_hw: tuple[int, ...], size_hw: tuple[int, ...]
 ) -> tuple[Window, Window]:
-    """Windows along rows and columns; SAME and VALID become numbers here, once and for all.
-
-    Source: TFLite, `ComputePaddingHeightWidth` (padding.h).
-    """
+    """Windows along rows and columns; SAME and VALID become numbers here, once and for all."""
     padding = node.choice("padding", ("SAME", "VALID"))
     windows: list[Window] = []
     for axis, extent, size in zip("hw", input_hw, size_hw, strict=True):
@@ -59,9 +67,8 @@ def foreign_windows(
                 f"stride {stride}, dilation {dilation}, window {size} along {axis}, "
                 "must each be at least 1"
             )
-        reach = (size - 1) * dilation + 1
-        total = 0
         if padding == "SAME":
-            total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
-        windows.append(Window(size, stride, dilation, total // 2, total - total // 2))
+            windows.append(Window.same(extent, size, stride, dilation))
+        else:
+            windows.append(Window(size, stride, dilation))
     return windows[0], windows[1]

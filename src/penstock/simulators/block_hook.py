@@ -116,6 +116,12 @@ class BlockHook:
         return self._records[: self._counters.used].copy()
 
     @property
+    def last_block(self) -> int | None:
+        """Where the block begins that was entered last, if any was."""
+        previous = self._counters.previous
+        return int(self._records["address"][previous - 1]) if previous else None
+
+    @property
     def status(self) -> Status:
         """Why the run ended, if the hook ended it."""
         return Status(self._counters.status)

@@ -45,8 +45,8 @@ class Outcome:
     """What one call gave and cost.
 
     `return_value` is r0 as a signed number. `stack_bytes` is the highest stack use, from the stack
-    pointer at the call downwards. `phases` are in the order asked for; `before` is what was run before
-    the first of them began. `before` and `phases` sum up to `counts`.
+    pointer at the call downwards. `phases` are in the order asked for; `before` is what was run
+    before the first of them began. `before` and `phases` sum up to `counts`.
     """
 
     return_value: int
@@ -107,8 +107,11 @@ class Simulator:
         sp = self._prepare(arguments)
         paint = self._paint(sp)
         self._hook.begin(self._markers(phases), budget_halfwords)
-        self._cpu.run(self.symbol(name))
-        self._check_return(name, sp)
+        try:
+            self._cpu.run(self.symbol(name))
+            self._check_return(name, sp)
+        except InternalError as error:
+            raise error.at(self._last_block(name)) from error
         records = self._hook.end()
         blocks = [self._block(int(r["address"]), int(r["size"])) for r in records]
         before, *counts = counts_by_phase(records, blocks, self.core.timing, len(phases) + 1)
@@ -173,6 +176,11 @@ class Simulator:
                 f"'{name}' came back with {', '.join(changed).lower()} changed",
                 why="r4 to r11 and sp belong to the caller (AAPCS 6.1.1); look at inline assembly",
             )
+
+    def _last_block(self, name: str) -> str:
+        """Where a call went wrong: the block that was entered last."""
+        last = self._hook.last_block
+        return f"call of {name}" if last is None else f"block {self.image.describe(last)}"
 
     def _block(self, address: int, size_bytes: int) -> Block:
         key = (address, size_bytes)

@@ -5,8 +5,9 @@
     0x2000 0000  RAM     read and write, as far as the program's segments reach
     0x4000 0000  stack   grows down from here; what is below its limit is not mapped
 
-Flash and RAM lie where the program was linked to. Memory is as it is when `main` starts; the
-start-up code does not run. Every access elsewhere, and every write to flash, is a fault, to within one page.
+Flash and RAM lie where the program was linked to. Memory is as it is when `main` starts, without
+the start-up code having run. Every access elsewhere, and every write to flash, is a fault; memory
+ends at the end of a page of 4 KiB.
 """
 
 from __future__ import annotations
@@ -102,32 +103,16 @@ class Cpu:
         return f"pc {self.image.describe(pc)}, lr {self.image.describe(lr)}"
 
     def _map_memory(self) -> None:
-        unicorn = self._unicorn
-        flash, ram = (
-            unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC,
-            unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE,
-        )
-        for writable, protection in ((False, flash), (True, ram)):
-            for lower, upper in self._page_ranges(writable):
-                self._engine.mem_map(lower, upper - lower, protection)
+        flash = self._unicorn.UC_PROT_READ | self._unicorn.UC_PROT_EXEC
+        ram = self._unicorn.UC_PROT_READ | self._unicorn.UC_PROT_WRITE
+        for lower, upper in _pages(_flash_ranges(self.image)):
+            self._engine.mem_map(lower, upper - lower, flash)
+        for lower, upper in _pages(_ram_ranges(self.image)):
+            self._engine.mem_map(lower, upper - lower, ram)
         self._engine.mem_map(self.stack_lower, STACK_TOP - self.stack_lower, ram)
         for segment in self.image.segments:
+            self._engine.mem_write(segment.load_address, segment.content)
             self._engine.mem_write(segment.address, segment.content)
-
-    def _page_ranges(self, writable: bool) -> Iterator[tuple[int, int]]:
-        """Disjoint ranges of whole pages, in ascending order, that hold segments of one kind."""
-        lower = upper = 0
-        segments = [s for s in self.image.segments if s.writable == writable]
-        for segment in sorted(segments, key=lambda segment: segment.address):
-            first = segment.address // PAGE_BYTES * PAGE_BYTES
-            last = -(-(segment.address + segment.size_bytes) // PAGE_BYTES) * PAGE_BYTES
-            if first > upper:
-                if upper:
-                    yield lower, upper
-                lower = first
-            upper = max(upper, last)
-        if upper:
-            yield lower, upper
 
     def _note_fault(
         self, engine: Any, access: int, address: int, size: int, value: int, data: Any
@@ -147,3 +132,27 @@ class Cpu:
     def _no_memory(self, address: int, size_bytes: int) -> InternalError:
         bounds = f"[{address:#x}, {address + size_bytes:#x})"
         return InternalError("simulator-005", f"no simulated memory at {bounds}")
+
+
+def _flash_ranges(image: ElfImage) -> list[tuple[int, int]]:
+    """[lower, upper) of what the device's flash holds: also the first values of data."""
+    return [(s.load_address, s.load_address + len(s.content)) for s in image.segments if s.content]
+
+
+def _ram_ranges(image: ElfImage) -> list[tuple[int, int]]:
+    """[lower, upper) of what the program may write, without the stack."""
+    return [(s.address, s.address + s.size_bytes) for s in image.segments if s.writable]
+
+
+def _pages(ranges: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Disjoint ranges of whole pages, ascending, that cover `ranges`."""
+    lower = upper = 0
+    for first, last in sorted(ranges):
+        first_page = first // PAGE_BYTES * PAGE_BYTES
+        if first_page > upper:
+            if upper:
+                yield lower, upper
+            lower = first_page
+        upper = max(upper, -(-last // PAGE_BYTES) * PAGE_BYTES)
+    if upper:
+        yield lower, upper

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.errors import ToolError
 
@@ -20,6 +21,11 @@ class Command:
     words: tuple[str, ...]
     subject: str
 
+    @property
+    def program(self) -> str:
+        """The program's name without its folder."""
+        return Path(self.words[0]).name
+
     def run(self, stdin: bytes = b"") -> bytes:
         """What the program writes to its standard output; a ToolError when it fails."""
         try:
@@ -28,12 +34,12 @@ class Command:
             )
         except OSError as error:
             raise ToolError(
-                "tool-002", f"cannot start {self.words[0]}", where=self.subject, why=str(error)
+                "tool-002", f"cannot start {self.program}", where=self.subject, why=str(error)
             ) from error
         if done.returncode != 0:
             raise ToolError(
                 "tool-003",
-                f"{self.words[0]} failed with exit code {done.returncode}",
+                f"{self.program} failed with exit code {done.returncode}",
                 where=self.subject,
                 why=_first_lines(done.stderr),
             )

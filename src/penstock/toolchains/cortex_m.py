@@ -80,7 +80,7 @@ def link_firmware(
     script.write_text(linker_script(layout or MemoryLayout(), keep))
     startup = compile_objects(compiler, [FREESTANDING / "startup.c"], elf.parent)
     link_flags = ("-Wl,--gc-sections", "-Wl,-e,Reset_Handler", "-T", str(script))
-    extra_flags = ("-nostartfiles", "-specs=nosys.specs") if compiler.kind == "gcc" else ()
+    extra_flags = ("-nostartfiles",) if compiler.kind == "gcc" else ()
     compiler.link((*startup, *objects), elf, (*link_flags, *extra_flags)).run()
     return elf
 
@@ -89,7 +89,8 @@ def linker_script(layout: MemoryLayout, keep: Sequence[str]) -> str:
     """The script that places code and constants in flash, data and zeros in RAM."""
     template = Template((FREESTANDING / "cortex_m.ld").read_text())
     return template.substitute(
-        keep=" ".join(keep),
+        # Quoted: GNU ld takes a bare `add` for a number with a suffix.
+        keep=" ".join(f'"{name}"' for name in keep),
         flash_base=hex(layout.flash_base),
         flash_bytes=hex(layout.flash_bytes),
         ram_base=hex(layout.ram_base),

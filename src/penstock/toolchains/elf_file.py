@@ -16,11 +16,15 @@ from penstock.toolchains.extra import extra
 
 ALLOCATED, WRITABLE, EXECUTABLE = 0x2, 0x1, 0x4  # SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
 SEGMENT_WRITABLE = 0x2  # PF_W
+UNWIND_TABLES = (".ARM.exidx", ".ARM.extab")
 
 
 @dataclass(frozen=True, slots=True)
 class SectionBytes:
-    """Sizes by kind, in bytes. Of a linked file, alignment between sections is not in them."""
+    """Sizes by kind, in bytes. Of a linked file, alignment between sections is not in them.
+
+    Neither are unwind tables: compilers add 8 bytes a function, our linker script drops them.
+    """
 
     text: int
     rodata: int
@@ -40,9 +44,13 @@ class SectionBytes:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of memory as it is when `main` starts: `content`, then zeros up to `size_bytes`."""
+    """A piece of memory as it is when `main` starts: `content`, then zeros up to `size_bytes`.
+
+    In the device's flash, `content` stands at `load_address`, from where start-up copies it.
+    """
 
     address: int
+    load_address: int
     size_bytes: int
     content: bytes
     writable: bool
@@ -96,7 +104,7 @@ def object_sections(path: Path) -> SectionBytes:
     sizes = {"text": 0, "rodata": 0, "data": 0, "bss": 0}
     with _opened(path) as elf:
         for section in elf.iter_sections():
-            if section["sh_flags"] & ALLOCATED:
+            if section["sh_flags"] & ALLOCATED and not section.name.startswith(UNWIND_TABLES):
                 sizes[_kind(section)] += int(section["sh_size"])
     return SectionBytes(**sizes)
 
@@ -153,6 +161,7 @@ def _segments(elf: Any) -> Iterator[Segment]:
         if segment["p_memsz"]:
             yield Segment(
                 address=int(segment["p_vaddr"]),
+                load_address=int(segment["p_paddr"]),
                 size_bytes=int(segment["p_memsz"]),
                 content=bytes(segment.data()),
                 writable=bool(segment["p_flags"] & SEGMENT_WRITABLE),

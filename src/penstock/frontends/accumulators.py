@@ -1,0 +1,87 @@
+"""Accumulators of layers before bias and scaling, for calibration: fast, and the same everywhere.
+
+    x  (N, ...)  int8, its zero point taken off
+    w            int8
+    returns      whole numbers, as float32 or float64
+
+All arithmetic is on whole numbers that the floating type holds exactly, so the order in which a
+BLAS library adds them, and whether it fuses multiply and add, cannot show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.ops import sliding
+from penstock.ops.window import Window
+
+LARGEST_PRODUCT = 255 * 127
+"""Largest magnitude of (x - zero point) * w."""
+
+CHUNK_ELEMENTS = 1 << 22
+"""Weights of a dense layer that are widened at a time."""
+
+
+def exact_dtype(terms: int) -> type[np.floating]:
+    """The narrower floating type that holds every sum of `terms` products exactly."""
+    return np.float32 if terms * LARGEST_PRODUCT <= 2**24 else np.float64
+
+
+def convolved(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
+    """Of a convolution: x (N, H, W, C), w (O, K, L, C / G); returns (N, Ho, Wo, O)."""
+    outputs, k, l, depth = w.shape  # noqa: E741
+    groups = x.shape[3] // depth
+    width = outputs // groups
+    total = np.zeros((*_spatial(x, rows, columns), outputs), exact_dtype(k * l * depth))
+    kind = exact_dtype(depth)
+    weights = w.astype(kind)
+    for a, b, tap in _taps(x, zero, rows, columns, outputs, kind):
+        for group in range(groups):
+            inside = slice(group * width, (group + 1) * width)
+            source = tap[..., group * depth : (group + 1) * depth].reshape(-1, depth)
+            product = source @ weights[inside, a, b].T
+            total[..., inside] += product.reshape((*total.shape[:3], width))
+    return total
+
+
+def convolved_depthwise(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
+    """Of a depthwise convolution: x (N, H, W, C), w (1, K, L, C * D); returns (N, Ho, Wo, C * D),
+    where D is the depth multiplier."""
+    _, k, l, outputs = w.shape  # noqa: E741
+    kind = exact_dtype(k * l)
+    weights = w.astype(kind)
+    if outputs != x.shape[3]:
+        x = np.repeat(x, outputs // x.shape[3], axis=3)
+    total = np.zeros((*_spatial(x, rows, columns), outputs), kind)
+    product = np.empty_like(total)
+    for a, b, tap in _taps(x, zero, rows, columns, outputs, kind):
+        np.multiply(tap, weights[0, a, b], out=product)
+        total += product
+    return total
+
+
+def multiplied(x: Array, zero: int, w: Array) -> Array:
+    """Of a fully connected layer: x (B, I), w (O, I); returns (B, O)."""
+    outputs, depth = w.shape
+    kind = exact_dtype(depth)
+    centred = x.astype(kind) - kind(zero)
+    step = max(1, CHUNK_ELEMENTS // depth)
+    parts = [centred @ w[o : o + step].astype(kind).T for o in range(0, outputs, step)]
+    return np.concatenate(parts, axis=1)
+
+
+def _spatial(x: Array, rows: Window, columns: Window) -> tuple[int, int, int]:
+    return x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2])
+
+
+def _taps(
+    x: Array, zero: int, rows: Window, columns: Window, outputs: int, kind: type[np.floating]
+) -> Iterator[tuple[int, int, Array]]:
+    """For every tap (k, l) the centred input elements under it, one for each output position."""
+    out = Region.whole((*_spatial(x, rows, columns), outputs))
+    centred = sliding.block(x, rows, columns, out, zero).astype(kind) - kind(zero)
+    return sliding.taps(centred, rows, columns, out)

@@ -1,0 +1,233 @@
+"""GraphBuilder: a Graph made in plain Python, without a model file.
+
+    >>> net = GraphBuilder("tiny")
+    >>> y = net.conv2d(net.input((1, 8, 8, 3)), channels=4, kernel=3, activation="relu")
+    >>> net.build(net.softmax(net.fully_connected(y, 10))).macs()
+    9472
+
+Methods take values and return the value that they compute.  What is not said is made up: weights
+are drawn (`Dice`), and scales, zero points and biases are calibrated on drawn inputs that are
+carried along from layer to layer (`calibration`).  Calibration activations of drawn layers are
+rounded in floating point and may differ by one from those of the graph; all others are computed by
+the operators themselves.  The same calls give the same bytes on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from penstock.frontends.accumulators import convolved, convolved_depthwise, multiplied
+from penstock.frontends.arguments import Clamp, Padding, Pair, clamped, image, positive, windows
+from penstock.frontends.calibration import quantisation as one_quantisation
+from penstock.frontends.growing import GrowingGraph
+from penstock.frontends.layer import Layer, Weights
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.reshape import Reshape
+from penstock.ops.softmax import Softmax
+
+SOFTMAX = Quantisation((1 / 256,), (-128,))
+"""Source: TFLite quantisation specification, SOFTMAX."""
+
+
+class GraphBuilder:
+    """Collects nodes; `build` makes the graph.  `samples`: calibration inputs that are drawn; more
+    make the statistics better and the building slower.  `name` of a node: its kind unless said,
+    with a number behind it where that is taken."""
+
+    def __init__(self, name: str, seed: int = 0, samples: int = 1) -> None:
+        self._graph = GrowingGraph(name, seed, samples)
+
+    def input(
+        self,
+        shape: Sequence[int],
+        scale: float = 2 / 255,
+        zero_point: int = -1,
+        name: str = "input",
+    ) -> Value:
+        """An int8 input of the graph; unless said, for real values in [-1, 1]."""
+        type = TensorType(tuple(shape), DType.INT8, one_quantisation(scale, zero_point))
+        return self._graph.input(type, name)
+
+    def constant(
+        self,
+        elements: Array,
+        quantisation: Quantisation | None = None,
+        name: str = "constant",
+    ) -> Value:
+        """A constant for `apply`; plain numbers where there is no quantisation."""
+        return self._graph.constant(elements, quantisation, name)
+
+    def conv2d(
+        self,
+        x: Value,
+        channels: int,
+        kernel: Pair,
+        stride: Pair = 1,
+        padding: Padding = "same",
+        activation: Clamp = "none",
+        dilation: Pair = 1,
+        groups: int = 1,
+        weights: Weights | None = None,
+        quantisation: Quantisation | None = None,
+        name: str = "conv2d",
+    ) -> Value:
+        """Convolution; weights (channels, K, L, C / groups), one scale per output channel."""
+        rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
+        depth, zero = x.type.shape[3], x.type.zero_point
+        if min(groups, channels) < 1 or depth % groups or channels % groups:
+            raise self._graph.usage(
+                f"{depth} input and {channels} output channels in {groups} groups, "
+                "must be multiples of the groups",
+            )
+        clamp = clamped(self._graph, activation)
+        layer = Layer(
+            Conv2D(rows, columns, clamp),
+            clamp,
+            shape=(channels, rows.size, columns.size, depth // groups),
+            axis=0,
+            per_channel=True,
+            accumulate=lambda a, w: convolved(a, zero, w, rows, columns),
+        )
+        return self._layer(layer, x, weights, quantisation, name)
+
+    def depthwise_conv2d(
+        self,
+        x: Value,
+        kernel: Pair,
+        stride: Pair = 1,
+        padding: Padding = "same",
+        activation: Clamp = "none",
+        dilation: Pair = 1,
+        multiplier: int = 1,
+        weights: Weights | None = None,
+        quantisation: Quantisation | None = None,
+        name: str = "depthwise_conv2d",
+    ) -> Value:
+        """Depthwise convolution; weights (1, K, L, C * multiplier), a scale per output channel."""
+        rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
+        zero = x.type.zero_point
+        clamp = clamped(self._graph, activation)
+        channels = x.type.shape[3] * positive(self._graph, multiplier, "multiplier")
+        layer = Layer(
+            DepthwiseConv2D(rows, columns, multiplier, clamp),
+            clamp,
+            shape=(1, rows.size, columns.size, channels),
+            axis=3,
+            per_channel=True,
+            accumulate=lambda a, w: convolved_depthwise(a, zero, w, rows, columns),
+        )
+        return self._layer(layer, x, weights, quantisation, name)
+
+    def fully_connected(
+        self,
+        x: Value,
+        outputs: int,
+        activation: Clamp = "none",
+        weights: Weights | None = None,
+        quantisation: Quantisation | None = None,
+        name: str = "fully_connected",
+    ) -> Value:
+        """Dense layer on x seen as (N, I); weights (outputs, I), one scale unless given more."""
+        depth = math.prod(x.type.shape[1:]) if x.type.rank > 1 else x.type.elements
+        zero = x.type.zero_point
+        clamp = clamped(self._graph, activation)
+        layer = Layer(
+            FullyConnected(clamp),
+            clamp,
+            shape=(positive(self._graph, outputs, "outputs"), depth),
+            axis=0,
+            per_channel=False,
+            accumulate=lambda a, w: multiplied(a.reshape(-1, depth), zero, w),
+        )
+        return self._layer(layer, x, weights, quantisation, name)
+
+    def add(
+        self,
+        a: Value,
+        b: Value,
+        activation: Clamp = "none",
+        quantisation: Quantisation | None = None,
+        name: str = "add",
+    ) -> Value:
+        """Sum, element by element."""
+        op = Add(clamped(self._graph, activation))
+        return self.apply(op, a, b, quantisation=quantisation, name=name)
+
+    def average_pool2d(
+        self,
+        x: Value,
+        kernel: Pair,
+        stride: Pair | None = None,
+        padding: Padding = "valid",
+        name: str = "average_pool2d",
+    ) -> Value:
+        """Mean under a window, which steps by its own size unless said."""
+        pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
+        return self.apply(AveragePool2D(*pair), x, quantisation=x.type.quantisation, name=name)
+
+    def max_pool2d(
+        self,
+        x: Value,
+        kernel: Pair,
+        stride: Pair | None = None,
+        padding: Padding = "valid",
+        name: str = "max_pool2d",
+    ) -> Value:
+        """Largest value under a window, which steps by its own size unless said."""
+        pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
+        return self.apply(MaxPool2D(*pair), x, quantisation=x.type.quantisation, name=name)
+
+    def global_average_pool(self, x: Value, name: str = "global_average_pool") -> Value:
+        """Mean over all rows and columns: (N, H, W, C) to (N, 1, 1, C)."""
+        _, height, width, _ = image(self._graph, x)
+        return self.average_pool2d(x, (height, width), name=name)
+
+    def softmax(self, x: Value, beta: float = 1.0, name: str = "softmax") -> Value:
+        """Softmax over the last axis."""
+        return self.apply(Softmax(beta), x, quantisation=SOFTMAX, name=name)
+
+    def reshape(self, x: Value, shape: Sequence[int], name: str = "reshape") -> Value:
+        """The same elements under another shape; one extent may be -1."""
+        known = math.prod(extent for extent in shape if extent != -1)
+        inferred = x.type.elements // known if known else 0
+        full = tuple(inferred if extent == -1 else extent for extent in shape)
+        return self.apply(Reshape(full), x, quantisation=x.type.quantisation, name=name)
+
+    def apply(
+        self,
+        op: Op,
+        *inputs: Value,
+        quantisation: Quantisation | None = None,
+        name: str = "",
+    ) -> Value:
+        """Any operator.  Without `quantisation`, that of input 0 where the operator moves elements,
+        else one by which the output uses its range (`Trial`).  An operator that fixes its output's
+        quantisation (as softmax does) must be told it."""
+        name = self._graph.free_name(name or type(op).__name__.lower())
+        return self._graph.apply(op, inputs, quantisation, name)
+
+    def build(self, *outputs: Value) -> Graph:
+        """The graph of everything so far.  Raises ModelError where it breaks a rule of graphs."""
+        return self._graph.graph(outputs)
+
+    def _layer(
+        self,
+        layer: Layer,
+        x: Value,
+        weights: Weights | None,
+        quantisation: Quantisation | None,
+        name: str,
+    ) -> Value:
+        name = self._graph.free_name(name)
+        if weights is None:
+            return layer.drawn(self._graph, x, quantisation, name)
+        return layer.given(self._graph, x, weights, quantisation, name)

@@ -1,0 +1,96 @@
+"""ArgMax, ArgMin: where along an axis the largest or smallest element lies; the first of equals.
+
+    x  int8, up to rank 4
+    y  int32   x with extent 1 along `axis`; model files drop it: a reshape behind
+
+Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import reduction
+from penstock.ops.axes import one_axis
+from penstock.ops.checks import require_dtype
+from penstock.ops.intermediate import with_shape
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class _ArgExtreme:
+    """Index of the largest (`SIGN` 1) or smallest (-1) element along `axis`."""
+
+    axis: int
+
+    SIGN: ClassVar[int]
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return reduction.result_type(inputs, (self.axis,), DType.INT32)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        x = inputs[0][read.slices]
+        found = np.argmax(x, self.axis) if self.SIGN > 0 else np.argmin(x, self.axis)
+        return np.expand_dims(found, self.axis).astype(np.int32)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return reduction.needs(site, (self.axis,), out)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return reduction.affine(site, (self.axis,))
+
+    def work(self, site: Site, out: Region) -> Work:
+        return reduction.work(site, (self.axis,), out)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel(
+            "arg_extreme_s8",
+            params=(*reduction.params(site, (self.axis,)), ("sign", self.SIGN)),
+            by_rows=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ArgMax(_ArgExtreme):
+    """Index of the largest element along `axis`."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
+    SIGN: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArgMin(_ArgExtreme):
+    """Index of the smallest element along `axis`."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
+    SIGN: ClassVar[int] = -1
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite ARG_MAX, ARG_MIN."""
+    x, y = node.input(0), node.output()
+    require_dtype(y.type, (DType.INT32,), "output")
+    axis = one_axis(node, 1, x.type.rank)
+    op = ArgMax(axis) if node.name == "ARG_MAX" else ArgMin(axis)
+    yield from with_shape(op, (x,), reduction.reduced(x.type.shape, (axis,)), y)
+
+
+SAMPLES = (
+    sample(ArgMax(3), int8(2, 3, 4, 5)),
+    sample(ArgMin(1), int8(2, 6, 3)),
+    sample(ArgMax(1), int8(3, 9)),
+)

@@ -1,0 +1,180 @@
+"""BatchMatmul: products of matrices, one for each index of the axes before the last two.
+
+    a  (.., M, K)  int8   or (.., K, M), transposed
+    b  (.., K, N)  int8   or (.., N, K), transposed; leading axes of extent 1 stretch, as a's do
+    y  (.., M, N)  int8   y = clamp(zero_y + Ma * Mb / My * sum (a - zero_a) * (b - zero_b))
+
+Model files with matrices of rank 2 get a leading axis of extent 1 by reshapes.
+
+Source: TFLite BATCH_MATMUL; `reference/batch_matmul.h`, `micro/kernels/batch_matmul.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import broadcast
+from penstock.ops.checks import require, require_int8
+from penstock.ops.intermediate import reshaped, with_shape
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMatmul:
+    """Matrix products; `a_transposed` and `b_transposed` say how the inputs lie."""
+
+    a_transposed: bool = False
+    b_transposed: bool = False
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("BATCH_MATMUL",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 2, f"matrix product has {len(inputs)} inputs, must have 2")
+        a, b = inputs
+        require_int8(a, "first input")
+        require_int8(b, "second input")
+        require(
+            a.rank == b.rank and a.rank in (3, 4),
+            f"inputs have shapes {list(a.shape)} and {list(b.shape)}, must have one rank, 3 or 4",
+        )
+        m, k = _matrix(a.shape, self.a_transposed)
+        depth, n = _matrix(b.shape, self.b_transposed)
+        require(k == depth, f"first input has {k} columns, the second {depth} rows")
+        batch = broadcast.result_shape((a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
+        return TensorType((*batch, m, n), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = (
+            x[need.slices].astype(np.int64) - type.zero_point
+            for x, need, type in zip(inputs, self.needs(site, out), site.inputs, strict=True)
+        )
+        a = np.swapaxes(a, -1, -2) if self.a_transposed else a
+        b = np.swapaxes(b, -1, -2) if self.b_transposed else b
+        scaled = multiply(a @ b, *self._multiplier(site)) + site.output.zero_point
+        return np.clip(scaled, -128, 127).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        m, n = out.intervals[-2:]
+        depth = (0, _matrix(site.inputs[0].shape, self.a_transposed)[1])
+        pairs = (
+            (depth, m) if self.a_transposed else (m, depth),
+            (n, depth) if self.b_transposed else (depth, n),
+        )
+        return tuple(
+            Region.of(*_batch(x.shape, out), *pair)
+            for x, pair in zip(site.inputs, pairs, strict=True)
+        )
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        rank = site.output.rank
+        a, b = site.inputs
+        rows_of_a = rank - 1 if self.a_transposed else rank - 2
+        columns_of_b = rank - 2 if self.b_transposed else rank - 1
+        return (
+            _affine(a.shape, site.output.shape, rows_of_a, rank - 2),
+            _affine(b.shape, site.output.shape, columns_of_b, rank - 1),
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        depth = _matrix(site.inputs[0].shape, self.a_transposed)[1]
+        return Work(out.elements * depth, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        a, b = site.inputs
+        m, depth = _matrix(a.shape, self.a_transposed)
+        n = site.output.shape[-1]
+        multiplier, shift = self._multiplier(site)
+        steps = dict(broadcast.params(site))
+        return Kernel(
+            "batch_matmul_s8",
+            params=(
+                ("m", m),
+                ("n", n),
+                ("depth", depth),
+                ("out_h", steps["out_h"]),
+                *((name, steps[name]) for name in ("step0_n", "step0_h", "step1_n", "step1_h")),
+                ("row0", 1 if self.a_transposed else depth),
+                ("inner0", m if self.a_transposed else 1),
+                ("column1", depth if self.b_transposed else 1),
+                ("inner1", 1 if self.b_transposed else n),
+                ("zero0", a.zero_point),
+                ("zero1", b.zero_point),
+                ("multiplier", multiplier),
+                ("shift", shift),
+                ("out_zero", site.output.zero_point),
+            ),
+            by_rows=True,
+        )
+
+    def _multiplier(self, site: Site) -> tuple[int, int]:
+        a, b = site.inputs
+        return quantise_multiplier(a.scale * b.scale / site.output.scale)
+
+
+def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
+    """(rows, columns) of the matrices that a shape holds."""
+    return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
+
+
+def _batch(shape: tuple[int, ...], out: Region) -> tuple[Interval, ...]:
+    """The intervals along leading axes that `out` reads."""
+    pairs = zip(shape[:-2], out.intervals[:-2], strict=True)
+    return tuple((0, 1) if extent == 1 else part for extent, part in pairs)
+
+
+def _affine(x: tuple[int, ...], y: tuple[int, ...], kept: int, source: int) -> Affine:
+    """Axis `kept` of the input follows axis `source` of the output, leading axes follow their own
+    where they are not stretched; the rest is read whole."""
+    rows: list[tuple[int, ...]] = []
+    for axis, extent in enumerate(x):
+        column = source if axis == kept else axis
+        row = [0] * (len(y) + 1)
+        leading = axis < len(y) - 2 and extent == y[axis]
+        if axis == kept or leading:
+            row[column] = 1
+        else:
+            row[-1] = extent
+        rows.append(tuple(row))
+    return Affine(tuple(rows), (0,) * len(x))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite BATCH_MATMUL."""
+    values, out = (node.input(0), node.input(1)), node.output()
+    require_int8(out.type, "output")
+    rank = max(3, *(value.type.rank for value in values))
+    if rank > broadcast.RANK:
+        raise node.unsupported(f"an input has rank {rank}, must be at most {broadcast.RANK}")
+    for k, value in enumerate(values):
+        require(value.type.rank >= 2, f"input {k} has rank {value.type.rank}, must be at least 2")
+    viewed = [
+        reshaped(value, (1,) * (rank - value.type.rank) + value.type.shape, f"{out.name}/input{k}")
+        for k, value in enumerate(values)
+    ]
+    for _, made in viewed:
+        yield from made
+    inputs = tuple(value for value, _ in viewed)
+    op = BatchMatmul(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
+    shape = op.result_type(tuple(value.type for value in inputs)).shape
+    yield from with_shape(op, inputs, shape, out)
+
+
+SAMPLES = (
+    sample(BatchMatmul(), int8(2, 3, 5), int8(2, 5, 4, zero=9), scale=0.3),
+    sample(BatchMatmul(True, True), int8(1, 5, 3), int8(4, 2, 5), scale=0.3),
+    sample(BatchMatmul(False, True), int8(2, 3, 2, 6), int8(1, 3, 4, 6, zero=2), scale=0.3),
+)

@@ -1,0 +1,130 @@
+"""BatchToSpace, SpaceToBatch: blocks of rows and columns against the batch.
+
+BatchToSpace with blocks b along H and c along W (SpaceToBatch goes the other way):
+
+    x  (b * c * N, H,     W,     C)  any type; or rank 3, without W
+    y  (N,         H * b, W * c, C)  y[n, h, w] = x[(h % b, w % c, n), h // b, w // c]
+
+Source: TFLite BATCH_TO_SPACE_ND, whose crops become a slice behind it, and SPACE_TO_BATCH_ND, whose
+paddings become a Pad before it; `reference/batch_to_space_nd.h`, `space_to_batch_nd.h`.  Padding is
+the zero point, as TensorFlow has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ops.axes import constant_paddings
+from penstock.ops.checks import require, require_rank
+from penstock.ops.intermediate import intermediate
+from penstock.ops.pad import Pad
+from penstock.ops.rearrangement import Layout, Rearrangement
+from penstock.ops.samples import int8, sample
+from penstock.ops.slice import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class BatchToSpace(Rearrangement):
+    """Images of the batch interleave as `blocks` of positions along the axes after the batch."""
+
+    blocks: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("BATCH_TO_SPACE_ND",)
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        m = len(self.blocks)
+        require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
+        images = math.prod(self.blocks)
+        require(
+            images > 0 and min(self.blocks) > 0 and x[0] % images == 0,
+            f"batch is {x[0]}, must be a multiple of the blocks {list(self.blocks)}",
+        )
+        splits = ((*self.blocks, x[0] // images), *((extent,) for extent in x[1:]))
+        spaces = tuple((m + 1 + k, k) for k in range(m))
+        rest = tuple((k,) for k in range(2 * m + 1, len(x) + m))
+        return Layout(splits, ((m,), *spaces, *rest))
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceToBatch(Rearrangement):
+    """Positions within `blocks` become images of the batch."""
+
+    blocks: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("SPACE_TO_BATCH_ND",)
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        m = len(self.blocks)
+        require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
+        spaces = tuple(zip(x[1 : m + 1], self.blocks, strict=True))
+        require(
+            all(block > 0 and extent % block == 0 for extent, block in spaces),
+            f"extents {list(x[1 : m + 1])} are not multiples of the blocks {list(self.blocks)}",
+        )
+        splits = (
+            (x[0],),
+            *((extent // block, block) for extent, block in spaces),
+            *((extent,) for extent in x[m + 1 :]),
+        )
+        batch = (*(2 * k + 2 for k in range(m)), 0)
+        rest = tuple((k,) for k in range(2 * m + 1, len(x) + m))
+        return Layout(splits, (batch, *((2 * k + 1,) for k in range(m)), *rest))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite BATCH_TO_SPACE_ND, SPACE_TO_BATCH_ND."""
+    x = node.input(0)
+    require_rank(x.type, (3, 4), "input")
+    blocks = node.constant_ints(1)
+    require(
+        len(blocks) == x.type.rank - 2,
+        f"there are {len(blocks)} blocks, must be {x.type.rank - 2}",
+    )
+    before, after = constant_paddings(node, 2, len(blocks))
+    if node.name == "SPACE_TO_BATCH_ND":
+        yield from _padded(node, blocks, (0, *before, 0), (0, *after, 0))
+    else:
+        yield from _cropped(node, blocks, (0, *before, 0), (0, *after, 0))
+
+
+def _padded(
+    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterable[Made]:
+    """The paddings, where there are any, then the blocks."""
+    x, y = node.input(0), node.output()
+    op = SpaceToBatch(blocks)
+    if not any((*before, *after)):
+        yield Made(op, (x,), y)
+        return
+    pad = Pad(before, after, y.type.zero_point)
+    wide = intermediate(y, pad.result_type((x.type,)).shape, "padded")
+    yield Made(pad, (x,), wide)
+    yield Made(op, (wide,), y)
+
+
+def _cropped(
+    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterable[Made]:
+    """The blocks, then the crops, where there are any."""
+    x, y = node.input(0), node.output()
+    op = BatchToSpace(blocks)
+    if not any((*before, *after)):
+        yield Made(op, (x,), y)
+        return
+    full = op.result_type((x.type,)).shape
+    kept = tuple(e - b - a for e, b, a in zip(full, before, after, strict=True))
+    wide = intermediate(y, full, "uncropped")
+    yield Made(op, (x,), wide)
+    yield Made(Slice(before, kept, (1,) * len(full)), (wide,), y)
+
+
+SAMPLES = (
+    sample(BatchToSpace((2, 3)), int8(6, 2, 3, 2)),
+    sample(BatchToSpace((2,)), int8(4, 3, 2)),
+    sample(SpaceToBatch((2, 3)), int8(2, 4, 6, 2)),
+    sample(SpaceToBatch((2,)), int8(1, 6, 3)),
+)

@@ -1,0 +1,97 @@
+"""Compare: how two elements relate, as truth values; inputs may be broadcast.
+
+    a, b  int8, each with its own scale and zero point (both scales below 1)
+    y     bool   y = Ma * ((a - zero_a) << 8) <relation> Mb * ((b - zero_b) << 8)
+
+Source: TFLite LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL;
+`reference/comparisons.h`, parameters in `micro/kernels/comparisons.cc`: M is the scale itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import broadcast
+from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.samples import int8, sample, weights
+
+EXTRA_BITS = 8
+
+
+class Relation(Enum):
+    """A relation of two numbers; the value is the sum of 1 where it holds for a smaller one, 2 for
+    equal ones, 4 for a larger one."""
+
+    LESS = 1
+    LESS_EQUAL = 3
+    EQUAL = 2
+    NOT_EQUAL = 5
+    GREATER = 4
+    GREATER_EQUAL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Elementwise):
+    """Whether a relation holds."""
+
+    relation: Relation
+
+    FOREIGN: ClassVar[tuple[str, ...]] = tuple(Relation.__members__)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = (
+            multiply(
+                (broadcast.take(x, type, out) - type.zero_point) << EXTRA_BITS,
+                *quantise_multiplier(type.scale),
+            )
+            for x, type in zip(inputs, site.inputs, strict=True)
+        )
+        return ((self.relation.value >> (np.sign(a - b) + 1)) & 1).astype(np.bool_)
+
+    def kernel(self, site: Site) -> Kernel:
+        (multiplier0, shift0), (multiplier1, shift1) = (
+            quantise_multiplier(x.scale) for x in site.inputs
+        )
+        return Kernel(
+            "compare_s8",
+            params=(
+                *broadcast.params(site),
+                ("zero0", site.inputs[0].zero_point),
+                ("zero1", site.inputs[1].zero_point),
+                ("multiplier0", multiplier0),
+                ("multiplier1", multiplier1),
+                ("shift0", shift0),
+                ("shift1", shift1),
+                ("relation", self.relation.value),
+            ),
+            by_rows=True,
+        )
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite comparisons."""
+    inputs = (node.input(0).type, node.input(1).type)
+    large = max(x.scale for x in inputs)
+    if all(x.quantisation for x in inputs) and large >= 1.0:
+        raise node.unsupported(f"an input has scale {large}, must be below 1")
+    yield from made(Compare(Relation[node.name]), node, 2, DType.BOOL)
+
+
+SAMPLES = (
+    sample(Compare(Relation.GREATER), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
+    sample(Compare(Relation.NOT_EQUAL), int8(2, 4, 3, 5), int8(1, 1, 5)),
+    sample(Compare(Relation.LESS_EQUAL), int8(4, 5), weights(1)),
+)

@@ -1,0 +1,78 @@
+"""DepthToSpace, SpaceToDepth: blocks of rows and columns against channels.
+
+DepthToSpace with block b (SpaceToDepth goes the other way):
+
+    x  (N, H,     W,     b * b * C)  any type
+    y  (N, H * b, W * b, C)          y[n, h, w, c] = x[n, h // b, w // b, (h % b, w % b, c)]
+
+Source: TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH; `reference/depth_to_space.h`, `space_to_depth.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ops.checks import require, require_rank
+from penstock.ops.rearrangement import Layout, Rearrangement
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class DepthToSpace(Rearrangement):
+    """Channels become blocks of `block` x `block` positions."""
+
+    block: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        n, h, w, c = _four(x)
+        b = self.block
+        require(
+            b > 0 and c % (b * b) == 0,
+            f"{c} channels are not a multiple of {b} x {b} of the block",
+        )
+        splits = ((n,), (h,), (w,), (b, b, c // (b * b)))
+        return Layout(splits, ((0,), (1, 3), (2, 4), (5,)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceToDepth(Rearrangement):
+    """Blocks of `block` x `block` positions become channels."""
+
+    block: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        n, h, w, c = _four(x)
+        b = self.block
+        require(
+            b > 0 and h % b == 0 and w % b == 0,
+            f"{h} rows and {w} columns are not multiples of the block, {b}",
+        )
+        splits = ((n,), (h // b, b), (w // b, b), (c,))
+        return Layout(splits, ((0,), (1,), (3,), (2, 4, 5)))
+
+
+def _four(x: tuple[int, ...]) -> tuple[int, int, int, int]:
+    require(len(x) == 4, f"input has shape {list(x)}, its rank must be 4")
+    return x[0], x[1], x[2], x[3]
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH."""
+    require_rank(node.input(0).type, (4,), "input")
+    make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
+    yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
+
+
+SAMPLES = (
+    sample(DepthToSpace(2), int8(1, 3, 2, 12)),
+    sample(DepthToSpace(3), int8(2, 2, 1, 9)),
+    sample(SpaceToDepth(2), int8(1, 4, 6, 3)),
+    sample(SpaceToDepth(3), int8(2, 3, 6, 1)),
+)

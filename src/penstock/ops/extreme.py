@@ -1,0 +1,47 @@
+"""Extreme: what Maximum and Minimum share: one of two elements, under one scale.
+
+Source: TFLite `reference/maximum_minimum.h`, which compares elements as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import broadcast
+from penstock.ops.checks import require_one_quantisation
+from penstock.ops.elementwise import Elementwise, made
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(Elementwise):
+    """The larger or the smaller of two elements."""
+
+    FOREIGN: ClassVar[tuple[str, ...]]
+    LARGER: ClassVar[bool]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return broadcast.int8_result(inputs, 2, type(self).__name__)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = (broadcast.take(x, t, out) for x, t in zip(inputs, site.inputs, strict=True))
+        chosen = np.maximum(a, b) if self.LARGER else np.minimum(a, b)
+        return chosen.astype(np.int8)
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (*broadcast.params(site), ("larger", int(self.LARGER)))
+        return Kernel("extreme_s8", params, by_rows=True)
+
+
+def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
+    """`op` where both inputs and the output have one scale."""
+    types = (node.input(0).type, node.input(1).type, node.output().type)
+    require_one_quantisation(types, "inputs and output")
+    yield from made(op, node, 2)

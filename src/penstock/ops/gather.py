@@ -1,0 +1,69 @@
+"""Gather: slices of a tensor at listed indices along an axis.
+
+    x  any shape, any type
+    y  as many along `axis` as indices: y[.., o, ..] = x[.., indices[o], ..]
+
+Source: TFLite GATHER with constant indices and without batch axes; `micro/kernels/gather.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Site
+from penstock.ir.tensor import TensorType
+from penstock.ops.axes import resolved_axis
+from penstock.ops.axis_map import Listed, Strided
+from penstock.ops.checks import require
+from penstock.ops.intermediate import with_shape
+from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(Selection):
+    """The elements at `indices` along `axis`."""
+
+    axis: int
+    indices: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("GATHER",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"gather has {len(inputs)} inputs, must have 1")
+        shape = inputs[0].shape
+        require(0 <= self.axis < len(shape), f"axis is {self.axis}, rank is {len(shape)}")
+        extent = shape[self.axis]
+        require(
+            all(0 <= index < extent for index in self.indices),
+            f"indices reach from {min(self.indices, default=0)} to "
+            f"{max(self.indices, default=0)}, must be within [0, {extent})",
+        )
+        return selected_type(
+            inputs, (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
+        )
+
+    def maps(self, site: Site) -> Maps:
+        rank = site.inputs[0].rank
+        return tuple(Listed(self.indices) if a == self.axis else Strided() for a in range(rank))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite GATHER."""
+    value, indices = node.input(0), node.constant_ints(1)
+    if node.integer("batch_dims"):
+        raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
+    shape = value.type.shape
+    axis = resolved_axis(node.integer("axis"), len(shape))
+    gathered = (*shape[:axis], len(indices), *shape[axis + 1 :])
+    yield from with_shape(Gather(axis, indices), (value,), gathered, node.output())
+
+
+SAMPLES = (
+    sample(Gather(3, (3, 0, 3)), int8(1, 3, 4, 5)),
+    sample(Gather(1, (2, 2, 0, 1)), int8(2, 3, 2, 4)),
+    sample(Gather(0, (1, 3)), int8(4, 3)),
+)

@@ -1,0 +1,84 @@
+"""LogSoftmax: the logarithm of the softmax along the last axis: x - log(sum(exp(x))).
+
+    x  (.., C)  int8
+    y  (.., C)  int8     scale 1/16, zero point 127
+
+Source: TFLite LOG_SOFTMAX; `reference/log_softmax.h`.  The reference sets apart differences to the
+maximum that are too large for its arithmetic; all of them saturate the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s, rounding_shift
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.ops import row_vectors
+from penstock.ops.elementwise import made
+from penstock.ops.exponentials import DIFFERENCE_BITS, SUM_BITS, exp_table, scaled_differences
+from penstock.ops.lookup import saturated
+from penstock.ops.row_vectors import RowVectors
+from penstock.ops.samples import int8, sample
+from penstock.ops.transcendental import log
+
+OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
+"""From Q5.26 to sixteenths."""
+MOST_ELEMENTS = 4095
+"""Elements of a vector whose exponentials are sure to add up in Q12.19."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSoftmax(RowVectors):
+    """Logarithm of the softmax."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        vectors = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
+        differences = vectors.max(axis=-1, keepdims=True) - vectors
+        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        total = exponentials[differences].sum(axis=-1, keepdims=True)
+        scaled = _bounded_differences(site)[differences[..., out.slices[-1]]]
+        return saturated(rounding_shift(scaled - log(total, SUM_BITS), OUTPUT_SHIFT) + 127)
+
+    def kernel(self, site: Site) -> Kernel:
+        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        return Kernel(
+            "log_softmax_s8",
+            row_vectors.params(site),
+            tables=(
+                ("exp", Table.of(exponentials.astype(np.int32))),
+                ("scaled", Table.of(_bounded_differences(site).astype(np.int32))),
+            ),
+            by_rows=True,
+        )
+
+
+def _bounded_differences(site: Site) -> Int64s:
+    """Scaled differences to the maximum in Q5.26, at least -16: what lies below saturates too."""
+    return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite LOG_SOFTMAX."""
+    out, depth = node.output().type, node.input(0).type.shape[-1:]
+    if (out.scale, out.zero_point) != (1 / 16, 127):
+        raise node.unsupported(
+            f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/16 and 127"
+        )
+    if depth > (MOST_ELEMENTS,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+    yield from made(LogSoftmax(), node, 1)
+
+
+SAMPLES = (
+    sample(LogSoftmax(), int8(2, 10, scale=0.1), scale=1 / 16, zero=127),
+    sample(LogSoftmax(), int8(2, 3, 4, 7, scale=0.02), scale=1 / 16, zero=127),
+)

@@ -1,0 +1,80 @@
+"""MirrorPad: a border that mirrors the tensor.
+
+    x  any shape, any type
+    y  extents before[a] + x + after[a]
+
+With `edge` 1 the outermost elements stand once (reflect), with 0 twice (symmetric).
+
+Source: TFLite MIRROR_PAD; `micro/kernels/mirror_pad.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Site
+from penstock.ir.tensor import TensorType
+from penstock.ops.axes import constant_paddings
+from penstock.ops.axis_map import AxisMap, Listed, Strided
+from penstock.ops.checks import require
+from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPad(Selection):
+    """Mirroring border per axis before and after."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    edge: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("MIRROR_PAD",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
+        shape = inputs[0].shape
+        require(
+            len(shape) == len(self.before) == len(self.after),
+            f"input has shape {list(shape)}, paddings are for rank {len(self.before)}",
+        )
+        for axis, sides in enumerate(zip(self.before, shape, self.after, strict=True)):
+            before, extent, after = sides
+            require(
+                min(before, after) >= 0 and max(before, after) <= extent - self.edge,
+                f"axis {axis} is padded by {before} and {after}, at most {extent - self.edge} "
+                "can be mirrored",
+            )
+        triples = zip(self.before, shape, self.after, strict=True)
+        return selected_type(inputs, tuple(sum(triple) for triple in triples))
+
+    def maps(self, site: Site) -> Maps:
+        triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)
+        return tuple(_mirrored(*triple, self.edge) for triple in triples)
+
+
+def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
+    if before == after == 0:
+        return Strided()
+    inside = tuple(range(extent))
+    reverse = inside[::-1]
+    return Listed(
+        (*reverse[extent - edge - before : extent - edge], *inside, *reverse[edge : edge + after]),
+        factor=1,
+    )
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite MIRROR_PAD."""
+    before, after = constant_paddings(node, 1, node.input(0).type.rank)
+    edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
+    yield Made(MirrorPad(before, after, edge), (node.input(0),), node.output())
+
+
+SAMPLES = (
+    sample(MirrorPad((0, 1, 2, 0), (0, 2, 3, 0), 1), int8(1, 5, 4, 3)),
+    sample(MirrorPad((0, 2, 0, 1), (1, 0, 3, 2), 0), int8(1, 3, 4, 2)),
+)

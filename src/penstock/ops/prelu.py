@@ -1,0 +1,90 @@
+"""Prelu: negative values are multiplied by a slope that varies, with requantisation.
+
+    x      any shape  int8
+    alpha  stretches to x  int8
+    y      as x       int8   y = clamp(zero_y + M1 * (x - zero_x))  where x >= zero_x,
+                                 clamp(zero_y + M2 * (x - zero_x) * (alpha - zero_alpha))  elsewhere
+
+Source: TFLite PRELU; `reference/prelu.h`, parameters in `micro/kernels/prelu_common.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import broadcast
+from penstock.ops.checks import require
+from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.lookup import saturated
+from penstock.ops.samples import int8, sample, weights
+
+
+@dataclass(frozen=True, slots=True)
+class Prelu(Elementwise):
+    """Two slopes: 1 above zero, `alpha`, an input, below."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("PRELU",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        found = broadcast.int8_result(inputs, 2, "prelu")
+        require(
+            found.shape == inputs[0].shape,
+            f"slopes have shape {list(inputs[1].shape)}, must stretch to {list(inputs[0].shape)}",
+        )
+        return found
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, alpha = (
+            broadcast.take(elements, type, out) - type.zero_point
+            for elements, type in zip(inputs, site.inputs, strict=True)
+        )
+        above, below = _multipliers(site)
+        scaled = np.where(x >= 0, multiply(x, *above), multiply(x * alpha, *below))
+        return saturated(scaled + site.output.zero_point)
+
+    def kernel(self, site: Site) -> Kernel:
+        above, below = _multipliers(site)
+        return Kernel(
+            "prelu_s8",
+            params=(
+                *broadcast.params(site),
+                ("zero0", site.inputs[0].zero_point),
+                ("zero1", site.inputs[1].zero_point),
+                ("above_multiplier", above[0]),
+                ("above_shift", above[1]),
+                ("below_multiplier", below[0]),
+                ("below_shift", below[1]),
+                ("out_zero", site.output.zero_point),
+            ),
+            by_rows=True,
+        )
+
+
+def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(multiplier, shift) above and below zero."""
+    x, alpha = site.inputs
+    y = site.output
+    return (
+        quantise_multiplier(x.scale / y.scale),
+        quantise_multiplier(x.scale * alpha.scale / y.scale),
+    )
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite PRELU."""
+    yield from made(Prelu(), node, 2)
+
+
+SAMPLES = (
+    sample(Prelu(), int8(1, 4, 3, 5), weights(1, 1, 5), scale=0.04, zero=-20),
+    sample(Prelu(), int8(2, 4, 3, 5), int8(4, 3, 5, scale=0.01, zero=9)),
+)

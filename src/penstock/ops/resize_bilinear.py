@@ -1,0 +1,152 @@
+"""ResizeBilinear: rows and columns at another density, each output a mix of the four inputs around.
+
+    x  (N, H,  W,  C)  int8
+    y  (N, Ho, Wo, C)  int8   same scale and zero point as x
+
+Positions and weights have 10 fraction bits; the mix is rounded half away from zero.
+
+Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.axis_map import Form, Indices, fitted
+from penstock.ops.checks import require, require_int8, require_rank
+from penstock.ops.resize import Sampling, foreign_resize
+from penstock.ops.samples import int8, sample
+
+BITS = 10
+"""Fraction bits of positions and weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Output index o lies at position o * scale + offset of an axis of `extent`."""
+
+    extent: int
+    scale: int
+    offset: int
+
+    @staticmethod
+    def of(extent: int, outputs: int, sampling: Sampling) -> _Axis:
+        shrink = int(sampling is Sampling.ALIGN_CORNERS and outputs > 1)
+        steps = outputs - shrink
+        scale = (((extent - shrink) << BITS) + steps // 2) // steps
+        half = sampling is Sampling.HALF_PIXEL
+        return _Axis(extent, scale, scale // 2 - (1 << (BITS - 1)) if half else 0)
+
+    def around(self, out: Interval) -> tuple[Indices, Indices, Indices]:
+        """(index before, index after, weight of the latter) of every output index in `out`."""
+        position = np.arange(*out, dtype=np.int64) * self.scale + self.offset
+        before = np.clip(position >> BITS, 0, self.extent - 1)
+        after = np.clip(-(-position >> BITS), before, self.extent - 1)
+        return before, after, position - (before << BITS)
+
+    def needs(self, out: Interval) -> Interval:
+        before, after, _ = self.around(out)
+        return (int(before[0]), int(after[-1]) + 1) if before.size else (0, 0)
+
+    def affine(self, outputs: int) -> Form:
+        before, after, _ = self.around((0, outputs))
+        reads = [(o, int(before[o]), int(after[o]) + 1) for o in range(outputs)]
+        return fitted(reads, Fraction(self.extent, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinear:
+    """`rows` x `columns` output positions."""
+
+    rows: int
+    columns: int
+    sampling: Sampling = Sampling.LEGACY
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("RESIZE_BILINEAR",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
+        x = inputs[0]
+        require_int8(x, "input")
+        require_rank(x, (4,), "input")
+        require(
+            min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
+        )
+        return TensorType((x.shape[0], self.rows, self.columns, x.shape[3]), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        rows, columns = self._axes(site)
+        top, bottom, down = rows.around(out.intervals[1])
+        left, right, across = columns.around(out.intervals[2])
+        x = inputs[0][out.slices[0], ..., out.slices[3]].astype(np.int64)
+        one = 1 << BITS
+        down, across = down[:, None, None], across[:, None]
+        upper, lower = x[:, top], x[:, bottom]
+        total = (one - down) * ((one - across) * upper[:, :, left] + across * upper[:, :, right])
+        total += down * ((one - across) * lower[:, :, left] + across * lower[:, :, right])
+        magnitude = (np.abs(total) + (1 << (2 * BITS - 1))) >> (2 * BITS)
+        return (np.sign(total) * magnitude).astype(np.int8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        rows, columns = self._axes(site)
+        n, h, w, c = out.intervals
+        return (Region.of(n, rows.needs(h), columns.needs(w), c),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        rows, columns = self._axes(site)
+        forms = ((1, 0, 0), rows.affine(self.rows), columns.affine(self.columns), (1, 0, 0))
+        factors, extra, offset = zip(*forms, strict=True)
+        return (Affine.diagonal(factors, extra, offset),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, 4 * out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        rows, columns = self._axes(site)
+        return Kernel(
+            "resize_bilinear_s8",
+            params=(
+                ("in_h", rows.extent),
+                ("in_w", columns.extent),
+                ("channels", site.inputs[0].shape[3]),
+                ("out_h", self.rows),
+                ("out_w", self.columns),
+                ("scale_h", rows.scale),
+                ("scale_w", columns.scale),
+                ("offset_h", rows.offset),
+                ("offset_w", columns.offset),
+            ),
+            by_rows=True,
+        )
+
+    def _axes(self, site: Site) -> tuple[_Axis, _Axis]:
+        _, height, width, _ = site.inputs[0].shape
+        rows = _Axis.of(height, self.rows, self.sampling)
+        return rows, _Axis.of(width, self.columns, self.sampling)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite RESIZE_BILINEAR."""
+    rows, columns, sampling = foreign_resize(node)
+    yield Made(ResizeBilinear(rows, columns, sampling), (node.input(0),), node.output())
+
+
+SAMPLES = (
+    sample(ResizeBilinear(8, 6), int8(1, 4, 3, 5)),
+    sample(ResizeBilinear(5, 9, Sampling.HALF_PIXEL), int8(2, 7, 4, 2)),
+    sample(ResizeBilinear(7, 4, Sampling.ALIGN_CORNERS), int8(1, 3, 6, 3)),
+)

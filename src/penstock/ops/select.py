@@ -1,0 +1,72 @@
+"""Select: elements of one tensor or of another, as truth values say; inputs may be broadcast.
+
+    condition  bool
+    a, b, y    int8     one scale and zero point; y = a where the condition holds, else b
+
+Source: TFLite SELECT_V2; `micro/kernels/select.cc`.  SELECT is taken where it means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import broadcast
+from penstock.ops.checks import require, require_dtype, require_int8, require_one_quantisation
+from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Elementwise):
+    """A choice between two tensors."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"select has {len(inputs)} inputs, must have 3")
+        condition, a, b = inputs
+        require_dtype(condition, (DType.BOOL,), "condition")
+        require_int8(a, "first choice")
+        require_int8(b, "second choice")
+        return TensorType(broadcast.result_shape(inputs), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        condition, a, b = (
+            x[broadcast.needs(type, out).slices]
+            for x, type in zip(inputs, site.inputs, strict=True)
+        )
+        return np.where(condition, a, b)
+
+    def kernel(self, site: Site) -> Kernel:
+        return Kernel("select_s8", broadcast.params(site), by_rows=True)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SELECT, SELECT_V2."""
+    condition, a, b = (node.input(k).type for k in range(3))
+    require_one_quantisation((a, b, node.output().type), "choices and output")
+    # SELECT with a condition of rank 1 picks whole rows.
+    if node.name == "SELECT" and not condition.shape == a.shape == b.shape:
+        raise node.unsupported(
+            f"inputs have shapes {list(condition.shape)}, {list(a.shape)} and {list(b.shape)}, "
+            "must have one shape"
+        )
+    yield from made(Select(), node, 3)
+
+
+_CONDITION = TensorType((1, 4, 3, 5), DType.BOOL)
+
+SAMPLES = (
+    sample(Select(), _CONDITION, int8(1, 4, 3, 5), int8(1, 4, 3, 5), scale=0.05, zero=-3),
+    sample(
+        Select(), TensorType((4, 1, 1), DType.BOOL), int8(5), int8(2, 4, 3, 1), scale=0.05, zero=-3
+    ),
+)

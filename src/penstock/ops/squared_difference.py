@@ -1,0 +1,82 @@
+"""SquaredDifference: (a - b)^2, element by element, with requantisation; inputs may be broadcast.
+
+    a, b  int8, each with its own scale and zero point
+    y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 7) - Mb * ((b - zero_b) << 7))^2)
+
+Source: TFLite SQUARED_DIFFERENCE; `micro/kernels/squared_difference.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops import broadcast
+from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.lookup import saturated
+from penstock.ops.samples import int8, sample
+
+EXTRA_BITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredDifference(Elementwise):
+    """The square of the difference of two tensors."""
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("SQUARED_DIFFERENCE",)
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return broadcast.int8_result(inputs, 2, "squared difference")
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        multipliers, (result_m, result_s) = _multipliers(site)
+        a, b = (
+            multiply((broadcast.take(x, type, out) - type.zero_point) << EXTRA_BITS, *multiplier)
+            for x, type, multiplier in zip(inputs, site.inputs, multipliers, strict=True)
+        )
+        return saturated(multiply((a - b) ** 2, result_m, result_s) + site.output.zero_point)
+
+    def kernel(self, site: Site) -> Kernel:
+        (left, right), (result_m, result_s) = _multipliers(site)
+        return Kernel(
+            "squared_difference_s8",
+            params=(
+                *broadcast.params(site),
+                ("zero0", site.inputs[0].zero_point),
+                ("zero1", site.inputs[1].zero_point),
+                ("multiplier0", left[0]),
+                ("multiplier1", right[0]),
+                ("shift0", left[1]),
+                ("shift1", right[1]),
+                ("out_multiplier", result_m),
+                ("out_shift", result_s),
+                ("out_zero", site.output.zero_point),
+            ),
+            by_rows=True,
+        )
+
+
+def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], tuple[int, int]]:
+    """(multiplier, shift) of both inputs, and of the result."""
+    a, b = (x.scale for x in site.inputs)
+    twice_largest = 2 * max(a, b)
+    unit = (1 << 2 * EXTRA_BITS) * site.output.scale
+    inputs = quantise_multiplier(a / twice_largest), quantise_multiplier(b / twice_largest)
+    return inputs, quantise_multiplier(twice_largest * twice_largest / unit)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite SQUARED_DIFFERENCE."""
+    yield from made(SquaredDifference(), node, 2)
+
+
+SAMPLES = (
+    sample(SquaredDifference(), int8(1, 4, 3, 5), int8(1, 4, 3, 5, scale=0.03, zero=7)),
+    sample(SquaredDifference(), int8(2, 4, 3, 5), int8(4, 1, 1), scale=0.3, zero=-128),
+)

@@ -1,0 +1,77 @@
+"""Tile: a tensor repeated along its axes.
+
+    x  any shape, any type
+    y  extents x * multiples: y[o] = x[o mod x.shape] along every axis
+
+Source: TFLite TILE; BROADCAST_TO, which repeats axes of extent 1 (`reference/broadcast_to.h`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.op import Site
+from penstock.ir.tensor import TensorType
+from penstock.ops.axis_map import AxisMap, Listed, Strided
+from penstock.ops.checks import require
+from penstock.ops.intermediate import reshaped
+from penstock.ops.samples import int8, sample
+from penstock.ops.selection import Maps, Selection, selected_type
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Selection):
+    """The input `multiples` times along each axis."""
+
+    multiples: tuple[int, ...]
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"tile has {len(inputs)} inputs, must have 1")
+        shape = inputs[0].shape
+        require(
+            len(self.multiples) == len(shape) and all(times > 0 for times in self.multiples),
+            f"multiples are {list(self.multiples)}, must be {len(shape)} positive numbers",
+        )
+        return selected_type(
+            inputs, tuple(e * times for e, times in zip(shape, self.multiples, strict=True))
+        )
+
+    def maps(self, site: Site) -> Maps:
+        return tuple(map(_repeated, site.inputs[0].shape, self.multiples))
+
+
+def _repeated(extent: int, times: int) -> AxisMap:
+    if times == 1:
+        return Strided()
+    return Strided(0, 0) if extent == 1 else Listed(tuple(range(extent)) * times)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite TILE, BROADCAST_TO."""
+    value, numbers = node.input(0), node.constant_ints(1)
+    if node.name == "TILE":
+        yield Made(Tile(numbers), (value,), node.output())
+        return
+    shape = (1,) * (len(numbers) - value.type.rank) + value.type.shape
+    require(
+        len(shape) == len(numbers)
+        and all(e == wide or e == 1 <= wide for e, wide in zip(shape, numbers, strict=True)),
+        f"shape {list(value.type.shape)} does not stretch to {list(numbers)}",
+    )
+    multiples = tuple(wide // e if e else 1 for e, wide in zip(shape, numbers, strict=True))
+    viewed, made = reshaped(value, shape, f"{node.output().name}/input")
+    yield from made
+    yield Made(Tile(multiples), (viewed,), node.output())
+
+
+SAMPLES = (
+    sample(Tile((1, 2, 1, 3)), int8(1, 3, 4, 2)),
+    sample(Tile((2, 1, 5, 1)), int8(2, 3, 1, 4)),
+    sample(Tile((2, 1, 1, 1, 2)), int8(2, 2, 1, 3, 2)),
+    sample(Tile((3, 2)), int8(1, 4)),
+)

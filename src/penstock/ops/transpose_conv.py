@@ -1,0 +1,242 @@
+"""TransposeConv: every input element adds a window of weights to the output.
+
+    x  (N, H,  W,  C)  int8
+    w  (O, K,  L,  C)  int8    zero point 0; one scale, or one per O
+    b  (O)             int32   scale x.scale * w.scale
+    y  (N, Ho, Wo, O)  int8
+
+y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)), where input row h and tap k meet in output
+row h * stride - before + k; what falls outside is dropped.
+
+Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.axis_map import Form
+from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.ops.samples import bias, int8, sample, weights
+from penstock.ops.window import Window, foreign_windows
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Along one axis: input index i and tap k in [0, size) meet in output i * stride - before + k;
+    the output has `outputs` elements."""
+
+    outputs: int
+    size: int
+    stride: int = 1
+    before: int = 0
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """Input interval whose windows meet the output interval, clipped to [0, extent)."""
+        lower = -((self.size - 1 - self.before - out[0]) // self.stride)
+        upper = (out[1] - 1 + self.before) // self.stride + 1
+        lower = min(max(lower, 0), extent)
+        return lower, max(lower, min(upper, extent))
+
+    def affine(self) -> Form:
+        """(factor, extra, offset) of `needs`."""
+        stride = self.stride
+        return (
+            Fraction(1, stride),
+            Fraction(self.size - stride, stride),
+            Fraction(self.before - self.size + stride, stride),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConv:
+    """Transposed convolution with bias, requantisation and clamp."""
+
+    rows: Spread
+    columns: Spread
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 3, f"transposed convolution has {len(inputs)} inputs, must have 3")
+        x, w, b = inputs
+        require_rank(x, (4,), "input")
+        require_rank(w, (4,), "weights")
+        require_int8(x, "input")
+        require_dtype(w, (DType.INT8,), "weights")
+        scales = w.quantisation.scales if w.quantisation else ()
+        require(
+            len(scales) in (1, w.shape[0]),
+            f"weights have {len(scales)} scales, must have 1 or {w.shape[0]}",
+        )
+        require_dtype(b, (DType.INT32,), "bias")
+        window = (self.rows.size, self.columns.size, x.shape[3])
+        require(
+            w.shape[1:] == window,
+            f"weights have shape {list(w.shape)}, the last three must be {list(window)}",
+        )
+        require(b.shape == w.shape[:1], f"bias has shape {list(b.shape)}, must be [{w.shape[0]}]")
+        require(
+            min(self.rows.outputs, self.columns.outputs) > 0,
+            f"output is {self.rows.outputs} x {self.columns.outputs}, is empty",
+        )
+        y = (x.shape[0], self.rows.outputs, self.columns.outputs, w.shape[0])
+        return TensorType(y, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        x, w, b = inputs
+        channels = out.slices[3]
+        total = self._accumulated(site, x, w[channels].astype(np.float64), out)
+        accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
+        return self._multipliers(site).apply(
+            accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
+        )
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        x, w, _ = site.inputs
+        n, h, c_w, o = out.intervals
+        rows = self.rows.needs(h, x.shape[1])
+        read = Region.of(n, rows, self.columns.needs(c_w, x.shape[2]), (0, x.shape[3]))
+        return read, Region.whole(w.shape).replace(0, o), Region.of(o)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        x, w, _ = site.inputs
+        rows, columns = self.rows.affine(), self.columns.affine()
+        factors, extra, offset = zip((1, 0, 0), rows, columns, (0, x.shape[3], 0), strict=True)
+        kept = ((0, 0, 0, 0, extent) for extent in w.shape[1:])
+        outputs = (0, 0, 0, 1, 0)
+        return (
+            Affine.diagonal(factors, extra, offset),
+            Affine((outputs, *kept), (0, 0, 0, 0)),
+            Affine((outputs,), (0,)),
+        )
+
+    def work(self, site: Site, out: Region) -> Work:
+        x, w = site.inputs[0].shape, site.inputs[1].shape
+        (read, *_) = self.needs(site, out)
+        positions = read.elements // x[3] if x[3] else 0
+        return Work(positions * w[1] * w[2] * w[3] * out.shape[3], out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        x, y = site.inputs[0], site.output
+        least, most = self.activation.bounds(y)
+        return Kernel(
+            "transpose_conv_s8",
+            params=(
+                ("in_h", x.shape[1]),
+                ("in_w", x.shape[2]),
+                ("in_c", x.shape[3]),
+                ("out_h", self.rows.outputs),
+                ("out_w", self.columns.outputs),
+                ("out_c", y.shape[3]),
+                ("kernel_h", self.rows.size),
+                ("kernel_w", self.columns.size),
+                ("stride_h", self.rows.stride),
+                ("stride_w", self.columns.stride),
+                ("pad_top", self.rows.before),
+                ("pad_left", self.columns.before),
+                ("in_zero", x.zero_point),
+                ("out_zero", y.zero_point),
+                ("least", least),
+                ("most", most),
+            ),
+            tables=self._multipliers(site).tables(),
+            constants=((1, "weights"), (2, "bias")),
+            by_rows=True,
+        )
+
+    def _accumulated(self, site: Site, x: Array, w: Array, out: Region) -> Array:
+        """Sums of products over region `out`, as doubles: exact, all are below 2**53."""
+        (n, h, c_w, o), zero = out.intervals, site.inputs[0].zero_point
+        rows, columns = (
+            self.rows.needs(h, x.shape[1]),
+            self.columns.needs(c_w, x.shape[2]),
+        )
+        total = np.zeros((n[1] - n[0], h[1] - h[0], c_w[1] - c_w[0], o[1] - o[0]))
+        for k in range(self.rows.size):
+            i, at_h = _met(self.rows, k, rows, h)
+            for l in range(self.columns.size):  # noqa: E741
+                j, at_w = _met(self.columns, l, columns, c_w)
+                if i.size and j.size:
+                    source = x[n[0] : n[1], i[0] : i[-1] + 1, j[0] : j[-1] + 1]
+                    total[:, at_h[:, None], at_w] += (source.astype(np.float64) - zero) @ w[
+                        :, k, l
+                    ].T
+        return total
+
+    def _multipliers(self, site: Site) -> Multipliers:
+        x, w, _ = site.inputs
+        return channel_multipliers(x, w, site.output, w.shape[0])
+
+
+def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s, Int64s]:
+    """Input indices in `read` whose tap falls into `out`, and where in `out` it falls."""
+    indices = np.arange(*read, dtype=np.int64)
+    at = indices * axis.stride - axis.before + tap - out[0]
+    inside = (at >= 0) & (at < out[1] - out[0])
+    return indices[inside], at[inside]
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite TRANSPOSE_CONV.  Its padding is that of a convolution from the output to the input."""
+    w, x, y = node.input(1), node.input(2), node.output()
+    for value, role in ((w, "weights"), (x, "input"), (y, "output")):
+        require_rank(value.type, (4,), role)
+    windows = foreign_windows(node, y.type.shape[1:3], w.type.shape[1:3])
+    rows, columns = (
+        _spread(window, outputs) for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
+    )
+    require_int8(y.type, "output")
+    node.constant(1)  # computed weights are not supported
+    activation = fused_activation(node)
+    yield Made(TransposeConv(rows, columns, activation), (x, w, _bias(node)), y)
+
+
+def _spread(window: Window, outputs: int) -> Spread:
+    return Spread(outputs, window.size, window.stride, window.before)
+
+
+def _bias(node: ForeignNode) -> Value:
+    """The node's input 3, or zeros."""
+    value = node.optional(3)
+    if value is not None:
+        node.constant(3)  # a computed bias is not supported
+        return value
+    channels = node.input(1).type.shape[0]
+    zeros = Data.of(np.zeros(channels, np.int32))
+    return Value(f"{node.output().name}/no_bias", TensorType((channels,), DType.INT32), zeros)
+
+
+SAMPLES = (
+    sample(
+        TransposeConv(Spread(10, 3, 2, 0), Spread(8, 3, 2, 1), Activation.RELU),
+        int8(1, 5, 4, 3),
+        weights(4, 3, 3, 3, axis=0),
+        bias(4),
+    ),
+    sample(
+        TransposeConv(Spread(7, 2, 3, 0), Spread(4, 3, 1, 1)),
+        int8(2, 3, 4, 2),
+        weights(3, 2, 3, 2),
+        bias(3),
+    ),
+)

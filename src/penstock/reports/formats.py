@@ -1,0 +1,88 @@
+"""formats: numbers, shapes and names as people read them; shared by page, picture and terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+ABSENT = "–"
+
+
+def number(value: int | None) -> str:
+    """A count with thousands separators.
+
+    >>> number(1234567), number(None)
+    ('1,234,567', '–')
+    """
+    return ABSENT if value is None else f"{value:,}"
+
+
+def per_mac(cycles: int | None, macs: int) -> str:
+    """Cycles per multiply-accumulate.
+
+    >>> per_mac(25, 10), per_mac(25, 0)
+    ('2.50', '–')
+    """
+    return ABSENT if cycles is None or macs == 0 else f"{cycles / macs:,.2f}"
+
+
+def percent(share: float) -> str:
+    """A share of one, with one decimal.
+
+    >>> percent(0.1234)
+    '12.3 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def extents(shape: tuple[int, ...]) -> str:
+    """A shape, extents joined by a cross.
+
+    >>> extents((1, 48, 48, 8)), extents(())
+    ('1×48×48×8', 'scalar')
+    """
+    return "×".join(map(str, shape)) if shape else "scalar"
+
+
+def printable(text: str) -> str:
+    """Text without control characters and lone surrogates, which neither XML nor terminals take.
+
+    >>> printable("a\\x1b[31mb")
+    'a�[31mb'
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def first_name(name: str) -> str:
+    """The first of the names that a converter joined by semicolons.
+
+    >>> first_name("conv/Relu;conv/bias")
+    'conv/Relu'
+    """
+    return printable(name.split(";")[0] or name)
+
+
+def short_names(names: Iterable[str]) -> Mapping[str, str]:
+    """By name, the shortest part of its path that no other name has, the last of equals; else its
+    whole first name.
+
+    >>> short_names(["net/act_1/Relu;net/bias", "net/act_2/Relu"])["net/act_1/Relu;net/bias"]
+    'act_1'
+    """
+    firsts = {name: first_name(name) for name in names}
+    runs = {first: _runs(first) for first in firsts.values()}
+    counts = Counter(run for found in runs.values() for run in set(found))
+    return {
+        name: next((run for run in runs[first] if run and counts[run] == 1), first)
+        for name, first in firsts.items()
+    }
+
+
+def _runs(path: str) -> tuple[str, ...]:
+    """Neighbouring components of a path, few before many, last before first."""
+    parts = path.split("/")
+    return tuple(
+        "/".join(parts[start : start + length])
+        for length in range(1, min(len(parts), 3) + 1)
+        for start in range(len(parts) - length, -1, -1)
+    )

@@ -1,0 +1,111 @@
+"""html: report.html, one file that opens offline: totals, memory over time, a table of layers.
+
+It loads nothing: style and picture are inside, there is no script.  Equal reports give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.reports import formats
+from penstock.reports.memory_picture import memory_svg
+from penstock.reports.report import Layer, Ram, Report, Span
+from penstock.reports.row import Measured, rows
+from penstock.reports.verdict import verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One of the page's key figures, with what it is made of."""
+
+    label: str
+    value: str
+    unit: str
+    notes: tuple[str, ...]
+
+
+def render_html(
+    report: Report,
+    layers: Sequence[Layer],
+    spans: Sequence[Span],
+    measured: Sequence[Measured] | None,
+    budget_bytes: int | None = None,
+) -> bytes:
+    """The page.  `measured`: what a simulated core counted for each layer, in their order;
+    `budget_bytes`: what the arena may take."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("penstock.reports"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    environment.filters |= {"number": formats.number, "percent": formats.percent}
+    lines = rows(layers, measured)
+    page = environment.get_template("report.html.j2").render(
+        model=formats.printable(report.model),
+        target=formats.printable(report.target),
+        figures=_figures(report),
+        ram=_ram_parts(report.ram_bytes),
+        streamed=report.ram_bytes_streamed_input,
+        measured_stack=report.stack_bytes_measured,
+        verdicts=verdicts(report.optimality),
+        frontier=report.frontier,
+        verified=report.verified,
+        picture=memory_svg(tuple(spans), len(layers), budget_bytes),
+        rows=lines,
+        largest_share=max((row.share for row in lines), default=0.0) or 1.0,
+        extents=formats.extents,
+        per_mac=formats.per_mac,
+        has_measurements=bool(measured),
+    )
+    return page.encode()
+
+
+def _figures(report: Report) -> tuple[Figure, ...]:
+    number = formats.number
+    ram, flash, macs, cycles = report.ram_bytes, report.flash_bytes, report.macs, report.cycles
+    code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
+    shown = cycles.estimated if cycles.simulated is None else cycles.simulated
+    return (
+        Figure(
+            "RAM",
+            number(ram.total),
+            "bytes",
+            (f"arena {number(ram.arena)}", f"stack reserve {number(ram.stack)}"),
+        ),
+        Figure("Flash", number(flash.total), "bytes", (f"weights {number(flash.weights)}", code)),
+        Figure("MACs", number(macs.executed), "executed", (f"model {number(macs.model)}",)),
+        Figure(
+            "Cycles",
+            number(shown),
+            "estimated" if cycles.simulated is None else "simulated",
+            _cycle_notes(report),
+        ),
+    )
+
+
+def _cycle_notes(report: Report) -> tuple[str, ...]:
+    """What stands under the cycles: the estimate and the instructions, where simulated."""
+    if report.cycles.simulated is None:
+        return ("not simulated",)
+    return (
+        f"estimated {formats.number(report.cycles.estimated)}",
+        f"instructions {formats.number(report.instructions.simulated)}",
+    )
+
+
+def _ram_parts(ram: Ram) -> tuple[tuple[str, int, str], ...]:
+    """The parts of RAM: name, bytes, what they are."""
+    return (
+        ("arena", ram.arena, "the one block that holds all tensors"),
+        ("– io", ram.io, "input and output, inside the arena"),
+        ("– scratch", ram.scratch, "what kernels need while they run, inside the arena"),
+        ("static", ram.static, "other variables of the model"),
+        ("stack", ram.stack, "reserve"),
+        ("total", ram.total, "arena + static + stack"),
+    )

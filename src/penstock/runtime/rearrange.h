@@ -1,0 +1,45 @@
+/* rearrange: every element elsewhere: transposes, blocks between space, depth and batch.
+ *   y  a row index of y counts through `outer` extents; within a row there are three loops around
+ *      runs of run_bytes.
+ *   x  one step of a loop goes so many rows and so many bytes within the row.
+ * Computes rows [lower, upper) of y. */
+#ifndef PENSTOCK_REARRANGE_H
+#define PENSTOCK_REARRANGE_H
+
+#include "view.h"
+
+struct rearrange {
+    int32_t run_bytes, outer;
+    int32_t extent0, rows0, bytes0;
+    int32_t extent1, rows1, bytes1;
+    int32_t extent2, rows2, bytes2;
+    const int32_t *extents, *rows, *bytes; /* of the outer loops */
+};
+
+static void rearrange(const struct rearrange *p, const penstock_source *x, const penstock_sink *y,
+                      int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        int8_t *out = penstock_write_row(y, row);
+        int32_t in_row = 0;
+        int32_t offset = 0;
+        int32_t rest = row;
+        for (int32_t k = p->outer - 1; k >= 0; k--) {
+            in_row += rest % p->extents[k] * p->rows[k];
+            offset += rest % p->extents[k] * p->bytes[k];
+            rest /= p->extents[k];
+        }
+        for (int32_t i = 0; i < p->extent0; i++) {
+            for (int32_t j = 0; j < p->extent1; j++) {
+                for (int32_t k = 0; k < p->extent2; k++) {
+                    const int32_t source = in_row + i * p->rows0 + j * p->rows1 + k * p->rows2;
+                    const int8_t *in = penstock_read_row(x, source) + offset;
+                    in += i * p->bytes0 + j * p->bytes1 + k * p->bytes2;
+                    memcpy(out, in, (size_t)p->run_bytes);
+                    out += p->run_bytes;
+                }
+            }
+        }
+    }
+}
+
+#endif

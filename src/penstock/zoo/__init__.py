@@ -1,0 +1,1 @@
+"""Networks without files: well-known architectures with seeded weights, one file each."""

@@ -1,0 +1,70 @@
+"""MobileNetV2: narrow tensors between, wide ones within inverted residual blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Value
+from penstock.zoo.network import Network, option
+from penstock.zoo.samples import sample_count
+
+STAGES = (
+    *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2)),
+    *((6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)),
+)
+"""Expansion, channels, blocks, and stride of the first block.  Source: table 2 of the paper."""
+HEAD_CHANNELS = 1280
+DIVISOR = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MobileNetV2(Network):
+    """Inverted residual blocks with linear bottlenecks, ReLU6.
+
+    Source: Sandler et al., MobileNetV2, 2018, arXiv:1801.04381
+    """
+
+    NAME: ClassVar[str] = "mobilenet_v2"
+
+    alpha: float = option(1.0, 0.05, 2.0)
+    resolution: int = option(224, 32, 512)
+    classes: int = option(1000, 2, 100_000)
+
+    def graph(self) -> Graph:
+        net = GraphBuilder(self.NAME, self.seed, sample_count(self.resolution))
+        x = net.input((1, self.resolution, self.resolution, 3))
+        x = net.conv2d(x, rounded(32 * self.alpha), 3, 2, activation="relu6", name="conv")
+        number = 0
+        for expansion, channels, blocks, first_stride in STAGES:
+            for k in range(blocks):
+                number += 1
+                width = rounded(channels * self.alpha)
+                stride = first_stride if k == 0 else 1
+                x = _block(net, x, width, expansion, stride, f"block{number}")
+        head = rounded(HEAD_CHANNELS * max(1.0, self.alpha))
+        x = net.conv2d(x, head, 1, activation="relu6", name="head")
+        x = net.global_average_pool(x, name="pool")
+        x = net.fully_connected(x, self.classes, name="logits")
+        return net.build(net.softmax(x, name="scores"))
+
+
+def rounded(channels: float) -> int:
+    """The nearest multiple of 8, at least 8, and not below nine tenths of `channels`.
+
+    Source: `_make_divisible` of the authors' implementation (tensorflow/models, slim)."""
+    nearest = max(DIVISOR, int(channels + DIVISOR / 2) // DIVISOR * DIVISOR)
+    return nearest + DIVISOR if nearest < 0.9 * channels else nearest
+
+
+def _block(
+    net: GraphBuilder, x: Value, channels: int, expansion: int, stride: int, name: str
+) -> Value:
+    """Expand, filter in depth, project; added to x where shapes allow it."""
+    before, y = x.type.shape[3], x
+    if expansion > 1:
+        y = net.conv2d(y, before * expansion, 1, activation="relu6", name=f"{name}/expand")
+    y = net.depthwise_conv2d(y, 3, stride, activation="relu6", name=f"{name}/depthwise")
+    y = net.conv2d(y, channels, 1, name=f"{name}/project")
+    return net.add(x, y, name=f"{name}/add") if (before, stride) == (channels, 1) else y

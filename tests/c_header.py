@@ -1,0 +1,57 @@
+"""What a kernel's C header declares, read with a few regular expressions: enough for our headers,
+which are plain C11 of one style."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+RUNTIME = files("penstock.runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`members`: of `struct NAME`, (C type, name), in order; `signature`: of the function NAME,
+    its parameters; `text`: the header and all that it includes, without comments."""
+
+    members: tuple[tuple[str, str], ...]
+    signature: str
+    text: str
+
+
+@cache
+def header(name: str) -> Header:
+    """The header of kernel `name` in the runtime folder."""
+    text = _text(f"{name}.h")
+    macros = dict(re.findall(r"^#define (\w+)[ \t]+(.*)$", text, re.MULTILINE))
+    body = re.search(rf"struct {name} \{{(.*?)\}};", text, re.DOTALL)
+    function = re.search(rf"static void {name}\((.*?)\)\s*\{{", text, re.DOTALL)
+    assert body, f"{name}.h defines no struct {name}"
+    assert function, f"{name}.h defines no static void {name}()"
+    return Header(_members(body[1], macros), " ".join(function[1].split()), text)
+
+
+def _text(file: str, seen: frozenset[str] = frozenset()) -> str:
+    """The file with its includes written out, comments left out and continued lines joined."""
+    text = (RUNTIME / file).read_text()
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).replace("\\\n", " ")
+
+    def included(found: re.Match[str]) -> str:
+        return "" if found[1] in seen else _text(found[1], seen | {file})
+
+    return re.sub(r'#include "([^"]+)"', included, text)
+
+
+def _members(body: str, macros: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """(type, name) of every member; `int32_t a, b;` declares two."""
+    for name, replacement in macros.items():
+        body = re.sub(rf"\b{name}\b", lambda _, text=replacement: text, body)
+    found: list[tuple[str, str]] = []
+    for declaration in filter(None, map(str.strip, body.split(";"))):
+        parts = re.fullmatch(r"(int32_t|const \w+ ?\*) ?(\w+(?:\s*,\s*\w+)*)", declaration)
+        assert parts, f"a member of another form: {declaration}"
+        type = parts[1].replace(" *", "*").replace("*", " *")
+        found += [(type, name.strip()) for name in parts[2].split(",")]
+    return tuple(found)

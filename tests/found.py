@@ -1,0 +1,45 @@
+"""What the registries find, as parameters of the laws: a new file is under them at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.ir.op import Sample, Site
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.registry import operator_files
+
+SAMPLES: tuple[tuple[str, Sample], ...] = tuple(
+    (f"{file.module.__name__.rpartition('.')[2]}-{k}", sample)
+    for file in operator_files()
+    for k, sample in enumerate(getattr(file.module, "SAMPLES", ()))
+)
+"""(file and position, sample) of every sample that an operator file lists."""
+
+every_sample = pytest.mark.parametrize(
+    "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES]
+)
+every_computing_sample = pytest.mark.parametrize(
+    "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES if not sample.op.ALIAS]
+)
+
+
+def elements(type: TensorType, seed: int) -> Array:
+    """Random elements of a tensor, over the whole range of small integer types."""
+    rng = np.random.default_rng(seed)
+    if type.dtype is DType.FLOAT32:
+        return rng.normal(0, 3, type.shape).astype(np.float32)
+    if type.dtype is DType.BOOL:
+        return rng.integers(0, 2, type.shape).astype(np.bool_)
+    lower, upper = (type.dtype.lower, type.dtype.upper)
+    if type.dtype.size_bytes > 2:
+        lower, upper = -(2**20), 2**20
+    return rng.integers(lower, upper, type.shape).astype(type.dtype.value)
+
+
+def inputs_of(site: Site, seed: int) -> tuple[Array, ...]:
+    """Elements of every input: constants as they are, the others at random."""
+    return tuple(
+        elements(type, seed + k) if site.constants[k] is None else site.constant(k)
+        for k, type in enumerate(site.inputs)
+    )

@@ -1,0 +1,64 @@
+"""Law: a region of the output, computed from only the input regions that `needs` names, with poison
+everywhere else, has the numbers of the whole; and `needs` stays inside the tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from found import every_sample, inputs_of
+from penstock.ir.op import Sample
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from strategies import regions, seeds
+
+POISONS = (b"\x80", b"\x7f", b"\x00", b"\xff", b"\xa5")
+"""Bytes that elements outside `needs` are made of; booleans hold one bit of them."""
+
+
+def poisoned(array: Array, keep: Region, poison: bytes) -> Array:
+    """The elements of region `keep`, and poison elsewhere."""
+    if array.dtype == np.bool_:
+        result = np.full(array.shape, poison[0] % 2 == 1)
+    else:
+        result = np.frombuffer(poison * array.nbytes, array.dtype).reshape(array.shape).copy()
+    result[keep.slices] = array[keep.slices]
+    return result
+
+
+@every_sample
+@given(data=st.data(), seed=seeds)
+def test_a_region_is_right_with_poison_around_what_it_needs(
+    sample: Sample, data: st.DataObject, seed: int
+) -> None:
+    op, site = sample.op, sample.site
+    inputs = inputs_of(site, seed)
+    out = data.draw(regions(site.output.shape))
+    expected = op.evaluate(site, inputs, Region.whole(site.output.shape))[out.slices]
+    needed = op.needs(site, out)
+    for poison in POISONS:
+        stripes = tuple(poisoned(x, need, poison) for x, need in zip(inputs, needed, strict=True))
+        np.testing.assert_array_equal(op.evaluate(site, stripes, out), expected)
+
+
+@every_sample
+@given(data=st.data())
+def test_what_a_region_needs_is_clipped_to_the_inputs(sample: Sample, data: st.DataObject) -> None:
+    out = data.draw(regions(sample.site.output.shape))
+    needed = sample.op.needs(sample.site, out)
+    assert len(needed) == len(sample.site.inputs)
+    for need, type in zip(needed, sample.site.inputs, strict=True):
+        assert len(need.lower) == type.rank
+        assert Region.whole(type.shape).contains(need)
+
+
+@every_sample
+@given(data=st.data())
+def test_a_part_of_a_region_needs_no_more_than_the_region(
+    sample: Sample, data: st.DataObject
+) -> None:
+    out = data.draw(regions(sample.site.output.shape))
+    part = data.draw(regions(out.shape)).shift(out.lower)
+    pairs = zip(sample.op.needs(sample.site, out), sample.op.needs(sample.site, part), strict=True)
+    assert all(whole.contains(need) for whole, need in pairs)

@@ -1,0 +1,143 @@
+"""Hypothesis strategies, one for each noun, small first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op
+from penstock.ir.region import Interval, Region
+from penstock.ops.activation import Activation
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.reshape import Reshape
+from penstock.ops.samples import Operand, bias, int8, sample, weights
+from penstock.ops.softmax import Softmax
+from penstock.ops.window import Window
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def intervals(extent: int) -> st.SearchStrategy[Interval]:
+    """Intervals within [0, extent) that hold something."""
+    return st.integers(0, extent - 1).flatmap(
+        lambda lower: st.tuples(st.just(lower), st.integers(lower + 1, extent))
+    )
+
+
+def regions(shape: tuple[int, ...]) -> st.SearchStrategy[Region]:
+    """Regions of a tensor that hold something."""
+    return st.tuples(*map(intervals, shape)).map(lambda found: Region.of(*found))
+
+
+@st.composite
+def partitions(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Region, ...]:
+    """The whole of a tensor, cut in pieces by one or two cuts; in any order."""
+    pieces = [Region.whole(shape)]
+    for _ in range(draw(st.integers(1, 2))):
+        wide = [(k, a) for k, p in enumerate(pieces) for a, n in enumerate(p.shape) if n > 1]
+        if wide:
+            index, axis = draw(st.sampled_from(wide))
+            piece = pieces.pop(index)
+            lower, upper = piece.intervals[axis]
+            cut = draw(st.integers(lower + 1, upper - 1))
+            pieces += [piece.replace(axis, (lower, cut)), piece.replace(axis, (cut, upper))]
+    return tuple(draw(st.permutations(pieces)))
+
+
+@st.composite
+def windows(draw: st.DrawFn, extent: int) -> Window:
+    """Windows that fit over an axis and always see at least one element of it."""
+    size = draw(st.integers(1, 3))
+    dilation = draw(st.integers(1, 2)) if size < 3 else 1
+    before, after = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
+    window = Window(size, draw(st.integers(1, 2)), dilation, before, after)
+    if window.outputs(extent) > 0 and (dilation == 1 or before == after == 0):
+        return window
+    return Window(1)
+
+
+def _conv(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    rows, columns = draw(windows(x.type.shape[1])), draw(windows(x.type.shape[2]))
+    outputs, axis = draw(st.integers(1, 5)), draw(st.sampled_from((0, None)))
+    op = Conv2D(rows, columns, draw(st.sampled_from(Activation)))
+    shape = (outputs, rows.size, columns.size, x.type.shape[3])
+    return op, (weights(*shape, axis=axis), bias(outputs))
+
+
+def _depthwise(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    rows, columns = draw(windows(x.type.shape[1])), draw(windows(x.type.shape[2]))
+    multiplier = draw(st.integers(1, 2))
+    channels = x.type.shape[3] * multiplier
+    op = DepthwiseConv2D(rows, columns, multiplier)
+    return op, (weights(1, rows.size, columns.size, channels, axis=3), bias(channels))
+
+
+def _pool(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    rows, columns = draw(windows(x.type.shape[1])), draw(windows(x.type.shape[2]))
+    return draw(st.sampled_from((MaxPool2D, AveragePool2D)))(rows, columns), ()
+
+
+def _fully_connected(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    outputs = draw(st.integers(1, 5))
+    return FullyConnected(), (weights(outputs, x.type.elements), bias(outputs))
+
+
+def _softmax(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    return Softmax(), ()
+
+
+def _reshape(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    first, *rest = x.type.shape
+    shapes = ((first, *rest[:-2], 1, *rest[-2:]), (x.type.elements,), (first, x.type.elements))
+    return Reshape(draw(st.sampled_from([s for s in shapes if len(s) <= 4]))), ()
+
+
+Maker = Callable[[st.DrawFn, Value], tuple[Op, tuple[Operand, ...]]]
+OF_IMAGES: tuple[Maker, ...] = (_conv, _pool, _depthwise)
+OF_ANYTHING: tuple[Maker, ...] = (_softmax, _reshape, _fully_connected)
+
+
+def node_of(name: str, op: Op, inputs: tuple[Value, ...], *constants: Operand) -> Node:
+    """A node of `op` between inputs and constants."""
+    operands = (*(v.type for v in inputs), *constants)
+    softmax = isinstance(op, Softmax)
+    made = sample(op, *operands, **({"scale": 1 / 256, "zero": -128} if softmax else {}))
+    pairs = (operand for operand in constants if isinstance(operand, tuple))
+    values = tuple(Value(f"{name}/{k}", type, data) for k, (type, data) in enumerate(pairs))
+    return Node(op, (*inputs, *values), Value(name, made.site.output), f"node {name}")
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
+    """A node that reads one or two of the known values, the later ones more often."""
+    x = known[-1 - draw(st.integers(0, len(known) - 1))]
+    alike = [v for v in known if v.type.shape == x.type.shape]
+    if len(alike) > 1 and draw(st.booleans()):
+        return node_of(name, Add(), (x, draw(st.sampled_from(alike))))
+    makers = (*OF_IMAGES, *OF_ANYTHING) if x.type.rank == 4 else OF_ANYTHING
+    op, constants = draw(st.sampled_from(makers))(draw, x)
+    return node_of(name, op, (x,), *constants)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, most_nodes: int = 6) -> Graph:
+    """Graphs of a few operators with branches and residual sums; every input is read."""
+    shape = draw(st.tuples(st.just(1), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4)))
+    known = [Value("x", int8(*shape))]
+    if draw(st.booleans()):
+        known.append(Value("z", int8(*shape, scale=0.03, zero=7)))
+    inputs, made = tuple(known), list[Node]()
+    for k in range(draw(st.integers(1, most_nodes))):
+        made.append(draw(nodes(f"n{k}", known)))
+        known.append(made[-1].output)
+    read = {v.name for node in made for v in node.inputs}
+    kept = tuple(v for v in known if v.name not in read and v not in inputs)
+    extra = (made[0].output,) if made[0].output not in kept and draw(st.booleans()) else ()
+    return Graph("g", tuple(v for v in inputs if v.name in read), (*kept, *extra), tuple(made))

@@ -1,8 +1,8 @@
 """Programs written by hand: cascades over rings and row tables, and a copy engine.
 
-They show that the grammar carries what no scheduler makes yet.  A cascade computes its last layer row
-by row; before each row, an inner loop produces the rows of the layer above that this row needs and
-that are not there yet ("demand-driven"): its bounds are expressions of the outer variable.
+They show that the grammar carries what no scheduler makes yet.  A cascade computes its last layer
+row by row; before each row, an inner loop produces the rows of the layer above that this row needs
+and that are not there yet ("demand-driven"): its bounds are expressions of the outer variable.
 """
 
 from __future__ import annotations
@@ -131,14 +131,14 @@ def ring_layout(graph: Graph, ring: int) -> Layout:
     return Layout(Rows(pitch, ring), size, Rows.whole(graph.outputs[0].type), 1024 + size)
 
 
-def table_layout(graph: Graph, slots: int, delay: int = 0) -> Layout:
-    """Rows between the layers one by one, in slots in no order and with gaps; output row r over input
-    row r + delay, which nobody reads any more if the delay is 0."""
+def table_layout(graph: Graph, slots: int, ahead: int = 0) -> Layout:
+    """Rows between the layers one by one, in slots in no order and with gaps; output row r over
+    input row r + ahead, which nobody reads any more if `ahead` is 0."""
     mid, y = (node.output for node in graph.nodes)
     pitch, height = row_bytes(mid), mid.type.shape[1]
     places = tuple((5 * (row % slots) + 2) % 7 * (pitch + 3) for row in range(height))
     x_pitch, y_height = row_bytes(graph.inputs[0]), y.type.shape[1]
-    over = tuple((row + delay) * x_pitch for row in range(y_height))
+    over = tuple((row + ahead) * x_pitch for row in range(y_height))
     return Layout(
         Rows(pitch, height, places), 7 * (pitch + 3), Rows(row_bytes(y), y_height, over), 0
     )
@@ -160,7 +160,8 @@ def cascade(graph: Graph, layout: Layout) -> Program:
     )
     source = rolling(mid, "mid", layout.middle, lower(window, r), upper(window, r, height))
     consume = call(second, source, whole_y, rows_box(y, r, after_r))
-    inner = Loop("m", produced_before(window, r, height), upper(window, r, height), 1, (produce,))
+    missing = binary("max", produced_before(window, r, height), lower(window, r))
+    inner = Loop("m", missing, upper(window, r, height), 1, (produce,))
     last_bytes = max(layout.last.offset(row) for row in range(y.type.shape[1])) + row_bytes(y)
     buffers = (
         Buffer("x", Kind.IO, "near", 0, x.type.size_bytes),

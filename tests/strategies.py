@@ -95,7 +95,7 @@ def _softmax(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
 
 def _reshape(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
     first, *rest = x.type.shape
-    shapes = ((first, *rest[:-2], 1, *rest[-2:]), (x.type.elements,), (first, x.type.elements))
+    shapes = ((first, *rest[:-2], 1, *rest[-2:]), (x.type.elements,), (1, x.type.elements))
     return Reshape(draw(st.sampled_from([s for s in shapes if len(s) <= 4]))), ()
 
 

@@ -34,6 +34,7 @@ from penstock.scheduling.lifetimes import problem
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier, Schedule
+from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
 STAGES = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
@@ -80,7 +81,11 @@ def prefix_of(model_name: str) -> str:
 
 
 def read(model: str) -> Graph:
-    """The graph that a model file means.  Raises ModelError."""
+    """The graph that a model file, or the name of a zoo network, means.
+
+    Raises ModelError, UsageError."""
+    if model.startswith("zoo:"):
+        return open_zoo(model)
     path = Path(model)
     return parse(read_bytes(path), path.name)
 

@@ -70,7 +70,7 @@ class GrowingGraph:
         self, op: Op, inputs: tuple[Value, ...], chosen: Quantisation | None, name: str
     ) -> Value:
         """Adds an operator under a free name; what quantisation is not chosen is found by trial."""
-        result = self.result(op, inputs, name)
+        result = self.result(op, tuple(v.type for v in inputs), name)
         elements = tuple(zip(*(self.samples(v) for v in inputs), strict=True))
         trial = Trial(op, inputs, result, elements)
         chosen = chosen or trial.quantisation()
@@ -85,10 +85,10 @@ class GrowingGraph:
         self._samples[output.name] = samples
         return output
 
-    def result(self, op: Op, inputs: tuple[Value, ...], name: str) -> TensorType:
+    def result(self, op: Op, inputs: tuple[TensorType, ...], name: str) -> TensorType:
         """The operator's result type.  Raises ModelError where the inputs do not fit together."""
         try:
-            return op.result_type(tuple(v.type for v in inputs))
+            return op.result_type(inputs)
         except ModelError as error:
             raise error.at(self._where(name)) from error
 

@@ -64,13 +64,15 @@ class Layer:
 
         The elements that are carried along are rounded in single precision and may differ by one
         from the operator's."""
+        weights = TensorType(self.shape, DType.INT8)
+        bias = TensorType((self.shape[self.axis],), DType.INT32)
+        result = graph.result(self.op, (x.type, weights, bias), name)
         dice = graph.dice()
         elements = dice.weights(self.shape)
         samples = graph.samples(x)
         sums = self.accumulate(joined(samples), elements)
         fit = calibration.fit(sums, x.type.scale, self.activation, dice, self.per_channel)
         operands = self._operands(graph, x, elements, fit.scales, fit.bias, name)
-        result = graph.result(self.op, operands, name)
         chosen = chosen or calibration.layer_quantisation(
             fit.interval(sums, x.type.scale), self.activation, few=calibration.are_few(sums)
         )

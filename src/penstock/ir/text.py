@@ -145,11 +145,7 @@ def _build(
         case ast.Call(
             func=ast.Name(id="Data" | "Numbers" | "Bytes" as kind), args=[ast.Constant(value=name)]
         ):
-            key = ("Numbers" if kind == "Numbers" else "Data", name)
-            if key not in data:
-                raise ValueError(f"data {name} was left out")
-            found = data[key]
-            return found.raw if kind == "Bytes" and isinstance(found, Data) else found
+            return _known(kind, name, data)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             make: Callable[..., Any] = Fraction if name == "Fraction" else classes[name]
             return make(*map(build, args), **{str(k.arg): build(k.value) for k in keywords})
@@ -161,3 +157,11 @@ def _member(enumeration: type, member: str) -> Enum:
     if not issubclass(enumeration, Enum):
         raise ValueError(f"{enumeration.__name__} is no enumeration")
     return enumeration[member]
+
+
+def _known(kind: str, name: object, data: Mapping[tuple[str, object], object]) -> object:
+    """What a name stands for; bytes stand at the end as data do."""
+    found = data.get(("Data" if kind == "Bytes" else kind, name))
+    if found is None:
+        raise ValueError(f"data {name} was left out")
+    return found.raw if kind == "Bytes" and isinstance(found, Data) else found

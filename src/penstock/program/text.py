@@ -6,14 +6,14 @@ import inspect
 from functools import cache
 from typing import Any
 
-from penstock.fixedpoint import Rounding
 from penstock.ir import graph, op, region, tensor, text
 from penstock.memory import problem
-from penstock.ops import activation, registry, window
+from penstock.ops import registry
 from penstock.program import expr, program
 from penstock.scheduling import cost, part, plan, schedule
 
 show = text.show
+_ROOMS = ("fixedpoint", "ir", "memory", "ops", "program", "scheduling")
 
 
 def parse(source: str) -> Any:
@@ -21,15 +21,17 @@ def parse(source: str) -> Any:
     return text.parse(source, classes())
 
 
+_HOMES = tuple(f"penstock.{room}" for room in _ROOMS)
+
+
 @cache
 def classes() -> dict[str, type]:
     """By name, every class that may stand in the text of a noun."""
-    arithmetic = (graph, op, region, tensor, activation, window)
-    modules = (*arithmetic, expr, program, part, cost, plan, schedule, problem)
-    found = {
+    nouns = (graph, op, region, tensor, expr, program, part, cost, plan, schedule, problem)
+    files = (file.module for file in registry.operator_files())
+    return {
         name: value
-        for module in modules
+        for module in (*files, *nouns)
         for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module.__name__
+        if inspect.isclass(value) and value.__module__.startswith(_HOMES)
     }
-    return {**found, **registry.operators(), "Rounding": Rounding}

@@ -17,15 +17,29 @@ import numpy as np
 from penstock.errors import InternalError
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import Expr, evaluate
-from penstock.program.program import Box, Buffer, Call, Command, Copy, Loop, Program, View, Wait
+from penstock.program.program import (
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Copy,
+    Loop,
+    Program,
+    Rows,
+    View,
+    Wait,
+)
 
 POISON = 0xA5
 NOBODY = -1
 
 Trace = Callable[[str, Region, Array], None]
 """Told of every computed region: tensor, region, elements."""
+
+Operand = tuple[View, Region]
+"""A region of a view without variables."""
 
 
 @dataclass(slots=True)
@@ -79,6 +93,12 @@ class Machine:
                 f"memory {buffer.memory} has {len(memory)} bytes",
             )
         if buffer.data is not None:
+            if len(buffer.data.raw) != buffer.size_bytes:
+                raise InternalError(
+                    "machine-001",
+                    f'buffer "{buffer.name}" has {buffer.size_bytes} bytes, its data '
+                    f"{len(buffer.data.raw)}",
+                )
             memory[buffer.address : upper] = np.frombuffer(buffer.data.raw, np.uint8)
             self._owner[buffer.memory][buffer.address : upper] = self._tag(buffer.name, 0)
 
@@ -99,18 +119,40 @@ class Machine:
 
     def _call(self, call: Call, variables: Mapping[str, int]) -> None:
         out = region_of(call.out, variables)
+        if out.empty:
+            return
         needed = call.op.needs(call.site, out)
         inputs = tuple(
             self._window(view, need, variables)
             for view, need in zip(call.inputs, needed, strict=True)
         )
+        self._check_apart(call, out, needed, variables)
         if call.scratch is not None:
-            self._poison(self._buffers[call.scratch])
+            self._take(self._buffers[call.scratch])
         result = call.op.evaluate(call.site, inputs, out)
         self._write(call.output, out, result, variables)
         self._count(call, out, needed)
         if self._trace:
             self._trace(call.output.tensor, out, result)
+
+    def _check_apart(
+        self, call: Call, out: Region, needed: tuple[Region, ...], variables: Mapping[str, int]
+    ) -> None:
+        """A kernel writes while it reads: its output may overlap an input only element for element,
+        where the operator allows it, and its scratch overlaps nothing."""
+        output = _fixed(call.output, variables), out
+        inputs = [(_fixed(v, variables), n) for v, n in zip(call.inputs, needed, strict=True)]
+        for k, x in enumerate(inputs):
+            in_place = k in call.op.in_place(call.site) and self._lie_alike(output, x)
+            if not in_place and self._overlap(output, x):
+                raise _overlapping(call, x)
+        if call.scratch is not None:
+            size = self._buffers[call.scratch].size_bytes
+            type = TensorType((size,), DType.INT8)
+            scratch = View.whole(call.scratch, type, call.scratch), Region.whole((size,))
+            for x in (*inputs, output):
+                if self._overlap(scratch, x):
+                    raise _overlapping(call, x)
 
     def _window(self, view: View, need: Region, variables: Mapping[str, int]) -> Array:
         """A whole input in which only the needed region is there; the rest is poison."""
@@ -123,16 +165,20 @@ class Machine:
     def _copy(self, copy: Copy, variables: Mapping[str, int]) -> None:
         rows = (evaluate(copy.lower, variables), evaluate(copy.upper, variables))
         region = rows_region(copy.source.type.shape, *rows)
+        if region.empty:
+            return
+        fixed = _fixed(copy.source, variables), _fixed(copy.target, variables)
+        if self._overlap((fixed[0], region), (fixed[1], region)):
+            raise InternalError("machine-007", f'"{copy.source.tensor}" is copied over itself')
         elements = self._read(copy.source, region, variables)
         self._moved(copy.source, copy.target, elements.nbytes)
         self._write(copy.target, region, elements, variables)
         if copy.token is not None:
             for lower, upper, _ in self._spans(copy.target, region, variables):
                 self._owner[self._buffers[copy.target.buffer].memory][lower:upper] = NOBODY
-            fixed = Copy(
-                _fixed(copy.source, variables), _fixed(copy.target, variables), *rows, copy.engine
+            self._pending.setdefault((copy.engine, copy.token), []).append(
+                Copy(*fixed, *rows, copy.engine)
             )
-            self._pending.setdefault((copy.engine, copy.token), []).append(fixed)
 
     def _wait(self, wait: Wait, variables: Mapping[str, int]) -> None:
         for copy in self._pending.pop((wait.engine, wait.token), []):
@@ -170,6 +216,7 @@ class Machine:
         written = np.zeros(rows.shape, bool)
         written[inner.slices] = True
         flat, mask, start = rows.ravel(), written.ravel(), 0
+        self._check_no_copy_under_way((_fixed(view, variables), region))
         for lower, upper, tag in self._spans(view, region, variables):
             part = slice(start, start + upper - lower)
             memory[lower:upper][mask[part]] = flat[part][mask[part]]
@@ -184,18 +231,22 @@ class Machine:
         first, last = row_interval(view.type.shape, region)
         valid = evaluate(view.lower, variables), evaluate(view.upper, variables)
         offset = evaluate(view.offset, variables)
-        size = view.type.size_bytes // row_count(view.type.shape)
         if first < valid[0] or last > valid[1]:
             raise InternalError(
                 "machine-004",
                 f'rows [{first}, {last}) of "{view.tensor}" are touched, the view has '
                 f"[{valid[0]}, {valid[1]})",
             )
-        scattered = view.rows.table is not None or view.rows.ring < row_count(view.type.shape)
+        whole = Rows.whole(view.type)
+        scattered = (
+            view.rows.table is not None
+            or view.rows.ring < whole.ring
+            or view.rows.pitch != whole.pitch
+        )
         pieces = [(row, row + 1) for row in range(first, last)] if scattered else [(first, last)]
         for row, end in pieces:
             lower = offset + view.rows.offset(row)
-            upper = lower + (end - row) * size
+            upper = lower + (end - row) * whole.pitch
             if lower < 0 or upper > buffer.size_bytes:
                 raise InternalError(
                     "machine-005",
@@ -205,12 +256,59 @@ class Machine:
             tag = self._tag(buffer.name, row + 1 if scattered else 0)
             yield buffer.address + lower, buffer.address + upper, tag
 
+    def _overlap(self, one: Operand, other: Operand) -> bool:
+        """Whether two operands share a byte."""
+        if one[1].empty or other[1].empty:
+            return False
+        if self._buffers[one[0].buffer].memory != self._buffers[other[0].buffer].memory:
+            return False
+        (lower, upper), (other_lower, other_upper) = self._extent(one), self._extent(other)
+        if lower >= other_upper or other_lower >= upper:
+            return False
+        here, there = self._addresses(one), self._addresses(other)
+        return bool(np.isin(here, there).any())
+
+    def _lie_alike(self, one: Operand, other: Operand) -> bool:
+        """Whether every element of one operand lies where the same element of the other does."""
+        same_memory = self._buffers[one[0].buffer].memory == self._buffers[other[0].buffer].memory
+        return same_memory and np.array_equal(self._addresses(one), self._addresses(other))
+
+    def _extent(self, operand: Operand) -> tuple[int, int]:
+        """From the first to the last byte of the rows of an operand."""
+        spans = tuple(self._spans(*operand, {}))
+        return min(lower for lower, _, _ in spans), max(upper for _, upper, _ in spans)
+
+    def _addresses(self, operand: Operand) -> Array:
+        """The address of every byte, in the order of the elements."""
+        view, region = operand
+        around, inner = _whole_rows(view.type.shape, region)
+        rows = [np.arange(lower, upper) for lower, upper, _ in self._spans(view, region, {})]
+        return np.concatenate(rows).reshape(*around.shape, -1)[inner.slices].ravel()
+
+    def _check_no_copy_under_way(self, written: Operand) -> None:
+        """Neither source nor target of a copy may be written before it has been waited for."""
+        for copy in (copy for copies in self._pending.values() for copy in copies):
+            region = rows_region(copy.source.type.shape, int_of(copy.lower), int_of(copy.upper))
+            for view in (copy.source, copy.target):
+                if self._overlap(written, (view, region)):
+                    raise InternalError(
+                        "machine-008",
+                        f'"{written[0].tensor}" is written over "{view.tensor}", of which a copy '
+                        f"is under way on {copy.engine}",
+                    )
+
     def _tag(self, buffer: str, row: int) -> int:
         return (self._index[buffer] << 32) + row
 
     def _free(self, buffers: tuple[str, ...]) -> None:
         for name in buffers:
             self._poison(self._buffers[name])
+
+    def _take(self, buffer: Buffer) -> None:
+        """The buffer's bytes, whoever wrote them, are overwritten with nothing of use."""
+        part = slice(buffer.address, buffer.address + buffer.size_bytes)
+        self._bytes[buffer.memory][part] = POISON
+        self._owner[buffer.memory][part] = self._tag(buffer.name, 0)
 
     def _poison(self, buffer: Buffer) -> None:
         """Forget what the buffer holds; bytes that another buffer has taken over stay."""
@@ -235,6 +333,14 @@ class Machine:
 
 def _add(counts: dict[str, int], memory: str, size: int) -> None:
     counts[memory] = counts.get(memory, 0) + size
+
+
+def _overlapping(call: Call, operand: Operand) -> InternalError:
+    return InternalError(
+        "machine-007",
+        f'the call that computes "{call.output.tensor}" writes over "{operand[0].tensor}", '
+        "which it uses itself",
+    )
 
 
 def int_of(expr: Expr) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, cast
@@ -43,8 +44,8 @@ class Option:
         return bool(metadata["lower"] <= value <= metadata["upper"])
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network(ABC):
     """What every file of this folder defines one of: `NAME`, options, and the graph.
 
     The class' docstring says in its first line what it is, and in the line that begins with
@@ -62,9 +63,9 @@ class Network:
             if not described.accepts(value, each.metadata):
                 raise wrong_value(self.NAME, described, repr(value))
 
+    @abstractmethod
     def graph(self) -> Graph:
         """The graph with drawn weights."""
-        raise NotImplementedError
 
 
 def described_option(each: Field[Any]) -> Option:

@@ -75,8 +75,13 @@ def _values(text: str, exhibit: Exhibit, settings: str) -> dict[str, Number]:
     values: dict[str, Number] = {}
     for setting in filter(None, settings.split(",")):
         name, equals, value = (part.strip() for part in setting.partition("="))
-        if not equals or name not in known or name in values:
-            raise _bad_setting(text, setting, exhibit, twice=name in values)
+        problem = (
+            (not equals and f'"{setting}" is not of the form option=value')
+            or (name not in known and f'there is no option "{name}"')
+            or (name in values and f'option "{name}" is set twice')
+        )
+        if problem:
+            raise _bad_setting(text, problem, exhibit)
         values[name] = _number(value, exhibit.name, known[name])
     return values
 
@@ -100,11 +105,11 @@ def _unknown(text: str, name: str) -> UsageError:
     )
 
 
-def _bad_setting(text: str, setting: str, exhibit: Exhibit, *, twice: bool) -> UsageError:
+def _bad_setting(text: str, problem: str, exhibit: Exhibit) -> UsageError:
     shown = ", ".join(f"{o.name}={o.default}" for o in exhibit.options)
     return UsageError(
         "usage-112",
-        f'"{setting}" sets an option twice' if twice else f'there is no option "{setting}"',
+        problem,
         where=text,
         why=f"{exhibit.name} has the options (with defaults): {shown}",
         help=f"write {PREFIX}{exhibit.name}:option=value,option=value",

@@ -1,0 +1,331 @@
+"""Law: the machine catches what is wrong with a program's memory; numbers never change silently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lowered import Lowered, inputs_of_graph, lower
+from penstock.errors import InternalError
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import Data
+from penstock.ops.samples import int8
+from penstock.ops.softmax import Softmax
+from penstock.ops.window import Window
+from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait
+from penstock.scheduling.lifetimes import lives
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+from programs import (
+    EXAMPLES,
+    SAME,
+    Example,
+    cascade,
+    one_convolution,
+    ring_layout,
+    streamed,
+    table_layout,
+    two_convolutions,
+)
+from strategies import graphs, node_of, seeds
+
+
+def with_buffer(program: Program, name: str, **changes: int) -> Program:
+    """The program with another address or size of one buffer, in memories that are large enough."""
+    buffers = tuple(replace(b, **changes) if b.name == name else b for b in program.buffers)
+    ends = {b.memory: 0 for b in buffers}
+    for b in buffers:
+        ends[b.memory] = max(ends[b.memory], b.address + b.size_bytes)
+    memories = tuple(
+        replace(m, size_bytes=max(m.size_bytes, ends.get(m.name, 0))) for m in program.memories
+    )
+    return replace(program, buffers=buffers, memories=memories)
+
+
+def caught(graph: Graph, program: Program, seed: int = 1) -> str:
+    """The code of the error that running the program raises; "" where it computes the graph.
+
+    Fails where it computes something else."""
+    inputs = inputs_of_graph(graph, seed)
+    expected = run_graph(graph, inputs)
+    try:
+        outputs = Machine(program).run(inputs)
+    except InternalError as error:
+        return error.code
+    for value in graph.outputs:
+        np.testing.assert_array_equal(outputs[value.name], expected[value.name])
+    return ""
+
+
+def living_pairs(lowered: Lowered) -> list[tuple[str, str]]:
+    """Pairs of buffers that hold something at the same time, and may not share memory in place."""
+    alive = lives(lowered.schedule)
+    return [
+        (a.name, b.name)
+        for a in alive
+        for b in alive
+        if a.lower < b.upper
+        and b.lower < a.upper
+        and not {(a.name, b.name), (b.name, a.name)} & (in_place_pairs(lowered.program))
+        and a.name != b.name
+    ]
+
+
+def in_place_pairs(program: Program) -> set[tuple[str, str]]:
+    """(input, output) buffers of steps that may write the one over the other."""
+    return {
+        (call.inputs[k].buffer, call.output.buffer)
+        for call in program.run
+        if isinstance(call, Call)
+        for k in call.op.in_place(call.site)
+    }
+
+
+@given(graph=graphs(), data=st.data(), seed=seeds)
+def test_a_buffer_at_the_address_of_a_living_one_is_caught(
+    graph: Graph, data: st.DataObject, seed: int
+) -> None:
+    lowered = lower(graph)
+    pairs = living_pairs(lowered)
+    assume(pairs)
+    moved, other = data.draw(st.sampled_from(pairs))
+    address = lowered.program.buffer(other).address
+    wrong = with_buffer(lowered.program, moved, address=address)
+    assert caught(graph, wrong, seed) in ("machine-002", "machine-007")
+
+
+@given(graph=graphs(), data=st.data(), seed=seeds)
+def test_a_buffer_that_overlaps_another_is_caught_or_does_no_harm(
+    graph: Graph, data: st.DataObject, seed: int
+) -> None:
+    program = lower(graph).program
+    names = [b.name for b in program.buffers if b.kind is not Kind.CONSTANT]
+    moved = program.buffer(data.draw(st.sampled_from(names)))
+    other = program.buffer(data.draw(st.sampled_from(names)))
+    shift = data.draw(st.integers(1 - moved.size_bytes, other.size_bytes - 1))
+    wrong = with_buffer(program, moved.name, address=max(0, other.address + shift))
+    assert caught(graph, wrong, seed) in ("", "machine-002", "machine-007")
+
+
+@given(graph=graphs(), data=st.data())
+def test_a_buffer_that_is_too_small_is_caught(graph: Graph, data: st.DataObject) -> None:
+    program = lower(graph).program
+    buffer = data.draw(st.sampled_from(program.buffers))
+    size = data.draw(st.integers(0, buffer.size_bytes - 1))
+    code = "machine-001" if buffer.kind is Kind.CONSTANT else "machine-005"
+    assert caught(graph, with_buffer(program, buffer.name, size_bytes=size)) == code
+
+
+@given(graph=graphs(), data=st.data())
+def test_a_memory_that_is_too_small_is_caught(graph: Graph, data: st.DataObject) -> None:
+    program = lower(graph).program
+    index = data.draw(st.sampled_from([k for k, m in enumerate(program.memories) if m.size_bytes]))
+    memories = list(program.memories)
+    memories[index] = replace(memories[index], size_bytes=memories[index].size_bytes - 1)
+    assert caught(graph, replace(program, memories=tuple(memories))) == "machine-001"
+
+
+@given(graph=graphs(), data=st.data())
+def test_a_step_that_is_left_out_is_caught(graph: Graph, data: st.DataObject) -> None:
+    program = lower(graph).program
+    assume(program.run)
+    gone = data.draw(st.integers(0, len(program.run) - 1))
+    run = (*program.run[:gone], *program.run[gone + 1 :])
+    assert caught(graph, replace(program, run=run)) == "machine-002"
+
+
+@given(graph=graphs(), data=st.data())
+def test_steps_in_a_wrong_order_are_caught(graph: Graph, data: st.DataObject) -> None:
+    program = lower(graph).program
+    order = data.draw(st.permutations(range(len(program.run))))
+    run = tuple(program.run[k] for k in order)
+    made = [call.output.buffer for call in run if isinstance(call, Call)]
+    early = any(
+        view.buffer in made[step:]
+        for step, call in enumerate(run)
+        if isinstance(call, Call)
+        for view in call.inputs
+    )
+    assume(early)
+    assert caught(graph, replace(program, run=run)) == "machine-002"
+
+
+@given(graph=graphs(), data=st.data())
+def test_a_read_of_freed_memory_is_caught(graph: Graph, data: st.DataObject) -> None:
+    """An output is read from a buffer that died when its last reader had run."""
+    program = lower(graph).program
+    kept = {view.buffer for view in program.outputs}
+    calls = [command for command in program.run if isinstance(command, Call)]
+    dying = [v for c in calls for v in c.inputs if v.buffer not in kept and is_variable(program, v)]
+    assume(dying)
+    dead = data.draw(st.sampled_from(dying))
+    ghost = replace(program.buffer(dead.buffer), name="ghost")
+    view = replace(dead, buffer="ghost")
+    wrong = replace(program, buffers=(*program.buffers, ghost), outputs=(view,))
+    assert caught(graph, wrong) == "machine-002"
+
+
+def is_variable(program: Program, view: View) -> bool:
+    return program.buffer(view.buffer).data is None
+
+
+def test_a_read_before_anything_was_written_is_caught() -> None:
+    graph = one_convolution(3)
+    program = streamed(graph)
+    assert caught(graph, replace(program, run=())) == "machine-002"
+
+
+def test_a_written_constant_is_caught() -> None:
+    graph = two_convolutions(2, SAME, SAME)
+    program = lower(graph).program
+    first, second = program.run
+    assert isinstance(first, Call)
+    assert isinstance(second, Call)
+    onto = replace(first.output, buffer=second.inputs[1].buffer)
+    assert caught(graph, replace(program, run=(replace(first, output=onto),))) == "machine-003"
+
+
+SCRATCH_BYTES = 8
+
+
+def with_scratch(address: int) -> tuple[Graph, Program]:
+    """A softmax of eight elements in [0, 8) and its output in [8, 16), with scratch at an address,
+    while [16, 24) waits to be handed out."""
+    x, z = Value("x", int8(1, 8)), Value("z", int8(1, 8))
+    node = node_of("y", Softmax(), (x,))
+    graph = Graph("scratched", (x, z), (node.output, z), (node,))
+    program = lower(graph).program
+    (call,) = program.run
+    assert isinstance(call, Call)
+    kernel = Kernel("softmax_s8", scratch_bytes=SCRATCH_BYTES)
+    scratch = Buffer("s", Kind.SCRATCH, program.memories[0].name, address, SCRATCH_BYTES)
+    for at, name in enumerate(("x", "y", "z")):
+        program = with_buffer(program, name, address=8 * at)
+    program = replace(program, run=(replace(call, kernel=kernel, scratch="s"),))
+    memory = replace(program.memories[0], size_bytes=64)
+    memories = (memory, *program.memories[1:])
+    return graph, replace(program, memories=memories, buffers=(*program.buffers, scratch))
+
+
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [(0, "machine-007"), (7, "machine-007"), (15, "machine-007"), (20, "machine-002"), (24, "")],
+)
+def test_scratch_over_anything_that_lives_is_caught(address: int, code: str) -> None:
+    assert caught(*with_scratch(address)) == code
+
+
+WINDOWS = (SAME, Window(3, 2, 1, 1, 1), Window(3, 1, 2, 2, 2), Window(2))
+
+
+@pytest.mark.parametrize("second", WINDOWS, ids=str)
+def test_a_ring_that_is_one_row_too_small_is_caught(second: Window) -> None:
+    graph = two_convolutions(8, SAME, second)
+    assert caught(graph, cascade(graph, ring_layout(graph, second.extent))) == ""
+    assert caught(graph, cascade(graph, ring_layout(graph, second.extent - 1))) == "machine-002"
+
+
+def test_a_row_table_with_one_slot_too_few_is_caught() -> None:
+    graph = two_convolutions(7, SAME, SAME)
+    assert caught(graph, cascade(graph, table_layout(graph, 3))) == ""
+    assert caught(graph, cascade(graph, table_layout(graph, 2))) == "machine-002"
+
+
+def test_an_output_row_over_an_input_row_that_is_still_read_is_caught() -> None:
+    graph = two_convolutions(7, SAME, SAME)
+    assert caught(graph, cascade(graph, table_layout(graph, 3, ahead=1))) == "machine-002"
+
+
+def test_one_slot_for_two_rows_that_are_copied_and_read_is_caught() -> None:
+    graph = one_convolution(4)
+    assert caught(graph, streamed(graph, slots=1)) in ("machine-002", "machine-008")
+
+
+def edited(
+    commands: tuple[Command, ...], edit: Callable[[Command], Command | None]
+) -> Iterator[tuple[Command, ...]]:
+    """The commands with one of them edited, or left out for None; every one in turn."""
+    for k, command in enumerate(commands):
+        before, after = commands[:k], commands[k + 1 :]
+        if isinstance(command, Loop):
+            for body in edited(command.body, edit):
+                yield (*before, replace(command, body=body), *after)
+        elif (other := edit(command)) is not command:
+            yield (*before, *([other] if other is not None else []), *after)
+
+
+COPYING = [example for example in EXAMPLES if example.name.startswith("copies")]
+
+
+@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
+def test_a_wait_that_is_left_out_is_caught(example: Example) -> None:
+    runs = list(edited(example.program.run, lambda c: None if isinstance(c, Wait) else c))
+    assert len(runs) == 2
+    needed = runs if example.graph.inputs[0].type.shape[1] > 1 else runs[:1]
+    for run in needed:
+        assert caught(example.graph, replace(example.program, run=run)) in (
+            "machine-002",
+            "machine-006",
+            "machine-008",
+        )
+
+
+@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
+def test_a_copy_that_is_left_out_is_caught(example: Example) -> None:
+    height = example.graph.inputs[0].type.shape[1]
+    runs = list(edited(example.program.run, lambda c: None if isinstance(c, Copy) else c))
+    assert len(runs) == 3  # the first row, the odd rows, the even rows from 2 on
+    for run, rows in zip(runs, (1, height // 2, (height - 1) // 2), strict=True):
+        code = "machine-002" if rows else ""
+        assert caught(example.graph, replace(example.program, run=run)) == code
+
+
+@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
+def test_a_copy_without_a_token_is_done_at_once(example: Example) -> None:
+    def at_once(command: Command) -> Command:
+        return replace(command, token=None) if isinstance(command, Copy) else command
+
+    for run in edited(example.program.run, at_once):
+        assert caught(example.graph, replace(example.program, run=run)) == ""
+
+
+def test_a_source_that_is_written_while_it_is_copied_is_caught() -> None:
+    graph = one_convolution(2)
+    program = streamed(graph)
+    second_row = program.inputs[0].rows.offset(1)
+    onto_source = replace(program.buffer("y"), memory="far", address=second_row)
+    buffers = tuple(onto_source if b.name == "y" else b for b in program.buffers)
+    assert caught(graph, replace(program, buffers=buffers)) == "machine-008"
+
+
+def test_a_copy_over_itself_is_caught() -> None:
+    graph = one_convolution(2)
+    program = streamed(graph)
+    onto_source = replace(program.buffer("slots"), memory="far", address=4)
+    buffers = tuple(onto_source if b.name == "slots" else b for b in program.buffers)
+    assert caught(graph, replace(program, buffers=buffers)) == "machine-007"
+
+
+def test_rows_that_a_view_does_not_have_are_caught() -> None:
+    graph = one_convolution(3)
+    program = lower(graph).program
+    (call,) = program.run
+    assert isinstance(call, Call)
+    fewer = replace(call.inputs[0], upper=2)
+    run = (replace(call, inputs=(fewer, *call.inputs[1:])),)
+    assert caught(graph, replace(program, run=run)) == "machine-004"
+
+
+def test_data_of_another_size_than_its_buffer_is_caught() -> None:
+    graph = one_convolution(3)
+    program = lower(graph).program
+    buffers = tuple(
+        replace(b, data=Data(b"\0")) if b.kind is Kind.CONSTANT else b for b in program.buffers
+    )
+    assert caught(graph, replace(program, buffers=buffers)) == "machine-001"

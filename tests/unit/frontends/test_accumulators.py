@@ -1,0 +1,86 @@
+"""Accumulators in floating point are the whole numbers that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.frontends import accumulators
+from penstock.frontends.accumulators import (
+    LARGEST_PRODUCT,
+    convolved,
+    convolved_depthwise,
+    exact_dtype,
+    multiplied,
+)
+from penstock.frontends.dice import Dice, weight_quantiles
+from penstock.ir.tensor import Array
+from penstock.ops.window import Window
+
+
+def drawn(*shape: int) -> Array:
+    return np.random.default_rng(shape).integers(-128, 128, shape).astype(np.int8)
+
+
+def slow_convolution(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
+    """Straight from the definition, in int64, with groups."""
+    n, h, wide, channels = x.shape
+    outputs, sizes, _, depth = w.shape
+    width = outputs // (channels // depth)
+    y = np.zeros((n, rows.outputs(h), columns.outputs(wide), outputs), np.int64)
+    for b, i, j, o in np.ndindex(*y.shape):
+        for k in range(sizes):
+            for m in range(w.shape[2]):
+                row = i * rows.stride - rows.before + k * rows.dilation
+                column = j * columns.stride - columns.before + m * columns.dilation
+                if 0 <= row < h and 0 <= column < wide:
+                    first = o // width * depth
+                    taken = x[b, row, column, first : first + depth].astype(np.int64) - zero
+                    y[b, i, j, o] += taken @ w[o, k, m].astype(np.int64)
+    return y
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+def test_a_convolution_is_its_definition(depth: int) -> None:
+    x, w = drawn(2, 6, 5, 4), drawn(6, 3, 2, depth)
+    rows, columns = Window(3, 2, 1, 1, 1), Window(2, 1, 2, 0, 1)
+    found = convolved(x, -5, w, rows, columns)
+    assert np.array_equal(found, slow_convolution(x, -5, w, rows, columns))
+
+
+def test_a_depthwise_convolution_is_a_grouped_one() -> None:
+    x, w = drawn(1, 6, 5, 3), drawn(1, 3, 3, 6)
+    rows, columns = Window.same(6, 3, 2), Window.same(5, 3)
+    grouped = np.transpose(w, (3, 1, 2, 0))
+    found = convolved_depthwise(x, 7, w, rows, columns)
+    assert np.array_equal(found, slow_convolution(x, 7, grouped, rows, columns))
+
+
+def test_a_dense_layer_is_exact_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulators, "CHUNK_ELEMENTS", 10_000)
+    x, w = drawn(2, 3_000), drawn(10, 3_000)
+    exact = (x.astype(np.int64) + 128) @ w.astype(np.int64).T
+    assert np.array_equal(multiplied(x, -128, w), exact)
+
+
+def test_single_precision_is_taken_only_where_it_is_exact() -> None:
+    most = 2**24 // LARGEST_PRODUCT
+    assert exact_dtype(most) is np.float32
+    assert exact_dtype(most + 1) is np.float64
+
+
+def test_no_quantile_of_the_weights_is_near_a_rounding_boundary() -> None:
+    fractions = weight_quantiles() % 1.0
+    assert np.abs(fractions - 0.5).min() > 1e-9
+
+
+def test_drawn_weights_are_normal_and_use_the_range() -> None:
+    weights = Dice(0, 1).weights((100_000,)).astype(float)
+    assert abs(weights.mean()) < 0.5
+    assert weights.std() == pytest.approx(127 / 3, rel=0.01)
+    assert (weights.min(), weights.max()) == (-127, 127)
+
+
+def test_drawn_numbers_are_the_same_for_ever() -> None:
+    assert Dice(0, 1).words(5).tolist() == [5669, 34220, 60386, 58309, 56268]
+    assert Dice(0, 1).weights((5,)).tolist() == [-58, 2, 60, 52, 45]

@@ -1,0 +1,173 @@
+"""The networks of the zoo are those of their papers, use their ranges, and never change."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock.ir.graph import Graph, Node
+from penstock.ir.tensor import Array
+from penstock.simulators.graph import run_graph
+from penstock.zoo.mobilenet_v2 import rounded
+from penstock.zoo.registry import open_zoo
+
+MACS = {
+    # Conv 3x3x3 to 32 at 112 x 112, ...: the sums of the papers' tables.
+    "zoo:mobilenet_v1": 568_740_352,
+    "zoo:mobilenet_v1:alpha=0.25,resolution=128": 13_570_048,
+    "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2": 7_489_664,
+    "zoo:mobilenet_v2": 300_774_272,
+    "zoo:mobilenet_v2:alpha=0.35,resolution=144": 26_660_752,
+    "zoo:resnet8": 12_501_632,
+    "zoo:lenet5": 416_520,
+    "zoo:lenet5:resolution=32": 416_520,
+    "zoo:vgg16:resolution=32,classes=10": 332_111_872,
+}
+SMALL = (
+    "zoo:lenet5",
+    "zoo:lenet5:resolution=32,seed=3",
+    "zoo:resnet8",
+    "zoo:mobilenet_v1:alpha=0.25,resolution=96",
+    "zoo:mobilenet_v2:alpha=0.35,resolution=96",
+    "zoo:vgg16:resolution=32,classes=10",
+)
+DIGESTS = {
+    "zoo:lenet5": "c6f6e4dd1e56c826",
+    "zoo:resnet8": "e12b8d46b5415c0b",
+    "zoo:mobilenet_v2:alpha=0.35,resolution=96": "65a78b8f2fb02ca1",
+}
+
+
+opened = cache(open_zoo)
+"""Networks that several tests look at, made once."""
+
+
+def digest(graph: Graph) -> str:
+    """Of everything that was drawn or calibrated: weights, biases, scales and zero points."""
+    found = hashlib.sha256()
+    for value in (*graph.variables(), *graph.constants()):
+        q = value.type.quantisation
+        parts = (value.name, value.type.shape, q and (q.scales, q.zero_points))
+        found.update(repr(parts).encode())
+        found.update(value.data.raw if value.data else b"")
+    return found.hexdigest()[:16]
+
+
+def noise(graph: Graph, seed: int) -> dict[str, Array]:
+    x = graph.inputs[0]
+    return {x.name: np.random.default_rng(seed).integers(-128, 128, x.type.shape).astype(np.int8)}
+
+
+def saturated_share(node: Node, y: Array) -> float:
+    """Share of elements at an end of the range that the activation does not itself put there."""
+    bottom_is_meant = node.output.type.zero_point == -128
+    return float(np.mean((y == 127) | ((y == -128) & (not bottom_is_meant))))
+
+
+@pytest.mark.parametrize("name", MACS)
+def test_a_network_takes_as_many_multiplications_as_the_real_one(name: str) -> None:
+    assert opened(name).macs() == MACS[name]
+
+
+def test_mobilenet_v1_has_the_shapes_of_its_paper() -> None:
+    graph = open_zoo("zoo:mobilenet_v1:alpha=0.5,resolution=64,classes=7")
+    shapes = [node.output.type.shape for node in graph.nodes if "pointwise" in node.name]
+    assert [shape[1:] for shape in shapes] == [
+        (32, 32, 32),
+        *[(16, 16, 64)] * 2,
+        *[(8, 8, 128)] * 2,
+        *[(4, 4, 256)] * 6,
+        *[(2, 2, 512)] * 2,
+    ]
+    assert len(graph.nodes) == 31
+    assert graph.outputs[0].type.shape == (1, 7)
+
+
+def test_mobilenet_v2_adds_where_the_shape_stays() -> None:
+    graph = open_zoo("zoo:mobilenet_v2:alpha=0.35,resolution=64")
+    kinds = [node.kind for node in graph.nodes]
+    counts = [kinds.count(kind) for kind in ("Conv2D", "DepthwiseConv2D", "Add", "FullyConnected")]
+    assert counts == [35, 17, 10, 1]
+    assert graph.producers()["head"].output.type.shape == (1, 2, 2, 1280)
+
+
+def test_channels_are_rounded_to_multiples_of_8_but_not_far_down() -> None:
+    assert [rounded(c) for c in (1.0, 11.2, 33.6, 56.0, 12.0)] == [8, 16, 32, 56, 16]
+
+
+def test_resnet8_is_that_of_mlperf_tiny() -> None:
+    graph = opened("zoo:resnet8")
+    kinds = [node.kind for node in graph.nodes]
+    assert kinds == [
+        *["Conv2D"] * 3,
+        "Add",
+        *(["Conv2D"] * 3 + ["Add"]) * 2,
+        *["AveragePool2D", "Reshape", "FullyConnected", "Softmax"],
+    ]
+    assert graph.outputs[0].type.shape == (1, 10)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_use_their_range_on_an_input_that_was_not_calibrated_on(name: str) -> None:
+    graph = opened(name)
+    x = noise(graph, 11)
+    values = run_graph(graph, x)
+    distinct: list[int] = []
+    for node in graph.nodes:
+        y = values[node.name]
+        assert y.size < 20 or saturated_share(node, y) < 0.05, node.name
+        if node.kind in ("Conv2D", "DepthwiseConv2D") and y.size > 400:
+            distinct.append(len(np.unique(y)))
+    assert np.median(distinct) >= 100
+    assert min(distinct) >= 60
+
+
+@pytest.mark.parametrize("name", SMALL[:-1])
+def test_different_inputs_give_different_scores(name: str) -> None:
+    graph = opened(name)
+    scores = [run_graph(graph, noise(graph, seed))[graph.outputs[0].name] for seed in range(3)]
+    assert not np.array_equal(scores[0], scores[1])
+    assert not np.array_equal(scores[1], scores[2])
+    assert all(np.max(y) > -128 for y in scores)
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_a_network_is_the_same_on_every_machine(name: str) -> None:
+    assert digest(opened(name)) == DIGESTS[name]
+
+
+def test_another_seed_makes_another_network() -> None:
+    assert digest(open_zoo("zoo:lenet5:seed=1")) != digest(open_zoo("zoo:lenet5:seed=2"))
+
+
+def test_two_processes_make_the_same_bytes() -> None:
+    """With other hash orders, numbers of threads and, where NumPy has OpenBLAS, other kernels."""
+    settings = (
+        {"PYTHONHASHSEED": "1", "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Nehalem"},
+        {"PYTHONHASHSEED": "2", "OPENBLAS_NUM_THREADS": "2"},
+    )
+    program = (
+        "import hashlib; from penstock.zoo.registry import open_zoo;"
+        "graph = open_zoo('zoo:mobilenet_v1:alpha=0.25,resolution=64,classes=10');"
+        "print(hashlib.sha256(repr(graph).encode()).hexdigest())"
+    )
+    source = str(Path(penstock.__file__).parents[1])
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": source, **setting},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for setting in settings
+    }
+    assert len(found) == 1

@@ -1,1 +1,1 @@
-"""Benchmarks: commands that measure penstock and print its figures beside others'; see README.md."""
+"""Benchmarks: commands that measure penstock and print its figures beside others'."""

@@ -1,4 +1,4 @@
-"""entry: runs a benchmark's main; errors become four-part messages and exit codes, as in the CLI."""
+"""entry: runs a benchmark's main; errors become four-part messages and exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.errors import PenstockError
 
-WIDTH_COLUMNS = 150
+WIDTH_COLUMNS = 200
 """Columns of tables where the output is no terminal."""
 
 

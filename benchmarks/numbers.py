@@ -94,7 +94,8 @@ def _measure_all(shared: Shared, verify: bool) -> tuple[list[Row], dict[str, str
         try:
             figures = measure(model)
         except PenstockError as error:
-            unsupported[Path(model).stem] = first_line(error)
+            name = model if model.startswith("zoo:") else Path(model).stem
+            unsupported[name] = first_line(error)
             continue
         archives = () if model.startswith("zoo:") or not verify else shared.goldens(Path(model))
         climbs = tuple(climb(api.request(model, TARGET), archive) for archive in archives)
@@ -104,7 +105,7 @@ def _measure_all(shared: Shared, verify: bool) -> tuple[list[Row], dict[str, str
 
 def _memory_table(rows: Sequence[Row]) -> Table:
     table = Table(title="RAM and flash, bytes (RAM total = arena + stack reserve)")
-    table.add_column("model")
+    table.add_column("model", no_wrap=True)
     ours = ("total", "arena", "io", "scratch", "weights", "code")
     others = ("peak live, file order", "row bound", "TFLM arena", "Vela", "TVM")
     for heading in (*ours, *others, "order / partition / placement"):
@@ -122,7 +123,7 @@ def _memory_table(rows: Sequence[Row]) -> Table:
 
 def _time_table(rows: Sequence[Row]) -> Table:
     table = Table(title=f"work and time on a simulated {TARGET}; CMSIS-NN on the same core")
-    table.add_column("model")
+    table.add_column("model", no_wrap=True)
     for heading in ("MACs", "cycles estimated", "simulated", "a MAC", "instructions", "stack"):
         table.add_column(heading, justify="right")
     for heading in ("CMSIS-NN gcc, cycles", "instructions", "zig, cycles", "ours / gcc"):

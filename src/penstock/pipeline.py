@@ -23,7 +23,8 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.memory.check import check
-from penstock.memory.greedy import place_greedily
+from penstock.memory.exact import ExactOptions
+from penstock.memory.exact import place as place_exactly
 from penstock.memory.problem import Placement, live_peak
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
@@ -187,7 +188,8 @@ class _Clock:
 
 def _place(schedule: Schedule, options: Options) -> Placement:
     rectangles = problem(schedule)
-    placement = place_greedily(rectangles)
+    limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
+    placement = place_exactly(rectangles, limits)
     if faults := check(rectangles, placement):
         raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
     return placement

@@ -6,6 +6,7 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,9 +129,17 @@ def lower_schedule(schedule: Schedule, placement: Placement, target: Target) -> 
 
 def write(program: Program, request: Request) -> Bundle:
     """The C files of the program."""
-    name = request.model if request.model.startswith("zoo:") else Path(request.model).name
-    provenance = f"{name}, for {request.target.name}"
-    return generate(program, prefix_of(program.name), provenance)
+    provenance = f"{_provenance(request.model)}, for {request.target.name}"
+    keeps_input = request.options.keep_input
+    return generate(program, prefix_of(program.name), provenance, keeps_input=keeps_input)
+
+
+def _provenance(model: str) -> str:
+    """Which model it is: a zoo network by its name, a file by its name and contents."""
+    if model.startswith("zoo:"):
+        return model
+    digest = hashlib.sha256(read_bytes(Path(model))).hexdigest()
+    return f"{Path(model).name} (sha256 {digest[:16]})"
 
 
 def compile_request(

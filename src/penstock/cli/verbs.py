@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,8 @@ from penstock.reports import summary
 from penstock.scheduling.options import Options
 from penstock.zoo.registry import zoo_networks
 
-_OUT = Console()
+WIDTH = 120
+_OUT = Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def compile(

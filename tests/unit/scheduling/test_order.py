@@ -103,7 +103,7 @@ def in_a_row(first: OrderProblem, second: OrderProblem) -> OrderProblem:
 
 
 @given(graphs(max_steps=8))
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=50)
 def test_the_order_is_the_best_of_all_orders(problem: OrderProblem) -> None:
     found = find_order(problem)
     assert is_valid(problem, found)

@@ -27,11 +27,12 @@ _HOMES = tuple(f"penstock.{room}" for room in _ROOMS)
 @cache
 def classes() -> dict[str, type]:
     """By name, every class that may stand in the text of a noun."""
-    nouns = (graph, op, region, tensor, expr, program, part, cost, plan, schedule, problem)
+    nouns = (graph, op, region, tensor, expr, program, part, cost, plan, schedule)
     files = (file.module for file in registry.operator_files())
-    return {
+    found = {
         name: value
         for module in (*files, *nouns)
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__.startswith(_HOMES)
     }
+    return {**found, "Placement": problem.Placement}

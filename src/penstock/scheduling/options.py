@@ -16,9 +16,13 @@ class Options:
         default=200_000,
         metadata={"help": "Most states that the search for an execution order visits."},
     )
+    placement_nodes: int = field(
+        default=20_000,
+        metadata={"help": "Most attempts of the placement search to lay a block."},
+    )
     placement_work: float = field(
-        default=2.0,
-        metadata={"help": "Most work of the exact placement solver, in its deterministic units."},
+        default=0.5,
+        metadata={"help": "Most work of the placement solver, in its deterministic seconds."},
     )
 
 

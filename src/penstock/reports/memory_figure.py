@@ -143,6 +143,7 @@ def _draw_blocks(axes: Axes, spans: tuple[Span, ...], column_points: float) -> N
         linewidths=min(0.8, 0.08 * column_points),
         clip_on=False,
         zorder=2,
+        antialiaseds=[True, True],  # with one entry, a single block would be drawn as a marker
     )
     blocks.set_gid(SPANS_ID)
     axes.add_collection(blocks, autolim=False)

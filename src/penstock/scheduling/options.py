@@ -13,7 +13,7 @@ class Options:
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
     )
     order_states: int = field(
-        default=200_000,
+        default=20_000,
         metadata={"help": "Most states that the search for an execution order visits."},
     )
     placement_nodes: int = field(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from penstock import api
 from penstock.reports.report import Flash, Macs, Optimality, Ram, Report
@@ -45,11 +44,6 @@ def measure(model: str) -> Figures:
     if compiled.report.macs.executed > MAX_SIMULATED_MACS:
         return _figures(name, compiled.report)
     return _figures(name, api.run(compiled.compilation.request).report)
-
-
-def zoo_models() -> tuple[str, ...]:
-    """Names of zoo networks to measure; none where this penstock has no zoo."""
-    return ZOO if find_spec("penstock.zoo") else ()
 
 
 def _figures(name: str, report: Report) -> Figures:

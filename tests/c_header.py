@@ -50,8 +50,8 @@ def _members(body: str, macros: dict[str, str]) -> tuple[tuple[str, str], ...]:
         body = re.sub(rf"\b{name}\b", lambda _, text=replacement: text, body)
     found: list[tuple[str, str]] = []
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        parts = re.fullmatch(r"(int32_t|const \w+ ?\*) ?(\w+(?:\s*,\s*\w+)*)", declaration)
+        parts = re.fullmatch(r"(int32_t|const \w+) *(\**\w+(?:\s*,\s*\**\w+)*)", declaration)
         assert parts, f"a member of another form: {declaration}"
-        type = parts[1].replace(" *", "*").replace("*", " *")
-        found += [(type, name.strip()) for name in parts[2].split(",")]
+        for name in re.split(r"\s*,\s*", parts[2]):
+            found.append((parts[1] + " *" * name.count("*"), name.lstrip("*")))
     return tuple(found)

@@ -53,7 +53,7 @@ class _Extreme:
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel(
-            "extreme_s8",
+            "reduce_extreme_s8",
             params=(*reduction.params(site, self.axes), ("sign", self.SIGN)),
             by_rows=True,
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from enum import Enum
 from functools import cache
 from types import ModuleType
 
@@ -36,12 +37,18 @@ class OperatorFile:
 @cache
 def operator_files() -> tuple[OperatorFile, ...]:
     """Every operator file, by name."""
-    found: list[OperatorFile] = []
-    for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda i: i.name):
-        module = importlib.import_module(f"{folder.__name__}.{info.name}")
-        if hasattr(module, "from_foreign"):
-            found.append(OperatorFile(module, _ops_of(module), module.from_foreign))
-    return tuple(found)
+    return tuple(
+        OperatorFile(module, _ops_of(module), module.from_foreign)
+        for module in _modules()
+        if hasattr(module, "from_foreign")
+    )
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    """Every module of this folder, by name."""
+    names = sorted(info.name for info in pkgutil.iter_modules(folder.__path__))
+    return tuple(importlib.import_module(f"{folder.__name__}.{name}") for name in names)
 
 
 def _ops_of(module: ModuleType) -> tuple[type[Op], ...]:
@@ -51,6 +58,28 @@ def _ops_of(module: ModuleType) -> tuple[type[Op], ...]:
         if isinstance(value, type)
         and hasattr(value, "FOREIGN")
         and value.__module__ == module.__name__
+    )
+
+
+def classes_of(module: ModuleType) -> tuple[type, ...]:
+    """Classes that a module defines for others."""
+    return tuple(
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    )
+
+
+@cache
+def operand_classes() -> tuple[type, ...]:
+    """Every record and enumeration of this folder: operators, and what their fields hold."""
+    return tuple(
+        value
+        for module in _modules()
+        for value in classes_of(module)
+        if is_dataclass(value) or issubclass(value, Enum)
     )
 
 

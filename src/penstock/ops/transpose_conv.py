@@ -52,6 +52,11 @@ class Spread:
         lower = min(max(lower, 0), extent)
         return lower, max(lower, min(upper, extent))
 
+    def taps(self, out: Interval) -> int:
+        """Taps that meet the elements of the output interval, those outside the input included."""
+        phases = ((o + self.before) % self.stride for o in range(*out))
+        return sum(len(range(phase, self.size, self.stride)) for phase in phases)
+
     def affine(self) -> Form:
         """(factor, extra, offset) of `needs`."""
         stride = self.stride
@@ -128,10 +133,10 @@ class TransposeConv:
         )
 
     def work(self, site: Site, out: Region) -> Work:
-        x, w = site.inputs[0].shape, site.inputs[1].shape
-        (read, *_) = self.needs(site, out)
-        positions = read.elements // x[3] if x[3] else 0
-        return Work(positions * w[1] * w[2] * w[3] * out.shape[3], out.elements)
+        n, h, c_w, o = out.intervals
+        taps = self.rows.taps(h) * self.columns.taps(c_w)
+        images, outputs = n[1] - n[0], o[1] - o[0]
+        return Work(images * taps * outputs * site.inputs[1].shape[3], out.elements)
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

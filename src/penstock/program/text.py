@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
 from typing import Any
 
+from penstock.fixedpoint import Rounding
 from penstock.ir import graph, op, region, tensor, text
-from penstock.memory import problem
-from penstock.ops import registry
+from penstock.memory.problem import Placement
+from penstock.ops.registry import classes_of, operand_classes
 from penstock.program import expr, program
 from penstock.scheduling import cost, part, plan, schedule
 
 show = text.show
-_ROOMS = ("fixedpoint", "ir", "memory", "ops", "program", "scheduling")
 
 
 def parse(source: str) -> Any:
@@ -21,18 +20,13 @@ def parse(source: str) -> Any:
     return text.parse(source, classes())
 
 
-_HOMES = tuple(f"penstock.{room}" for room in _ROOMS)
-
-
 @cache
 def classes() -> dict[str, type]:
-    """By name, every class that may stand in the text of a noun."""
-    nouns = (graph, op, region, tensor, expr, program, part, cost, plan, schedule)
-    files = (file.module for file in registry.operator_files())
-    found = {
-        name: value
-        for module in (*files, *nouns)
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__.startswith(_HOMES)
-    }
-    return {**found, "Placement": problem.Placement}
+    """By name, every class that may stand in the text of a noun.  (A memory problem, whose Buffer
+    is not a program's, has a text form of its own.)"""
+    modules = (graph, op, region, tensor, expr, program, part, cost, plan, schedule)
+    every = [found for module in modules for found in classes_of(module)]
+    every += [*operand_classes(), Placement, Rounding]
+    named = {found.__name__: found for found in every}
+    assert len(named) == len(every), "two classes have one name, and texts would confuse them"
+    return named

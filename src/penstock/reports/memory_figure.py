@@ -125,6 +125,7 @@ def _draw_blocks(axes: Axes, spans: tuple[Span, ...], column_points: float) -> N
         linewidths=[width, width],
         clip_on=False,
         zorder=2,
+        antialiaseds=[True, True],  # with one entry, a single block would be drawn as a marker
     )
     blocks.set_gid(SPANS_ID)
     axes.add_collection(blocks, autolim=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_nodes import counting, graph_of, int8, ints, result
 
+from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.ir.graph import Value
 from penstock.ir.tensor import DType, TensorType
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from foreign_nodes import graph_of, int8, ints
 
+from foreign_nodes import graph_of, int8, ints
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.graph import Value
 

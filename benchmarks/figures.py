@@ -17,7 +17,7 @@ ZOO = (
     "zoo:mobilenet_v1",
     "zoo:mobilenet_v2:alpha=0.35,resolution=96",
 )
-"""Networks of the zoo that are measured; vgg16's 138 MB of weights make a C file of half a GiB."""
+"""Networks of the zoo that are measured; not vgg16: its C would hold 138 million numbers."""
 
 
 @dataclass(frozen=True, slots=True)

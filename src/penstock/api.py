@@ -25,6 +25,7 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array
 from penstock.pipeline import DEFAULT_STACK_BYTES, Compilation, Request, compile_request
+from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
     Cycles,
@@ -61,13 +62,12 @@ class Compiled:
     compilation: Compilation
     report: Report
 
-    @property
     def bundle(self) -> Bundle:
         """The files that `write` writes, reports included."""
-        from penstock.reports.html import render_html
-
+        request = self.compilation.request
+        budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.spans, None)
+        page = render_html(self.report, self.layers, self.spans, None, budget)
         return self.compilation.bundle.with_files(
             ("report.json", text.encode()), ("report.html", page)
         )
@@ -82,7 +82,7 @@ class Compiled:
 
     def write(self, folder: str | Path) -> None:
         """Writes the bundle into a new folder.  Raises OutputError."""
-        write_bundle(self.bundle, Path(folder))
+        write_bundle(self.bundle(), Path(folder))
 
 
 class Settings(TypedDict, total=False):

@@ -6,6 +6,7 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,8 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.memory.check import check
-from penstock.memory.greedy import place_greedily
+from penstock.memory.exact import ExactOptions
+from penstock.memory.exact import place as place_exactly
 from penstock.memory.problem import Placement, live_peak
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
@@ -34,6 +36,7 @@ from penstock.scheduling.lifetimes import problem
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier, Schedule
+from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
 STAGES = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
@@ -80,7 +83,11 @@ def prefix_of(model_name: str) -> str:
 
 
 def read(model: str) -> Graph:
-    """The graph that a model file means.  Raises ModelError."""
+    """The graph that a model file, or the name of a zoo network, means.
+
+    Raises ModelError, UsageError."""
+    if model.startswith("zoo:"):
+        return open_zoo(model)
     path = Path(model)
     return parse(read_bytes(path), path.name)
 
@@ -122,9 +129,17 @@ def lower_schedule(schedule: Schedule, placement: Placement, target: Target) -> 
 
 def write(program: Program, request: Request) -> Bundle:
     """The C files of the program."""
-    name = request.model if request.model.startswith("zoo:") else Path(request.model).name
-    provenance = f"{name}, for {request.target.name}"
-    return generate(program, prefix_of(program.name), provenance)
+    provenance = f"{_provenance(request.model)}, for {request.target.name}"
+    keeps_input = request.options.keep_input
+    return generate(program, prefix_of(program.name), provenance, keeps_input=keeps_input)
+
+
+def _provenance(model: str) -> str:
+    """Which model it is: a zoo network by its name, a file by its name and contents."""
+    if model.startswith("zoo:"):
+        return model
+    digest = hashlib.sha256(read_bytes(Path(model))).hexdigest()
+    return f"{Path(model).name} (sha256 {digest[:16]})"
 
 
 def compile_request(
@@ -182,7 +197,8 @@ class _Clock:
 
 def _place(schedule: Schedule, options: Options) -> Placement:
     rectangles = problem(schedule)
-    placement = place_greedily(rectangles)
+    limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
+    placement = place_exactly(rectangles, limits)
     if faults := check(rectangles, placement):
         raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
     return placement

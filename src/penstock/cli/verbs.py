@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +24,10 @@ from penstock.pipeline import stage as pipeline_stage
 from penstock.program import text
 from penstock.reports import summary
 from penstock.scheduling.options import Options
+from penstock.zoo.registry import zoo_networks
 
-_OUT = Console()
+WIDTH = 120
+_OUT = Console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def compile(
@@ -184,10 +187,21 @@ def show(
 ) -> None:
     """Print a stage's noun as text: the graph, the schedule, the program.  `zoo:` lists the zoo."""
     if model == "zoo:":
-        _OUT.print(summary.zoo_table())
+        _print_zoo(as_json)
         return
     wanted = api.request(model, target)
     _print_stage(wanted, stop_after, as_json, with_data=with_data)
+
+
+def _print_zoo(as_json: bool) -> None:
+    exhibits = zoo_networks()
+    if as_json:
+        _print_json({"zoo": [dataclasses.asdict(exhibit) for exhibit in exhibits]})
+        return
+    for exhibit in exhibits:
+        defaults = ",".join(f"{o.name}={o.default}" for o in exhibit.options)
+        _OUT.print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
+        _OUT.print(f"    {exhibit.summary}", style="dim", highlight=False)
 
 
 def targets(

@@ -71,6 +71,7 @@ class Port:
     macro: str
     size_bytes: int
     place: str
+    in_arena: bool
     note: str
 
 
@@ -79,9 +80,9 @@ def step_symbol(prefix: str, index: int, tensor: str) -> str:
     return f"{prefix}_step_{index:02d}_{c_text.identifier(tensor)}"
 
 
-def generate(program: Program, prefix: str, provenance: str) -> Bundle:
+def generate(program: Program, prefix: str, provenance: str, *, keeps_input: bool) -> Bundle:
     """The C files of a program.  `prefix` begins every public name; `provenance` says in the header
-    from which model and for what the code is."""
+    from which model and for what the code is; `keeps_input`: run does not overwrite the input."""
     symbols = _symbols(program, prefix)
     calls = tuple(_call_of(command) for command in program.run)
     steps = tuple(_step(program, call, k, prefix, symbols) for k, call in enumerate(calls))
@@ -92,6 +93,7 @@ def generate(program: Program, prefix: str, provenance: str) -> Bundle:
         "prefix": prefix,
         "upper": prefix.upper(),
         "provenance": c_text.comment(provenance),
+        "keeps_input": keeps_input,
         "arena_bytes": max(1, arena.size_bytes),
         "alignment": ARENA_ALIGNMENT_BYTES,
         "weight_bytes": sum(a.table.type.size_bytes for a in arrays),
@@ -173,7 +175,7 @@ def _plan(program: Program, symbols: Mapping[str, str]) -> tuple[str, ...]:
         span = f"[{b.address:>{digits}}, {b.address + b.size_bytes:>{digits}})"
         lines.append(
             f"{symbols[b.name]:<{width}} = {b.address:>{digits}}, /* {span}  "
-            f"[{first}, {last}]  {b.kind.value}  {c_text.comment(b.name)[:48]} */"
+            f"[{first}, {last}]  {b.kind.value}  {c_text.short(b.name)} */"
         )
     return tuple(lines)
 
@@ -222,13 +224,18 @@ def _params_name(index: int) -> str:
 
 
 def _step_comment(call: Call, index: int) -> str:
+    """What the step is in the model file, and the types of all that it reads and writes."""
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
+    members = dict(call.kernel.constants)
     shown = [
-        f" *   x {c_text.type_comment(view.type)}  {c_text.comment(view.tensor)[:48]}"
-        for view in call.inputs
+        f" *   {members.get(k, 'x'):<8}{c_text.type_comment(view.type)}  "
+        f"{c_text.short(view.tensor)}"
+        for k, view in enumerate(call.inputs)
     ]
-    out = f" *   y {c_text.type_comment(call.output.type)}"
-    return "\n".join([f"/* step {index}  {origin}", *shown, f"{out} */"])
+    out = (
+        f" *   {'y':<8}{c_text.type_comment(call.output.type)}  {c_text.short(call.output.tensor)}"
+    )
+    return "\n".join([f"/* step {index}  {c_text.short(origin, 88)}", *shown, f"{out} */"])
 
 
 def _members(call: Call, index: int, prefix: str, symbols: Mapping[str, str]) -> tuple[str, ...]:
@@ -324,6 +331,7 @@ def _ports(
                 f"{prefix}_{name}_bytes".upper(),
                 view.type.size_bytes,
                 place,
+                not constant,
                 note,
             )
         )

@@ -37,6 +37,11 @@ def comment(text: str) -> str:
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
+def short(text: str, length: int = 48) -> str:
+    """The beginning of a name, as comments show it."""
+    return comment(text if len(text) <= length else f"{text[: length - 2]}..")
+
+
 def integer(value: int) -> str:
     """An int32 literal; the least one cannot be written as a negated literal.
 

@@ -77,6 +77,7 @@ class Placement:
     height_bytes: int
     bound_bytes: int  # proven: no placement is lower than this
     method: str
+    nodes: int = 0  # work that the exact search spent
 
     @property
     def optimal(self) -> bool:

@@ -12,12 +12,12 @@ one behind them in which it reads the output.  matplotlib is imported only when 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.reports.block_label import Scale, block_label
 from penstock.reports.formats import number, short_names
 from penstock.reports.occupancy import Occupancy, occupancy
+from penstock.reports.paint import BUDGET, INK, MUTED, PAINTS, PEAK
 from penstock.reports.report import Span
 
 if TYPE_CHECKING:
@@ -25,31 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SPANS_ID = "spans"
-INK, MUTED = "#1b2733", "#5b6773"
-_PEAK, _BUDGET = "#b3261e", "#1b6e46"
 # Margins of the axes and height of the whole, in points (1/72 inch).
 _LEFT, _RIGHT, _BOTTOM, _TOP = 58.0, 26.0, 38.0, 28.0
 _HEIGHT = 400.0
 _NARROWEST, _WIDEST, _COLUMN = 480.0, 940.0, 74.0
 _MOST_LABELLED_STEPS = 150
-
-
-@dataclass(frozen=True, slots=True)
-class Paint:
-    """How a kind of buffer is shown: in the legend, and in which colours."""
-
-    legend: str
-    face: str
-    edge: str
-
-
-# Tell apart by lightness too: seen in grey or with any colour blindness they stay different.
-PAINTS = {
-    "io": Paint("input, output", "#f7cf8f", "#9a6510"),
-    "arena": Paint("activation", "#c3dbf0", "#34699a"),
-    "scratch": Paint("scratch", "#a9adb3", "#4c535b"),
-    "state": Paint("state", "#d3bfe6", "#6f4a92"),
-}
 
 
 def memory_figure(spans: tuple[Span, ...], steps: int, budget_bytes: int | None = None) -> Figure:
@@ -136,13 +116,16 @@ def _draw_blocks(axes: Axes, spans: tuple[Span, ...], column_points: float) -> N
     from matplotlib.collections import PolyCollection
 
     paints = [PAINTS[span.kind] for span in spans]
+    width = min(0.8, 0.08 * column_points)
     blocks = PolyCollection(
         [_corners(span) for span in spans],
         facecolors=[paint.face for paint in paints],
         edgecolors=[paint.edge for paint in paints],
-        linewidths=min(0.8, 0.08 * column_points),
+        # Two widths, equal as they are: else a single block would be written as a marker.
+        linewidths=[width, width],
         clip_on=False,
         zorder=2,
+        antialiaseds=[True, True],  # with one entry, a single block would be drawn as a marker
     )
     blocks.set_gid(SPANS_ID)
     axes.add_collection(blocks, autolim=False)
@@ -195,9 +178,9 @@ def _draw_levels(axes: Axes, use: Occupancy, steps: int, budget_bytes: int | Non
     if use.height_bytes > peak:
         words += f"; arena {number(use.height_bytes)} bytes"
         axes.axhline(use.height_bytes, color=MUTED, linewidth=0.8, zorder=4)
-    axes.axhline(peak, color=_PEAK, linewidth=1.0, linestyle=(0, (5, 2.5)), zorder=4.5)
-    axes.plot([step + 0.5], [peak], "o", color=_PEAK, markersize=5, zorder=6, clip_on=False)
-    _write(axes, words, 1.0, max(peak, use.height_bytes), _PEAK)
+    axes.axhline(peak, color=PEAK, linewidth=1.0, linestyle=(0, (5, 2.5)), zorder=4.5)
+    axes.plot([step + 0.5], [peak], "o", color=PEAK, markersize=5, zorder=6, clip_on=False)
+    _write(axes, words, 1.0, max(peak, use.height_bytes), PEAK)
     if budget_bytes is not None:
         _draw_budget(axes, budget_bytes)
 
@@ -210,12 +193,12 @@ def _draw_budget(axes: Axes, budget_bytes: int) -> None:
     top = axes.get_ylim()[1]
     words = f"budget {number(budget_bytes)} bytes"
     if budget_bytes > top:
-        _write(axes, f"{words}, above this picture", 0.0, 0.95 * top, _BUDGET)
+        _write(axes, f"{words}, above this picture", 0.0, 0.95 * top, BUDGET)
         return
     axes.axhline(
-        budget_bytes, color=_BUDGET, linewidth=1.2, linestyle=(0, (7, 2, 1.5, 2)), zorder=4.5
+        budget_bytes, color=BUDGET, linewidth=1.2, linestyle=(0, (7, 2, 1.5, 2)), zorder=4.5
     )
-    _write(axes, words, 0.0, budget_bytes, _BUDGET)
+    _write(axes, words, 0.0, budget_bytes, BUDGET)
 
 
 def _write(axes: Axes, words: str, x: float, y_bytes: float, color: str) -> None:

@@ -12,7 +12,8 @@ from html import escape
 from typing import Any
 
 from penstock.reports.formats import first_name, number
-from penstock.reports.memory_figure import INK, MUTED, PAINTS, SPANS_ID, memory_figure
+from penstock.reports.memory_figure import SPANS_ID, memory_figure
+from penstock.reports.paint import INK, MUTED, PAINTS
 from penstock.reports.report import Span
 
 _SETTINGS = {

@@ -22,6 +22,10 @@ struct conv2d_s8 {
 /* Sum of products of one window row: `count` taps of `depth` elements, `step` elements apart. */
 static inline int32_t conv2d_s8_taps(const int8_t *x, const int8_t *w, int32_t count, int32_t depth,
                                      int32_t step, int32_t zero, int32_t sum) {
+    if (step == depth) { /* one run of elements */
+        depth *= count;
+        count = 1;
+    }
     for (int32_t l = 0; l < count; l++, x += step, w += depth) {
         for (int32_t c = 0; c < depth; c++) {
             sum += (x[c] - zero) * w[c];

@@ -31,23 +31,26 @@ static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penst
             const int32_t first = left < 0 ? (-left + p->dilation_w - 1) / p->dilation_w : 0;
             int32_t last = left < p->in_w ? (p->in_w - 1 - left) / p->dilation_w + 1 : 0;
             last = last < p->kernel_w ? last : p->kernel_w;
-            for (int32_t o = 0; o < p->out_c; o++) {
-                const int32_t channel = o / p->multiplier_d;
-                int32_t sum = p->bias[o];
-                for (int32_t k = 0; k < p->kernel_h; k++) {
-                    const int32_t in_row = top + k * p->dilation_h;
-                    if (in_row < 0 || in_row >= p->in_h) {
-                        continue;
+            for (int32_t channel = 0, o = 0; channel < p->in_c; channel++) {
+                for (int32_t d = 0; d < p->multiplier_d; d++, o++) {
+                    int32_t sum = p->bias[o];
+                    for (int32_t k = 0; k < p->kernel_h; k++) {
+                        const int32_t in_row = top + k * p->dilation_h;
+                        if (in_row < 0 || in_row >= p->in_h) {
+                            continue;
+                        }
+                        const int8_t *in = penstock_read_row(x, first_row + in_row) +
+                                           (left + first * p->dilation_w) * p->in_c + channel;
+                        const int8_t *w = p->weights + (k * p->kernel_w + first) * p->out_c + o;
+                        for (int32_t l = first; l < last; l++) {
+                            sum += (*in - p->in_zero) * *w;
+                            in += p->dilation_w * p->in_c;
+                            w += p->out_c;
+                        }
                     }
-                    const int8_t *in = penstock_read_row(x, first_row + in_row);
-                    const int8_t *w = p->weights + k * p->kernel_w * p->out_c + o;
-                    for (int32_t l = first; l < last; l++) {
-                        sum += (in[(left + l * p->dilation_w) * p->in_c + channel] - p->in_zero) *
-                               w[l * p->out_c];
-                    }
+                    sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+                    out[column * p->out_c + o] = (int8_t)penstock_clamp(sum, p->least, p->most);
                 }
-                sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
-                out[column * p->out_c + o] = (int8_t)penstock_clamp(sum, p->least, p->most);
             }
         }
     }

@@ -38,14 +38,21 @@ typedef struct {
     int32_t ring;
 } penstock_sink;
 
+/* Offset of row r in a ring; the remainder is a division, which most rows can do without. */
+static inline int32_t penstock_ring_offset(int32_t r, int32_t ring, int32_t pitch) {
+    return (r < ring ? r : r % ring) * pitch;
+}
+
 /* Row r of a tensor that is read. */
 static inline const int8_t *penstock_read_row(const penstock_source *view, int32_t r) {
-    return view->table ? view->base + view->table[r] : view->base + (r % view->ring) * view->pitch;
+    return view->table ? view->base + view->table[r]
+                       : view->base + penstock_ring_offset(r, view->ring, view->pitch);
 }
 
 /* Row r of a tensor that is written. */
 static inline int8_t *penstock_write_row(const penstock_sink *view, int32_t r) {
-    return view->table ? view->base + view->table[r] : view->base + (r % view->ring) * view->pitch;
+    return view->table ? view->base + view->table[r]
+                       : view->base + penstock_ring_offset(r, view->ring, view->pitch);
 }
 
 #endif

@@ -13,12 +13,16 @@ class Options:
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
     )
     order_states: int = field(
-        default=200_000,
+        default=20_000,
         metadata={"help": "Most states that the search for an execution order visits."},
     )
+    placement_nodes: int = field(
+        default=20_000,
+        metadata={"help": "Most attempts of the placement search to lay a block."},
+    )
     placement_work: float = field(
-        default=2.0,
-        metadata={"help": "Most work of the exact placement solver, in its deterministic units."},
+        default=0.5,
+        metadata={"help": "Most work of the placement solver, in its deterministic seconds."},
     )
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: commands that measure penstock and print its figures beside others'."""

@@ -1,0 +1,66 @@
+"""Figures: what penstock needs for one model, measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from penstock import api
+from penstock.reports.report import Flash, Macs, Optimality, Ram, Report
+
+TARGET = "cortex-m4"
+MAX_SIMULATED_MACS = 1_000_000_000
+"""Above it a network is compiled, not simulated: ten instructions a product take minutes."""
+ZOO = (
+    "zoo:lenet5",
+    "zoo:resnet8",
+    "zoo:mobilenet_v1:alpha=0.25,resolution=96",
+    "zoo:mobilenet_v1",
+    "zoo:mobilenet_v2:alpha=0.35,resolution=96",
+)
+"""Networks of the zoo that are measured; vgg16's 138 MB of weights make a C file of half a GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Bytes, work and time of one model on the target; None where it was not simulated."""
+
+    model: str
+    ram_bytes: Ram
+    flash_bytes: Flash
+    macs: Macs
+    optimality: Optimality
+    cycles_estimated: int
+    cycles_simulated: int | None
+    instructions: int | None
+    stack_bytes_measured: int | None
+
+
+def measure(model: str) -> Figures:
+    """Compiles a model, simulates one inference where it is not too large, and reads the report.
+
+    Raises PenstockError where penstock does not take the model."""
+    compiled = api.compile(model, TARGET)
+    name = model if model.startswith("zoo:") else compiled.report.model.removesuffix(".tflite")
+    if compiled.report.macs.executed > MAX_SIMULATED_MACS:
+        return _figures(name, compiled.report)
+    return _figures(name, api.run(compiled.compilation.request).report)
+
+
+def zoo_models() -> tuple[str, ...]:
+    """Names of zoo networks to measure; none where this penstock has no zoo."""
+    return ZOO if find_spec("penstock.zoo") else ()
+
+
+def _figures(name: str, report: Report) -> Figures:
+    return Figures(
+        name,
+        report.ram_bytes,
+        report.flash_bytes,
+        report.macs,
+        report.optimality,
+        report.cycles.estimated,
+        report.cycles.simulated,
+        report.instructions.simulated,
+        report.stack_bytes_measured,
+    )

@@ -1,0 +1,175 @@
+"""Fuzz: damaged model files get an error message, never a traceback; what compiles is right.
+
+    python -m benchmarks.fuzz [MODEL ...] [--mutants 1000] [--seed 0] [--workers 2]
+    python -m benchmarks.fuzz --replay MUTANT.tflite
+
+Each mutant of a real model file is compiled in a process with limits on memory and time.  It must
+be refused with a message that says what and where, or compile; what compiles is verified: the
+operators' arithmetic, the machine and the C on this machine under sanitizers, bit for bit.
+Findings are saved, with the command that replays them, and make the exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.fuzz_worker import Outcome, judge, serve
+from benchmarks.mutations import Mutant, Subject, mutant
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DEFAULT_MODELS = ("tests/models/*.tflite", "src/penstock/demo/*.tflite")
+SHARED_MODELS = ("*_int8.tflite", "*quant*.tflite", "*.tflite", "ops/*.tflite")
+LARGEST_MODEL_BYTES = 700_000
+COMPILE_SECONDS = 10.0
+VERIFY_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A mutant and what came of it."""
+
+    mutant: Mutant
+    outcome: Outcome
+
+
+class Worker:
+    """A process that judges mutants one after the other; a new one after each hang or crash."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-fuzz-")
+        self._start()
+
+    def judge(self, subject: Mutant) -> Outcome:
+        path = Path(self._folder.name) / "mutant.tflite"
+        path.write_bytes(subject.raw)
+        self._pipe.send(str(path))
+        seconds, stage = COMPILE_SECONDS, "compile"
+        while True:
+            try:
+                if not self._pipe.poll(seconds):
+                    return self._lost(Outcome("hang", stage, f"no answer in {seconds} s"))
+                answer: Outcome | str = self._pipe.recv()
+            except (EOFError, OSError):
+                self._process.join()
+                code = self._process.exitcode
+                return self._lost(Outcome("crash", str(code), f"the process ended in {stage}"))
+            if isinstance(answer, Outcome):
+                return answer
+            seconds, stage = VERIFY_SECONDS, "verify"
+
+    def close(self) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def _start(self) -> None:
+        self._pipe, other = self._context.Pipe()
+        self._process = self._context.Process(target=serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+
+    def _stop(self) -> None:
+        self._pipe.close()
+        if self._process.is_alive() and self._process.pid:
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the compilers that it started
+        self._process.join()
+
+    def _lost(self, outcome: Outcome) -> Outcome:
+        self._stop()
+        self._start()
+        return outcome
+
+
+def fuzz(subjects: Sequence[Subject], seed: int, count: int, workers: int) -> Iterator[Judged]:
+    """Every mutant with its outcome, in their order."""
+    every = [Worker() for _ in range(workers)]
+    free = list(every)
+
+    def judged(number: int) -> Judged:
+        worker = free.pop()
+        made = mutant(subjects, seed, number)
+        outcome = worker.judge(made)
+        free.append(worker)
+        return Judged(made, outcome)
+
+    try:
+        with ThreadPoolExecutor(workers) as executor:
+            yield from executor.map(judged, range(count))
+    finally:
+        for worker in every:
+            worker.close()
+
+
+def model_files(names: Sequence[str]) -> list[Path]:
+    """The named model files, or those of the repository and of the folder beside it."""
+    if names:
+        return [Path(name) for name in names]
+    shared = REPOSITORY.parent / "shared" / "models"
+    found = [p for pattern in DEFAULT_MODELS for p in sorted(REPOSITORY.glob(pattern))]
+    found += [p for pattern in SHARED_MODELS for p in sorted(shared.glob(pattern))]
+    small = (p for p in found if p.stat().st_size <= LARGEST_MODEL_BYTES)
+    return list({path.resolve(): path for path in small}.values())
+
+
+def table(judged: Sequence[Judged]) -> str:
+    """Outcomes counted, by kind and code, the frequent ones first within what is right and not."""
+    counts = Counter((j.outcome.right, j.outcome.kind, j.outcome.code) for j in judged)
+    lines = [f"{'mutants':>8}  outcome"]
+    for (_, kind, code), count in sorted(counts.items(), key=lambda i: (not i[0][0], -i[1], i[0])):
+        lines.append(f"{count:>8}  {kind} {code}".rstrip())
+    return "\n".join(lines)
+
+
+def save(finding: Judged, folder: Path) -> str:
+    """Saves a finding and says what it is and how to see it again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"mutant-{finding.mutant.number:05d}.tflite"
+    path.write_bytes(finding.mutant.raw)
+    path.with_suffix(".txt").write_text(f"{finding.mutant.story}\n{finding.outcome.note}\n")
+    last = finding.outcome.note.strip().splitlines()[-1:] or [""]
+    return (
+        f"{finding.outcome.kind} {finding.outcome.code}: {finding.mutant.story}\n"
+        f"    {last[0]}\n    python -m benchmarks.fuzz --replay {path}"
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0, or 1 where there is a finding."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="model files to mutate")
+    parser.add_argument("--mutants", type=int, default=1000, help="how many (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="other mutants (default: 0)")
+    parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"), help="folder")
+    parser.add_argument("--replay", metavar="MUTANT", help="judge this file as it is, here")
+    chosen = parser.parse_args(arguments)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread reserves memory that the limit counts
+    if chosen.replay:
+        outcome = judge(chosen.replay)
+        print(f"{outcome.kind} {outcome.code}\n{outcome.note}")
+        return int(not outcome.right)
+    subjects = [Subject.of(path.name, path.read_bytes()) for path in model_files(chosen.models)]
+    print(f"{chosen.mutants} mutants of {len(subjects)} models, seed {chosen.seed}", flush=True)
+    judged: list[Judged] = []
+    for each in fuzz(subjects, chosen.seed, chosen.mutants, chosen.workers):
+        judged.append(each)
+        if not each.outcome.right:
+            print(save(each, chosen.findings), flush=True)
+    print(table(judged))
+    skipped = sum(each.outcome.kind == "compiled" for each in judged)
+    print(f"{skipped} that compiled were too large to run")
+    return int(any(not each.outcome.right for each in judged))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""What happens to one mutant: compiled, then verified from rung to rung; in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from penstock import api, ladder, pipeline
+from penstock.errors import InternalError, PenstockError
+from penstock.pipeline import Compilation
+
+MEMORY_BYTES = 4 << 30
+MOST_MACS = 50_000_000
+MOST_BYTES = 64 << 20
+"""Networks above these compile, but are not run: it would take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it went: "refused" (with the error's code), "verified" and "compiled" (not run) are
+    right; everything else is a finding.  `note` explains it."""
+
+    kind: str
+    code: str = ""
+    note: str = ""
+
+    @property
+    def right(self) -> bool:
+        return self.kind in ("refused", "verified", "compiled")
+
+
+def serve(pipe: Connection) -> None:
+    """Takes paths of model files and answers with (stage, outcome) until the pipe is closed.
+
+    Between compiling and running it says "compiled", so that the limit on time can be kept."""
+    os.setsid()
+    while True:
+        try:
+            path: str | None = pipe.recv()
+        except EOFError:
+            return
+        if path is None:
+            return
+        pipe.send(judge(path, pipe))
+
+
+def judge(path: str, pipe: Connection | None = None) -> Outcome:
+    """The outcome of one model file."""
+    try:
+        _limit_memory(MEMORY_BYTES)
+        compiled = api.compile(path)
+        with tempfile.TemporaryDirectory() as folder:
+            compiled.write(Path(folder) / "out")
+        if pipe:
+            pipe.send("compiled")
+        return _verified(compiled.compilation)
+    except InternalError as error:
+        return Outcome("internal error", error.code, f"{error}\n{traceback.format_exc()}")
+    except PenstockError as error:
+        complete = error.what and error.where
+        kind = "refused" if complete else "incomplete message"
+        if error.code in ("tool-003", "tool-020"):
+            kind = "generated C failed"
+        return Outcome(kind, error.code, str(error))
+    except Exception as error:  # whatever else is raised is the finding
+        return Outcome("traceback", type(error).__name__, traceback.format_exc())
+    finally:
+        _limit_memory(resource.RLIM_INFINITY)
+
+
+def _verified(done: Compilation) -> Outcome:
+    if done.model.macs() > MOST_MACS or _bytes(done) > MOST_BYTES:
+        return Outcome("compiled", note="too large to run")
+    sets = api.drawn_sets(done, api.DRAWN_SETS)
+    _limit_memory(resource.RLIM_INFINITY)  # the address sanitizer reserves terabytes
+    for rung in ladder.climb(done, None, sets):
+        if rung.comparison.mismatches:
+            return Outcome("mismatch", rung.step, str(rung.comparison.first))
+    return Outcome("verified")
+
+
+def _bytes(done: Compilation) -> int:
+    values = (*done.model.variables(), *done.model.constants())
+    return sum(value.type.size_bytes for value in values)
+
+
+def _limit_memory(size: int) -> None:
+    """The soft limit on address space; the hard one stays, so that it can be lifted again."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size, hard))

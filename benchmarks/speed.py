@@ -1,0 +1,92 @@
+"""Speed: seconds of whole penstock processes with a warm cache, the median of five runs.
+
+python -m benchmarks.speed [--models FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from rich.table import Table
+
+from benchmarks.entry import console, entry
+from benchmarks.figures import TARGET
+from benchmarks.shared import find_shared
+from penstock.errors import ToolError
+
+RUNS = 5
+MOBILENET = "rand_mobilenet_v1_1.0_224_int8"
+WAKE_WORDS = "vww_96_int8"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Words of a penstock command, and the seconds that it may take."""
+
+    name: str
+    words: tuple[str, ...]
+    limit_seconds: float
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints medians beside their limits; 1 where one is above."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.add_argument("--models", type=Path, help="folder of models and goldens")
+    models = find_shared(parser.parse_args(arguments).models).models
+    table = Table(title=f"seconds of a whole process, median of {RUNS} after one to warm up")
+    for heading in ("command", "median", "least", "most", "limit"):
+        table.add_column(heading, justify="left" if heading == "command" else "right")
+    slow = 0
+    for race in _races(models):
+        seconds = _seconds(race)
+        median = statistics.median(seconds)
+        slow += median > race.limit_seconds
+        found = (median, min(seconds), max(seconds), race.limit_seconds)
+        table.add_row(race.name, *(f"{value:.2f}" for value in found))
+    console().print(table)
+    return 1 if slow else 0
+
+
+def _races(models: Path) -> tuple[Race, ...]:
+    small, large = models / f"{WAKE_WORDS}.tflite", models / f"{MOBILENET}.tflite"
+    goldens = ("--goldens", str(models / "goldens" / f"{WAKE_WORDS}.npz"))
+    return (
+        Race("compile MobileNetV1 1.0 224", ("compile", str(large)), 5.0),
+        Race("compile vww", ("compile", str(small)), 2.0),
+        Race("verify vww, goldens, simulated core", ("verify", str(small), *goldens), 10.0),
+    )
+
+
+def _seconds(race: Race) -> list[float]:
+    """Seconds of each counted run; the first is not counted."""
+    return [_run(race) for _ in range(RUNS + 1)][1:]
+
+
+def _run(race: Race) -> float:
+    command = [sys.executable, "-m", "penstock", *race.words, "--target", TARGET, "--json"]
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        if race.words[0] == "compile":
+            command += ["-o", f"{folder}/out"]
+        begun = perf_counter()
+        done = subprocess.run(command, capture_output=True, check=False)
+        seconds = perf_counter() - begun
+    if done.returncode != 0:
+        raise ToolError(
+            "bench-003",
+            f"penstock {race.words[0]} failed with exit code {done.returncode}",
+            where=race.words[1],
+            why=done.stderr.decode(errors="replace").strip(),
+        )
+    return seconds
+
+
+if __name__ == "__main__":
+    entry(main)

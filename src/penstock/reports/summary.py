@@ -1,0 +1,157 @@
+"""summary: what the terminal shows of a compilation, and of its layers, as rich's renderables.
+
+Names are Text, never markup, so that a name such as "[red]" is only a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from penstock.reports.formats import extents, number, per_mac, printable, short_names
+from penstock.reports.report import Layer, Report
+from penstock.reports.row import Measured, Row, rows
+from penstock.reports.verdict import verdicts
+
+
+def summary(report: Report) -> RenderableType:
+    """The totals of a report, and what is proven of them."""
+    title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
+    totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
+    for label, value, note in (
+        ("RAM", number(report.ram_bytes.total), _ram_note(report)),
+        ("flash", number(report.flash_bytes.total), _flash_note(report)),
+        ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
+        *_cycle_lines(report),
+    ):
+        totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
+    proven = Table.grid(padding=(0, 2, 0, 0))
+    for verdict in verdicts(report.optimality):
+        proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
+    for rung in report.verified:
+        style = "bold red" if rung.mismatches else "dim"
+        found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
+        proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
+    return Group(title, totals, proven)
+
+
+def layer_table(layers: Sequence[Layer], measured: Sequence[Measured] | None = None) -> Table:
+    """A line a layer, above a line of sums.  `measured`: what a simulated core counted for each
+    layer, in their order, or nothing.  Where the terminal is narrow, names give way to numbers."""
+    lines = rows(layers, measured)
+    names = short_names(layer.name for layer in layers)
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
+    table.add_column("step", "", justify="right", no_wrap=True)
+    table.add_column("operator", "total", overflow="ellipsis")
+    table.add_column("name", overflow="ellipsis")
+    table.add_column("shape", no_wrap=True)
+    for header, total in _totals(lines):
+        table.add_column(header, total, justify="right", no_wrap=True)
+    for row in lines:
+        layer = row.layer
+        words = (layer.kind, names[layer.name], extents(layer.shape))
+        table.add_row(str(layer.step), *map(Text, words), *_numbers(row, bool(measured)))
+    return table
+
+
+class Counted(Protocol):
+    """What a comparison on a rung found."""
+
+    @property
+    def tensors(self) -> int: ...
+
+    @property
+    def elements(self) -> int: ...
+
+    @property
+    def mismatches(self) -> int: ...
+
+
+class Rung(Protocol):
+    """A rung of the verification ladder, and what else it has to say."""
+
+    @property
+    def step(self) -> str: ...
+
+    @property
+    def comparison(self) -> Counted: ...
+
+    @property
+    def note(self) -> str: ...
+
+
+def ladder_table(rungs: Iterable[Rung]) -> Table:
+    """A line a rung of the verification ladder."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("rung")
+    for header in ("tensors", "elements", "mismatches"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("")
+    for rung in rungs:
+        found = rung.comparison
+        counts = map(number, (found.tensors, found.elements, found.mismatches))
+        style = "bold red" if found.mismatches else ""
+        table.add_row(Text(rung.step), *counts, Text(rung.note), style=style)
+    return table
+
+
+def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
+    """Headers of the columns of numbers, with the sums that stand below them."""
+    macs = sum(row.layer.macs for row in lines)
+    moved = sum(row.layer.read_bytes + row.layer.written_bytes for row in lines)
+    measured = [row.simulated_cycles for row in lines if row.simulated_cycles is not None]
+    counted = (("cycles\nsimulated", number(sum(measured))),) if measured else ()
+    return (
+        ("MACs", number(macs)),
+        ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
+        *counted,
+        ("cycles\n/MAC", per_mac(sum(row.cycles for row in lines), macs)),
+        ("bytes\nmoved", number(moved)),
+    )
+
+
+def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
+    """The cells of the columns of numbers."""
+    layer = row.layer
+    counted = (number(row.simulated_cycles),) if with_counts else ()
+    return (
+        number(layer.macs),
+        number(layer.cycles),
+        *counted,
+        per_mac(row.cycles, layer.macs),
+        number(layer.read_bytes + layer.written_bytes),
+    )
+
+
+def _ram_note(report: Report) -> str:
+    ram = report.ram_bytes
+    inside = f"io {number(ram.io)}, scratch {number(ram.scratch)} inside"
+    parts = [f"bytes: arena {number(ram.arena)} ({inside})"]
+    if ram.static:
+        parts.append(f"static {number(ram.static)}")
+    measured = report.stack_bytes_measured
+    used = "" if measured is None else f" ({number(measured)} used)"
+    return " + ".join([*parts, f"stack {number(ram.stack)}{used}"])
+
+
+def _flash_note(report: Report) -> str:
+    flash = report.flash_bytes
+    code = "code not compiled" if flash.code is None else f"code {number(flash.code)}"
+    return f"bytes: weights {number(flash.weights)}, {code}"
+
+
+def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """Label, value and note of the lines on cycles and instructions."""
+    estimated = number(report.cycles.estimated)
+    if report.cycles.simulated is None:
+        return (("cycles", estimated, "estimated"),)
+    simulated = number(report.cycles.simulated)
+    return (
+        ("cycles", simulated, f"simulated; estimated {estimated}"),
+        ("instructions", number(report.instructions.simulated), "simulated"),
+    )

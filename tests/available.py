@@ -1,0 +1,78 @@
+"""Models that whole-pipeline tests run on: the committed ones, the zoo's, and the shared ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from penstock import api
+from penstock.errors import ModelError
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MODELS = REPOSITORY / "tests" / "models"
+DIGITS = REPOSITORY / "src" / "penstock" / "demo" / "digits.tflite"
+SHARED = REPOSITORY.parent / "shared" / "models"
+TARGET = "cortex-m4"
+
+COMMITTED = tuple(sorted(path.stem for path in MODELS.glob("*.npz")))
+"""Networks with goldens in `tests/models`."""
+SMALL_VWW = "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2"
+"""Of the same shape as the shared vww_96_int8."""
+ZOO = ("zoo:lenet5", "zoo:resnet8", SMALL_VWW)
+TAKEN = (
+    "ad01_int8",
+    "hello_world_int8",
+    "kws_ref_model",
+    "mbnet96_0.25_q",
+    "micro_speech_quantized",
+    "mobilenetv2_160_035",
+    "person_detect",
+    "pretrainedResnet_quant",
+    "rand_mobilenet_v1_0.25_128_int8",
+    "rand_mobilenet_v2_0.35_144_int8",
+    "ssd_slim_120x160x1",
+    "vww_96_int8",
+)
+"""Shared networks that penstock takes."""
+LARGE = ("rand_mobilenet_v1_1.0_224_int8", "zoo:mobilenet_v1")
+
+every_model = pytest.mark.parametrize(
+    "model",
+    [
+        *COMMITTED,
+        *ZOO,
+        *TAKEN,
+        *(pytest.param(name, marks=pytest.mark.long) for name in LARGE),
+    ],
+)
+
+
+def path_of(model: str) -> str:
+    """What `penstock` is told; skips where the model is not there."""
+    if model.startswith("zoo:"):
+        return model
+    if model in COMMITTED:
+        return str(DIGITS if model == "digits" else MODELS / f"{model}.tflite")
+    path = SHARED / f"{model}.tflite"
+    if not path.is_file():
+        pytest.skip("there is no folder shared/models beside the repository")
+    return str(path)
+
+
+@cache
+def compiled(model: str) -> api.Compiled:
+    """The model, compiled once for all tests of a process."""
+    return api.compile(_opened(model), TARGET)
+
+
+def _opened(model: str) -> str:
+    path = path_of(model)
+    try:
+        api.pipeline.read(path)
+    except ModelError as error:
+        if error.code == "model-001" and model.startswith("zoo:"):
+            pytest.skip("this penstock does not open zoo networks yet")
+        raise
+    return path

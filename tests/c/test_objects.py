@@ -1,0 +1,67 @@
+"""What the objects of a bundle need and take, for a Cortex-M4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from available import COMMITTED, SHARED, SMALL_VWW, compiled, every_model
+from penstock import execution
+from penstock.toolchains.compiler import Optimise
+from penstock.toolchains.elf_file import object_sections, undefined_symbols
+
+Objects = Callable[[str, Optimise], tuple[Path, ...]]
+LIBRARY = {"memcpy", "memmove", "memset"}
+CODE_LIMIT_BYTES = 16 * 1024
+
+
+@every_model
+def test_objects_need_no_library_but_what_every_compiler_brings(
+    model: str, core_objects: Objects
+) -> None:
+    prefix = compiled(model).compilation.prefix
+    needed = {name for path in core_objects(model, "speed") for name in undefined_symbols(path)}
+    own = {name for name in needed if name.startswith(f"{prefix}_")}
+    strange = {n for n in needed - own - LIBRARY if not n.startswith("__aeabi_")}
+    assert strange == set()
+    assert own  # the code finds its weights elsewhere
+
+
+@every_model
+def test_sections_in_ram_are_the_report_to_the_byte(model: str) -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    ram = compiled(model).report.ram_bytes
+    with execution.firmware(compiled(model).compilation) as chip:
+        assert chip.sections.data + chip.sections.bss == ram.total - ram.stack
+
+
+@every_model
+def test_constants_are_the_report_to_the_byte_but_for_alignment(
+    model: str, core_objects: Objects
+) -> None:
+    _, weights, _ = map(object_sections, core_objects(model, "speed"))
+    padding = 4 * compiled(model).compilation.bundle[
+        f"{compiled(model).compilation.prefix}_weights.c"
+    ].count(b"_Alignas(4)")
+    stated = compiled(model).report.flash_bytes.weights
+    assert stated <= weights.rodata <= stated + padding
+    assert (weights.text, weights.data, weights.bss) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("model", COMMITTED)
+def test_code_has_no_variables_so_that_it_can_be_entered_twice(
+    model: str, core_objects: Objects
+) -> None:
+    code = object_sections(core_objects(model, "speed")[0])
+    assert (code.data, code.bss) == (0, 0)
+    assert code.text > 0
+
+
+def test_code_of_a_small_mobilenet_takes_at_most_16_kib_without_weights(
+    core_objects: Objects,
+) -> None:
+    there = (SHARED / "vww_96_int8.tflite").is_file()
+    code = object_sections(core_objects("vww_96_int8" if there else SMALL_VWW, "size")[0])
+    assert 0 < code.text + code.rodata <= CODE_LIMIT_BYTES

@@ -1,0 +1,157 @@
+"""Law: the judge accepts every placement; bound <= exact <= greedy; tiny problems are exact."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from penstock.memory.check import check
+from penstock.memory.conflict import conflict
+from penstock.memory.exact import ExactOptions, fit, place, rankings
+from penstock.memory.greedy import Priority, place_greedily
+from penstock.memory.problem import Buffer, Problem, peak_live_bytes
+from penstock.memory.stacking import Tricks, boxes_of, stack
+from penstock.memory.text import parse, show
+
+ALL_TRICKS = [Tricks(*switches) for switches in product((True, False), repeat=5)]
+
+
+@st.composite
+def problems(draw: st.DrawFn, max_buffers: int, max_bytes: int, fixed: bool = True) -> Problem:
+    """Small, dense problems; now and then a fixed buffer."""
+    buffers: list[Buffer] = []
+    for i in range(draw(st.integers(0, max_buffers))):
+        lower = draw(st.integers(0, 5))
+        upper = lower + draw(st.integers(1, 4))
+        size = draw(st.integers(1, max_bytes))
+        alignment = draw(st.sampled_from((1, 1, 2, 4)))
+        buffers.append(Buffer(f"b{i}", lower, upper, size, alignment))
+    if fixed and buffers and draw(st.booleans()):
+        first = buffers[0]
+        offset = first.alignment * draw(st.integers(0, 3))
+        buffers[0] = Buffer("b0", first.lower, first.upper, first.size_bytes, 1, offset)
+    return Problem(tuple(buffers))
+
+
+def fits_by_brute_force(problem: Problem, ceiling: int) -> bool:
+    """Whether any offsets at all keep the buffers apart under the ceiling."""
+
+    def rest_fits(placed: list[tuple[Buffer, int]], rest: tuple[Buffer, ...]) -> bool:
+        if not rest:
+            return True
+        buffer = rest[0]
+        for offset in offsets(buffer):
+            apart = all(
+                not buffer.meets(other)
+                or offset + buffer.size_bytes <= at
+                or at + other.size_bytes <= offset
+                for other, at in placed
+            )
+            if apart and rest_fits([*placed, (buffer, offset)], rest[1:]):
+                return True
+        return False
+
+    def offsets(buffer: Buffer) -> Iterator[int]:
+        highest = ceiling - buffer.size_bytes
+        if buffer.fixed_offset is None:
+            yield from range(0, highest + 1, buffer.alignment)
+        elif buffer.fixed_offset <= highest:
+            yield buffer.fixed_offset
+
+    return rest_fits([], problem.buffers)
+
+
+def least_height(problem: Problem) -> int:
+    height = 0
+    while not fits_by_brute_force(problem, height):
+        height += 1
+    return height
+
+
+@given(problems(max_buffers=14, max_bytes=40))
+@settings(deadline=None, max_examples=60)
+def test_the_judge_accepts_every_placement_and_exact_lies_between_bound_and_greedy(
+    problem: Problem,
+) -> None:
+    bound = peak_live_bytes(problem)
+    greedy = place_greedily(problem)
+    exact = place(problem, ExactOptions(max_nodes=2_000))
+    for priority in Priority:
+        assert check(problem, place_greedily(problem, (priority,))) == ()
+    assert check(problem, greedy) == check(problem, exact) == ()
+    assert bound <= exact.bound_bytes <= exact.height_bytes <= greedy.height_bytes
+    assert exact.optimal == (exact.gap == 0.0)
+
+
+@given(problems(max_buffers=5, max_bytes=5))
+@settings(deadline=None, max_examples=100)
+def test_exact_equals_brute_force_on_tiny_problems(problem: Problem) -> None:
+    exact = place(problem)
+    assert exact.optimal
+    assert exact.height_bytes == least_height(problem)
+    below = exact.height_bytes - 1
+    assert fit(problem, below).fits is False
+    assert fit(problem, below + 1).fits is True
+
+
+@given(problems(max_buffers=6, max_bytes=4))
+@settings(deadline=None, max_examples=40)
+def test_every_combination_of_tricks_gives_the_same_answer(problem: Problem) -> None:
+    assume(problem.buffers)
+    height = least_height(problem)
+    boxes = boxes_of(problem.buffers)
+    _, rank = rankings(boxes)[0]
+    for tricks in ALL_TRICKS:
+        answers = [stack(boxes, height - lack, rank, 100_000, tricks) for lack in (0, 1)]
+        assert [a.offsets is not None for a in answers] == [True, False], tricks
+        assert all(a.finished for a in answers), tricks
+
+
+@pytest.mark.parametrize("coarsen", [True, False])
+@pytest.mark.parametrize("solver_work", [0.0, 0.5])
+@given(problem=problems(max_buffers=5, max_bytes=5))
+@settings(deadline=None, max_examples=25)
+def test_neither_coarsening_nor_the_solver_changes_an_optimum(
+    problem: Problem, coarsen: bool, solver_work: float
+) -> None:
+    scaled = Problem(
+        tuple(
+            Buffer(
+                b.name,
+                b.lower,
+                b.upper,
+                b.size_bytes * 12,
+                b.alignment * 4,
+                None if b.fixed_offset is None else b.fixed_offset * 12,
+            )
+            for b in problem.buffers
+        )
+    )
+    options = ExactOptions(coarsen=coarsen, solver_work=solver_work)
+    assert place(scaled, options).height_bytes == place(scaled).height_bytes
+
+
+@given(problems(max_buffers=7, max_bytes=6, fixed=False), st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_a_conflict_cannot_fit_and_fits_without_any_one_buffer(
+    problem: Problem, lack_bytes: int
+) -> None:
+    capacity = place(problem).height_bytes - lack_bytes
+    assume(capacity >= 0)
+    found = conflict(Problem(problem.buffers, capacity))
+    assert found is not None
+    assert found.proven
+    assert found.irreducible
+    core = tuple(b for b in problem.buffers if b.name in found.names)
+    assert not fits_by_brute_force(Problem(core), capacity)
+    for left_out in core:
+        rest = tuple(b for b in core if b is not left_out)
+        assert fits_by_brute_force(Problem(rest), capacity)
+
+
+@given(problems(max_buffers=6, max_bytes=9))
+@settings(deadline=None)
+def test_text_reads_back_as_the_same_problem(problem: Problem) -> None:
+    assert parse(show(problem)) == problem

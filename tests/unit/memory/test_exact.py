@@ -1,0 +1,105 @@
+"""Exact: below greedy where greedy is not best, above the bound where the bound is not met."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.memory.check import check
+from penstock.memory.exact import ExactOptions, fit, place, rankings, unit_bytes
+from penstock.memory.greedy import place_greedily
+from penstock.memory.problem import Buffer, Problem, peak_live_bytes
+from penstock.memory.stacking import Tricks, boxes_of, stack
+
+# Each a tuple of (lower, upper, size).
+GREEDY_NEEDS_16_BUT_15_IS_ENOUGH = (
+    (5, 8, 1), (4, 8, 5), (6, 7, 4), (2, 6, 3), (2, 3, 4), (1, 5, 4), (0, 2, 7), (3, 7, 3),
+    (0, 4, 4),
+)  # fmt: skip
+PEAK_IS_11_BUT_12_IS_NEEDED = (
+    (2, 7, 6), (1, 6, 2), (3, 4, 2), (6, 7, 5), (0, 1, 3), (4, 5, 3), (0, 2, 5), (5, 6, 2),
+    (0, 3, 2), (1, 2, 2),
+)  # fmt: skip
+THE_SAME_WITH_TWINS = (*PEAK_IS_11_BUT_12_IS_NEEDED[1:], (2, 7, 3), (2, 7, 3))
+WITHOUT_SOLVER = ExactOptions(solver_work=0.0)
+
+
+def problem(rows: tuple[tuple[int, int, int], ...], scale: int = 1) -> Problem:
+    return Problem(tuple(Buffer(f"b{i}", a, b, s * scale) for i, (a, b, s) in enumerate(rows)))
+
+
+@pytest.mark.parametrize("options", [ExactOptions(), WITHOUT_SOLVER])
+def test_exact_is_lower_than_greedy_on_a_known_hard_case(options: ExactOptions) -> None:
+    hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
+    assert place_greedily(hard).height_bytes == 16
+    exact = place(hard, options)
+    assert (exact.height_bytes, exact.gap, check(hard, exact)) == (15, 0.0, ())
+
+
+@pytest.mark.parametrize("options", [ExactOptions(), WITHOUT_SOLVER])
+def test_exact_proves_that_live_bytes_alone_do_not_suffice(options: ExactOptions) -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
+    exact = place(hard, options)
+    assert (peak_live_bytes(hard), exact.bound_bytes, exact.height_bytes) == (11, 12, 12)
+    assert fit(hard, 11, options).fits is False
+    assert fit(hard, 12, options).fits is True
+
+
+def test_spent_work_leaves_a_proven_gap() -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
+    spent = place(hard, ExactOptions(max_nodes=10, solver_work=0.0))
+    assert spent.bound_bytes == 11
+    assert spent.gap == pytest.approx((spent.height_bytes - 11) / 11)
+    assert fit(hard, 11, ExactOptions(max_nodes=10, solver_work=0.0)).fits is None
+
+
+def test_too_many_buffers_are_left_to_greedy() -> None:
+    hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
+    assert place(hard, ExactOptions(max_buffers=8)) == place_greedily(hard)
+
+
+def test_the_solver_saves_nodes_on_a_proof() -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
+    assert place(hard).nodes < place(hard, WITHOUT_SOLVER).nodes
+
+
+def test_coarsening_saves_bisections() -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED, scale=1000)
+    coarse = place(hard, WITHOUT_SOLVER)
+    fine = place(hard, replace(WITHOUT_SOLVER, coarsen=False))
+    assert coarse.gap == 0.0
+    assert (coarse.nodes, coarse.gap) < (fine.nodes, fine.gap)
+
+
+@pytest.mark.parametrize("trick", ["ascend", "settle", "sections", "split", "twins"])
+def test_every_trick_saves_nodes(trick: str) -> None:
+    boxes = boxes_of(problem(THE_SAME_WITH_TWINS).buffers)
+    _, rank = rankings(boxes)[0]
+    with_all = stack(boxes, 11, rank, 10_000)
+    assert (with_all.offsets, with_all.finished) == (None, True)
+    without = stack(boxes, 11, rank, 10_000, replace(Tricks(), **{trick: False}))
+    assert without.nodes > with_all.nodes
+
+
+def test_parting_ways_keeps_a_proof_from_being_repeated_for_every_choice_elsewhere() -> None:
+    hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
+    elsewhere = (Buffer(f"far{i}", 90 + i, 92 + i, 3) for i in range(4))
+    both = boxes_of((*hard.buffers, *elsewhere))
+    _, rank = rankings(both)[0]
+    assert stack(both, 11, rank, 4_000).finished
+    assert not stack(both, 11, rank, 4_000, Tricks(split=False)).finished
+
+
+@pytest.mark.parametrize(
+    ("sizes", "alignments", "unit"),
+    [
+        ((64, 96), (16, 16), 32),
+        ((64, 96), (1, 1), 32),
+        ((64, 96), (64, 1), 32),
+        ((5, 10), (4, 4), 1),
+    ],
+)
+def test_the_unit_divides_every_reachable_offset(
+    sizes: tuple[int, ...], alignments: tuple[int, ...], unit: int
+) -> None:
+    pairs = zip(sizes, alignments, strict=True)
+    assert unit_bytes(tuple(Buffer(f"b{i}", 0, 1, s, a) for i, (s, a) in enumerate(pairs))) == unit

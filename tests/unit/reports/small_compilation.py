@@ -1,0 +1,65 @@
+"""A small compilation, said by hand: three layers, five buffers of three kinds, their report."""
+
+from dataclasses import dataclass
+
+from penstock.reports.report import (
+    Cycles,
+    Flash,
+    Instructions,
+    Layer,
+    Macs,
+    Optimality,
+    Point,
+    Ram,
+    Report,
+    Span,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What a simulated core would have counted for a step."""
+
+    cycles: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What the reports are made from."""
+
+    report: Report
+    layers: tuple[Layer, ...]
+    spans: tuple[Span, ...]
+    counts: tuple[Count, ...]
+
+
+def make_example() -> Example:
+    """The small compilation."""
+    report = Report(
+        "small.tflite",
+        "cortex-m4",
+        Ram(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
+        Flash(total=45678, weights=45678, code=None),
+        Macs(model=1234567, executed=1300000),
+        Cycles(estimated=9876543, simulated=None),
+        Instructions(None),
+        (Point(13312, 9876543, 1300000),),
+        Optimality("optimal", 0.25, "optimal"),
+    )
+    layers = (
+        Layer(
+            0, "net/conv/Relu;net/bias", "Conv2D", "", (1, 32, 32, 8), 1000000, 900, 8192, 9000000
+        ),
+        Layer(1, "net/pool", "MaxPool2D", "", (1, 16, 16, 8), 0, 8192, 2048, 700000),
+        Layer(2, "net/dense", "FullyConnected", "", (1, 10), 300000, 2100, 10, 176543),
+    )
+    spans = (
+        Span("input", "io", 8192, 9216, -1, 0),
+        Span("net/conv/Relu;net/bias", "arena", 0, 8192, 0, 1),
+        Span("net/conv/Relu;net/bias/scratch", "scratch", 9216, 9728, 0, 0),
+        Span("net/pool", "arena", 8192, 10240, 1, 2),
+        Span("net/dense", "io", 0, 10, 2, 3),
+    )
+    counts = (Count(8000001, 5000001), Count(600000, 400000), Count(150000, 90000))
+    return Example(report, layers, spans, counts)

@@ -1,0 +1,41 @@
+"""Names and certificates as people read them."""
+
+import doctest
+
+import pytest
+
+from penstock.reports import formats, verdict
+from penstock.reports.formats import short_names
+
+
+@pytest.mark.parametrize("module", [formats, verdict])
+def test_the_examples_in_the_docstrings_hold(module: object) -> None:
+    results = doctest.testmod(module)  # pyright: ignore[reportArgumentType]
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_a_short_name_is_the_shortest_part_that_no_other_name_has() -> None:
+    names = ["net/block_1/expand/Relu", "net/block_1/project/Relu", "net/block_2/expand/Relu", "x"]
+    assert list(short_names(names).values()) == [
+        "block_1/expand",
+        "project",
+        "block_2",
+        "x",
+    ]
+
+
+def test_equal_first_names_share_a_short_name_and_contained_ones_stay_whole() -> None:
+    found = short_names(["a/b;c", "a/b;d", "a/b/c", "a"])
+    assert found == {"a/b;c": "a/b", "a/b;d": "a/b", "a/b/c": "c", "a": "a"}
+
+
+@pytest.mark.parametrize("gap", [-1.0, float("nan"), float("inf"), "unknown"])
+def test_a_certificate_that_says_nothing_proves_nothing(gap: str | float) -> None:
+    assert verdict.words(gap, "claim") == "nothing is proven"
+
+
+def test_a_gap_is_never_rounded_down() -> None:
+    assert verdict.words(0.00001, "") == "at most 0.1 % above a proven lower bound"
+    assert verdict.words(0.03101, "") == "at most 3.2 % above a proven lower bound"
+    assert verdict.words(2.5, "") == "at most 250.0 % above a proven lower bound"

@@ -1,0 +1,117 @@
+"""The terminal summary: every figure whole, names never markup, at any width."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console, RenderableType
+from small_compilation import Example
+
+from penstock.reports.report import Checked, Cycles, Flash, Instructions
+from penstock.reports.summary import ladder_table, layer_table, summary
+
+
+def shown(renderable: RenderableType, width: int = 120) -> str:
+    """What a terminal of that width shows, blanks joined."""
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(renderable)
+    return "\n".join(" ".join(line.split()) for line in capture.get().splitlines())
+
+
+def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> None:
+    text = shown(summary(example.report))
+    for words in (
+        "small.tflite for cortex-m4",
+        "RAM 13,312 bytes: arena 12,288 (io 1,034, scratch 512 inside) + stack 1,024",
+        "flash 45,678 bytes: weights 45,678, code not compiled",
+        "MACs 1,300,000 executed; model 1,234,567",
+        "cycles 9,876,543 estimated",
+        "execution order proven optimal",
+        "partition into cascades at most 25.0 % above a proven lower bound",
+    ):
+        assert words in text
+    assert "instructions" not in text
+
+
+def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> None:
+    report = dataclasses.replace(
+        example.report,
+        ram_bytes=dataclasses.replace(example.report.ram_bytes, static=16),
+        flash_bytes=Flash(50000, 45678, 4322),
+        cycles=Cycles(9876543, 8750001),
+        instructions=Instructions(5490001),
+        stack_bytes_measured=222,
+        verified=(Checked("machine", 7, 6543, 0), Checked("host", 7, 6543, 21)),
+    )
+    text = shown(summary(report))
+    for words in (
+        "+ static 16 + stack 1,024 (222 used)",
+        "weights 45,678, code 4,322",
+        "cycles 8,750,001 simulated; estimated 9,876,543",
+        "instructions 5,490,001 simulated",
+        "checked: machine 7 tensors, 0 mismatches",
+        "checked: host 7 tensors, 21 mismatches",
+    ):
+        assert words in text
+
+
+def test_the_layer_table_has_a_line_a_layer_and_a_line_of_sums(example: Example) -> None:
+    text = shown(layer_table(example.layers))
+    assert "0 Conv2D Relu 1×32×32×8 1,000,000 9,000,000 9.00 9,092" in text
+    assert "1 MaxPool2D pool 1×16×16×8 0 700,000 – 10,240" in text
+    assert "total 1,300,000 9,876,543 7.60 21,442" in text
+    assert "simulated" not in text
+
+
+def test_the_layer_table_shows_simulated_cycles_where_there_are_any(example: Example) -> None:
+    text = shown(layer_table(example.layers, example.counts))
+    assert "1,000,000 9,000,000 8,000,001 8.00 9,092" in text
+    assert "total 1,300,000 9,876,543 8,750,001 6.73 21,442" in text
+    assert shown(layer_table(example.layers, ())) == shown(layer_table(example.layers))
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_numbers_stay_whole_in_a_narrow_terminal(example: Example, width: int) -> None:
+    long = tuple(
+        dataclasses.replace(x, name=f"layer_{x.step}_" + "n" * 300) for x in example.layers
+    )
+    text = shown(layer_table(long, example.counts), width)
+    for layer, count in zip(long, example.counts, strict=True):
+        for figure in (
+            layer.macs,
+            layer.cycles,
+            count.cycles,
+            layer.read_bytes + layer.written_bytes,
+        ):
+            assert f"{figure:,}" in text
+
+
+@pytest.mark.parametrize("name", ["[red]x", "[bold]x[blink]", "a\x1b[31mb", "<b>&"])
+def test_names_are_never_markup_nor_control_codes(example: Example, name: str) -> None:
+    layers = (dataclasses.replace(example.layers[0], name=name),)
+    report = dataclasses.replace(example.report, model=f"[/]{name}[/red]")
+    visible = name.replace("\x1b", "\ufffd")
+    assert f"0 Conv2D {visible} 1×32" in shown(layer_table(layers))
+    assert shown(summary(report)).startswith(f"[/]{visible}[/red] for cortex-m4")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    tensors: int
+    elements: int
+    mismatches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    step: str
+    comparison: Found
+    note: str = ""
+
+
+def test_the_ladder_table_has_a_line_a_rung() -> None:
+    rungs = (Rung("machine", Found(7, 6543, 0)), Rung("host", Found(7, 6543, 21), "sanitizers: ub"))
+    text = shown(ladder_table(rungs))
+    assert "machine 7 6,543 0" in text
+    assert "host 7 6,543 21 sanitizers: ub" in text

@@ -1,0 +1,260 @@
+"""Order: equals brute force on small graphs; every trick pays; large graphs get a proven gap."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import InternalError
+from penstock.scheduling.order import Order, OrderOptions, find_order, pieces
+from penstock.scheduling.step_orders import Heuristic, heuristic_order
+from penstock.scheduling.step_search import OrderTricks
+from penstock.scheduling.step_table import table_of
+from penstock.scheduling.steps import OrderProblem, Step, peak_bytes, shared_bytes
+
+ALL_TRICKS = [OrderTricks(*switches) for switches in product((True, False), repeat=6)]
+
+
+@st.composite
+def graphs(draw: st.DrawFn, max_steps: int) -> OrderProblem:
+    """Small graphs of any shape, with scratch, in-place pairs and steps in any file order."""
+    inputs = [f"x{i}" for i in range(draw(st.integers(1, 2)))]
+    tensors = list(inputs)
+    steps: list[Step] = []
+    for i in range(draw(st.integers(1, max_steps))):
+        reads = tuple(draw(st.sets(st.sampled_from(tensors), min_size=0, max_size=3)))
+        reads = tuple(sorted(reads))
+        writes = tuple(f"t{i}{end}" for end in "ab"[: draw(st.sampled_from((1, 1, 1, 2)))])
+        pairs = [pair for pair in product(reads, writes) if draw(st.integers(0, 2)) == 0]
+        steps.append(Step(f"s{i}", reads, writes, draw(st.integers(0, 2)), tuple(pairs)))
+        tensors += writes
+    sizes = tuple((name, draw(st.integers(1, 9))) for name in tensors)
+    outputs = tuple(sorted(draw(st.sets(st.sampled_from(tensors), max_size=2))))
+    steps = draw(st.permutations(steps))
+    return OrderProblem(tuple(steps), sizes, tuple(inputs), outputs, draw(st.booleans()))
+
+
+def all_orders(problem: OrderProblem) -> Iterator[tuple[int, ...]]:
+    """Every order in which no step reads what is not written yet."""
+
+    def extend(order: tuple[int, ...], known: set[str]) -> Iterator[tuple[int, ...]]:
+        if len(order) == len(problem.steps):
+            yield order
+        for i, step in enumerate(problem.steps):
+            if i not in order and known.issuperset(step.reads):
+                yield from extend((*order, i), known | set(step.writes))
+
+    return extend((), set(problem.inputs))
+
+
+def is_valid(problem: OrderProblem, found: Order) -> bool:
+    known = set(problem.inputs)
+    for i in found.order:
+        if not known.issuperset(problem.steps[i].reads):
+            return False
+        known.update(problem.steps[i].writes)
+    return sorted(found.order) == list(range(len(problem.steps)))
+
+
+def cells(count: int, branches: int) -> OrderProblem:
+    """Cells of widening and narrowing branches; each reads the two cells before it."""
+    steps: list[Step] = []
+    sizes = {"x": 8, "h0": 8, "h1": 8}
+
+    def step(name: str, reads: tuple[str, ...], size: int, in_place: bool = False) -> str:
+        pairs = tuple((read, name) for read in reads) if in_place else ()
+        steps.append(Step(name, reads, (name,), size // 4, pairs))
+        sizes[name] = size
+        return name
+
+    step("h0", ("x",), 8)
+    step("h1", ("h0",), 8)
+    for c in range(2, count + 2):
+        ends: list[str] = []
+        for b in range(branches):
+            near = step(f"c{c}b{b}near", (f"h{c - 1}",), 6 + b)
+            wide = step(f"c{c}b{b}wide", (f"h{c - 2}",), 9 + 2 * b)
+            slim = step(f"c{c}b{b}slim", (wide,), 5 + b)
+            ends.append(step(f"c{c}b{b}sum", (near, slim), 4 + b, in_place=True))
+        step(f"h{c}", tuple(ends), 3 * branches)
+    return OrderProblem(tuple(steps), tuple(sizes.items()), ("x",), (f"h{count + 1}",))
+
+
+def in_a_row(first: OrderProblem, second: OrderProblem) -> OrderProblem:
+    """The second problem after the first, whose output it takes for its input."""
+    joint = {name: f"second {name}" for name, _ in second.sizes}
+    joint[second.inputs[0]] = first.outputs[0]
+    steps = tuple(
+        Step(
+            f"second {step.name}",
+            tuple(joint[name] for name in step.reads),
+            tuple(joint[name] for name in step.writes),
+            step.scratch_bytes,
+            tuple((joint[r], joint[w]) for r, w in step.in_place),
+        )
+        for step in second.steps
+    )
+    sizes = dict(first.sizes) | {joint[n]: b for n, b in second.sizes if n not in second.inputs}
+    outputs = tuple(joint[name] for name in second.outputs)
+    return OrderProblem((*first.steps, *steps), tuple(sizes.items()), first.inputs, outputs)
+
+
+@given(graphs(max_steps=8))
+@settings(deadline=None, max_examples=50)
+def test_the_order_is_the_best_of_all_orders(problem: OrderProblem) -> None:
+    found = find_order(problem)
+    assert is_valid(problem, found)
+    assert found.peak_bytes == peak_bytes(problem, found.order)
+    assert found.peak_bytes == min(peak_bytes(problem, order) for order in all_orders(problem))
+    assert found.gap == 0.0
+
+
+@given(graphs(max_steps=6))
+@settings(deadline=None, max_examples=40)
+def test_every_combination_of_tricks_finds_the_same_peak(problem: OrderProblem) -> None:
+    best = min(peak_bytes(problem, order) for order in all_orders(problem))
+    for tricks in ALL_TRICKS:
+        found = find_order(problem, OrderOptions(tricks=tricks))
+        assert (found.peak_bytes, found.gap) == (best, 0.0), tricks
+        assert is_valid(problem, found), tricks
+
+
+@given(graphs(max_steps=8), st.integers(0, 4), st.integers(0, 2))
+@settings(deadline=None, max_examples=60)
+def test_a_search_cut_short_states_a_true_bound(
+    problem: OrderProblem, max_states: int, beam_width: int
+) -> None:
+    found = find_order(problem, OrderOptions(max_states, beam_width))
+    best = find_order(problem).peak_bytes
+    assert is_valid(problem, found)
+    assert found.bound_bytes <= best <= found.peak_bytes <= found.file_peak_bytes
+
+
+@given(graphs(max_steps=8))
+@settings(deadline=None, max_examples=60)
+def test_the_table_counts_what_the_plain_definition_counts(problem: OrderProblem) -> None:
+    table = table_of(problem)
+    for heuristic in Heuristic:
+        order = heuristic_order(table, heuristic)
+        assert sorted(order) == list(range(len(problem.steps)))
+        assert table.peak(0, table.start_bytes, order)[0] == peak_bytes(problem, order)
+
+
+# By hand: x feeds two branches, a of which the start is wide and the end slim.
+BRANCHES = OrderProblem(
+    (
+        Step("wide1", ("x",), ("w1",)),
+        Step("wide2", ("x",), ("w2",)),
+        Step("slim1", ("w1",), ("s1",)),
+        Step("slim2", ("w2",), ("s2",)),
+        Step("join", ("s1", "s2"), ("y",)),
+    ),
+    (("x", 4), ("w1", 10), ("w2", 10), ("s1", 2), ("s2", 2), ("y", 4)),
+    inputs=("x",),
+    outputs=("y",),
+)
+
+
+def test_a_branch_is_finished_before_the_next_one_begins() -> None:
+    found = find_order(BRANCHES)
+    names = [BRANCHES.steps[i].name for i in found.order]
+    assert names in (
+        ["wide1", "slim1", "wide2", "slim2", "join"],
+        ["wide2", "slim2", "wide1", "slim1", "join"],
+    )
+    assert (found.file_peak_bytes, found.peak_bytes, found.optimal) == (24, 16, True)
+
+
+def test_the_given_order_stays_where_no_other_is_better() -> None:
+    steps = tuple(BRANCHES.steps[i] for i in (1, 3, 0, 2, 4))
+    assert find_order(replace(BRANCHES, steps=steps)).order == (0, 1, 2, 3, 4)
+
+
+def test_kept_inputs_stay_live_to_the_end() -> None:
+    order = (0, 2, 1, 3, 4)
+    kept = replace(BRANCHES, keep_inputs=True)
+    assert peak_bytes(BRANCHES, order) == 4 + 2 + 10  # at wide2
+    assert peak_bytes(kept, order) == 4 + 2 + 10 + 2  # at slim2, x still there
+
+
+@pytest.mark.parametrize(
+    ("in_place", "outputs", "peak"),
+    [
+        ((), ("y",), 6 + 5),
+        ((("a", "y"),), ("y",), 6),  # the larger of the two
+        ((("a", "y"),), ("y", "a"), 6 + 5),  # a is an output, so it must survive
+    ],
+)
+def test_in_place_counts_the_larger_tensor_once(
+    in_place: tuple[tuple[str, str], ...], outputs: tuple[str, ...], peak: int
+) -> None:
+    steps = (Step("make", ("x",), ("a",)), Step("use", ("a",), ("y",), 0, in_place))
+    problem = OrderProblem(steps, (("x", 1), ("a", 6), ("y", 5)), ("x",), outputs)
+    assert find_order(problem).peak_bytes == max(peak, 1 + 6)
+
+
+def test_a_tensor_shares_memory_with_at_most_one_other() -> None:
+    assert shared_bytes((("a", "y", 4), ("b", "y", 3))) == 4
+    assert shared_bytes((("a", "y", 4), ("b", "z", 3))) == 7
+    assert shared_bytes((("a", "y", 5), ("a", "z", 4), ("b", "y", 4))) == 8
+    assert shared_bytes(()) == 0
+
+
+@pytest.mark.parametrize("trick", ["floor", "ceiling", "free_steps", "free_chains", "merge"])
+def test_every_trick_saves_states(trick: str) -> None:
+    problem = cells(count=2, branches=3)
+    with_all = find_order(problem)
+    assert with_all.gap == 0.0
+    without = find_order(problem, OrderOptions(tricks=replace(OrderTricks(), **{trick: False})))
+    assert without.states > with_all.states
+
+
+def test_splitting_saves_states_where_a_piece_does_not_stand_out() -> None:
+    high, low = cells(count=2, branches=3), cells(count=3, branches=2)
+    both = in_a_row(low, high)
+    alone = find_order(high)
+    with_all = find_order(both)
+    without = find_order(both, OrderOptions(tricks=OrderTricks(split=False)))
+    assert with_all.peak_bytes == without.peak_bytes == alone.peak_bytes
+    assert with_all.states < without.states
+
+
+def test_pieces_end_where_every_order_has_to_pass() -> None:
+    table = table_of(BRANCHES)
+    assert [(piece.done, piece.goal) for piece in pieces(table)] == [(0, 0b11111)]
+    longer = replace(
+        BRANCHES,
+        steps=(*BRANCHES.steps, Step("last", ("y",), ("z",))),
+        sizes=(*BRANCHES.sizes, ("z", 1)),
+        outputs=("z",),
+    )
+    goals = [piece.goal for piece in pieces(table_of(longer))]
+    assert goals == [0b011111, 0b111111]
+
+
+def test_a_large_irregular_network_gets_a_better_order_and_a_proven_gap() -> None:
+    problem = cells(count=38, branches=5)
+    assert len(problem.steps) == 800
+    found = find_order(problem, OrderOptions(max_states=3_000, beam_width=4))
+    assert is_valid(problem, found)
+    assert found.peak_bytes < found.file_peak_bytes
+    assert 0.0 <= found.gap < 0.5
+
+
+@pytest.mark.parametrize(
+    ("steps", "outputs", "message"),
+    [
+        ([Step("a", ("x",), ("y",)), Step("b", ("x",), ("y",))], ("y",), "one writer"),
+        ([Step("a", ("x",), ("unsized",))], ("x",), "needs a size"),
+        ([Step("a", ("y",), ("z",)), Step("b", ("z",), ("y",))], ("z",), "circle"),
+        ([Step("a", ("x",), ("y",), 0, (("y", "x"),))], ("y",), "in-place"),
+    ],
+)
+def test_a_malformed_problem_is_refused(
+    steps: list[Step], outputs: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InternalError, match=message):
+        OrderProblem(tuple(steps), (("x", 1), ("y", 1), ("z", 1)), ("x",), outputs)

@@ -25,7 +25,7 @@ every_computing_sample = pytest.mark.parametrize(
 )
 
 
-few = settings(max_examples=settings.default.max_examples // 2)
+few = settings(max_examples=settings().max_examples // 2)
 """For laws over every sample, of which there are many: half as many examples for each."""
 
 

@@ -29,7 +29,7 @@ from penstock.fixedpoint import (
     wrap_int32,
 )
 
-many = settings(max_examples=settings.default.max_examples * 10)
+many = settings(max_examples=settings().max_examples * 10)
 """Single numbers are quick to judge."""
 
 HALF = Fraction(1, 2)
@@ -96,10 +96,9 @@ def test_the_rounding_shift_is_exact(x: int, exponent: int) -> None:
 @many
 @given(x=int32s, multiplier=multipliers, shift=shifts)
 def test_multiplying_is_exact(x: int, multiplier: int, shift: int) -> None:
-    twice = multiply(*int64s(x, multiplier, shift))[0]
-    once = multiply(*int64s(x, multiplier, shift), Rounding.SINGLE)[0]
-    assert twice == rounded_twice(x, multiplier, shift)
-    assert once == rounded_once(x, multiplier, shift)
+    a, b, c = int64s(x, multiplier, shift)
+    assert multiply(a, b, c)[0] == rounded_twice(x, multiplier, shift)
+    assert multiply(a, b, c, Rounding.SINGLE)[0] == rounded_once(x, multiplier, shift)
 
 
 @many

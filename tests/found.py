@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from penstock.ir.op import Sample, Site
 from penstock.ir.tensor import Array, DType, TensorType
@@ -22,6 +23,10 @@ every_sample = pytest.mark.parametrize(
 every_computing_sample = pytest.mark.parametrize(
     "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES if not sample.op.ALIAS]
 )
+
+
+few = settings(max_examples=settings().max_examples // 2)
+"""For laws over every sample, of which there are many: half as many examples for each."""
 
 
 def elements(type: TensorType, seed: int) -> Array:

@@ -107,8 +107,8 @@ OF_ANYTHING: tuple[Maker, ...] = (_softmax, _reshape, _fully_connected)
 def node_of(name: str, op: Op, inputs: tuple[Value, ...], *constants: Operand) -> Node:
     """A node of `op` between inputs and constants."""
     operands = (*(v.type for v in inputs), *constants)
-    softmax = isinstance(op, Softmax)
-    made = sample(op, *operands, **({"scale": 1 / 256, "zero": -128} if softmax else {}))
+    scale, zero = (1 / 256, -128) if isinstance(op, Softmax) else (0.1, 5)
+    made = sample(op, *operands, scale=scale, zero=zero)
     pairs = (operand for operand in constants if isinstance(operand, tuple))
     values = tuple(Value(f"{name}/{k}", type, data) for k, (type, data) in enumerate(pairs))
     return Node(op, (*inputs, *values), Value(name, made.site.output), f"node {name}")

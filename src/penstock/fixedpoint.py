@@ -84,7 +84,9 @@ def multiply(
 
 def round_half_away(x: float) -> int:
     """The nearest whole number, ties away from zero (std::round)."""
-    return math.floor(x + 0.5) if x >= 0 else -math.floor(-x + 0.5)
+    below = math.floor(abs(x))
+    nearest = below + (abs(x) - below >= 0.5)  # abs(x) + 0.5 would round before it is cut
+    return nearest if x >= 0 else -nearest
 
 
 def float32(x: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from found import SAMPLES, inputs_of
+from found import SAMPLES, few, inputs_of
 from penstock.ir.op import Sample, Work
 from penstock.ir.region import Region
 from strategies import seeds
@@ -16,6 +16,7 @@ every_alias = pytest.mark.parametrize(
 
 
 @every_alias
+@few
 @given(seed=seeds)
 def test_an_alias_is_the_bytes_of_its_input(sample: Sample, seed: int) -> None:
     inputs = inputs_of(sample.site, seed)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from found import SAMPLES, inputs_of
+from found import SAMPLES, few, inputs_of
 from penstock.ir.op import Sample, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -47,6 +47,7 @@ def written_over(
 
 
 @pytest.mark.parametrize(("sample", "k"), CASES)
+@few
 @given(data=st.data(), seed=seeds)
 def test_the_output_may_be_written_over_the_input(
     sample: Sample, k: int, data: st.DataObject, seed: int

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from found import every_computing_sample, inputs_of
+from found import every_computing_sample, few, inputs_of
 from lowered import Lowered, inputs_of_graph, lower
 from penstock.hardware.load import target_names
 from penstock.ir.graph import Graph, Node, Value
@@ -78,6 +78,7 @@ def test_the_machine_computes_every_operator(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("target", target_names())
+@few
 @given(graph=graphs(most_nodes=3), seed=seeds)
 def test_the_machine_computes_the_graph_for_every_target(
     target: str, graph: Graph, seed: int

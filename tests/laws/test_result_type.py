@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from found import every_sample, inputs_of
+from found import every_sample, few, inputs_of
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from strategies import regions, seeds
 
 
 @every_sample
+@few
 @given(seed=seeds)
 def test_the_declared_type_is_that_of_the_arithmetic(sample: Sample, seed: int) -> None:
     site = sample.site
@@ -22,6 +23,7 @@ def test_the_declared_type_is_that_of_the_arithmetic(sample: Sample, seed: int) 
 
 
 @every_sample
+@few
 @given(data=st.data(), seed=seeds)
 def test_a_region_of_the_output_has_the_shape_of_the_region(
     sample: Sample, data: st.DataObject, seed: int

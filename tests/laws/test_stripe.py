@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from found import every_sample, inputs_of
+from found import every_sample, few, inputs_of
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -28,6 +28,7 @@ def poisoned(array: Array, keep: Region, poison: bytes) -> Array:
 
 
 @every_sample
+@few
 @given(data=st.data(), seed=seeds)
 def test_a_region_is_right_with_poison_around_what_it_needs(
     sample: Sample, data: st.DataObject, seed: int
@@ -43,22 +44,17 @@ def test_a_region_is_right_with_poison_around_what_it_needs(
 
 
 @every_sample
+@few
 @given(data=st.data())
-def test_what_a_region_needs_is_clipped_to_the_inputs(sample: Sample, data: st.DataObject) -> None:
-    out = data.draw(regions(sample.site.output.shape))
-    needed = sample.op.needs(sample.site, out)
-    assert len(needed) == len(sample.site.inputs)
-    for need, type in zip(needed, sample.site.inputs, strict=True):
-        assert len(need.lower) == type.rank
-        assert Region.whole(type.shape).contains(need)
-
-
-@every_sample
-@given(data=st.data())
-def test_a_part_of_a_region_needs_no_more_than_the_region(
+def test_what_a_region_needs_is_clipped_and_contains_what_its_parts_need(
     sample: Sample, data: st.DataObject
 ) -> None:
-    out = data.draw(regions(sample.site.output.shape))
+    op, site = sample.op, sample.site
+    out = data.draw(regions(site.output.shape))
     part = data.draw(regions(out.shape)).shift(out.lower)
-    pairs = zip(sample.op.needs(sample.site, out), sample.op.needs(sample.site, part), strict=True)
-    assert all(whole.contains(need) for whole, need in pairs)
+    needed, needed_by_part = op.needs(site, out), op.needs(site, part)
+    assert len(needed) == len(needed_by_part) == len(site.inputs)
+    for need, part_need, type in zip(needed, needed_by_part, site.inputs, strict=True):
+        assert len(need.lower) == type.rank
+        assert Region.whole(type.shape).contains(need)
+        assert need.contains(part_need)

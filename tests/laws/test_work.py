@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from found import every_sample
+from found import every_sample, few
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from strategies import partitions
 
 
 @every_sample
+@few
 @given(data=st.data())
 def test_work_over_a_partition_sums_to_the_work_of_the_whole(
     sample: Sample, data: st.DataObject

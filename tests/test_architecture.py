@@ -1,0 +1,176 @@
+"""The house as ARCHITECTURE.md draws it: floors, operators named at home only, C in its place.
+
+That scheduling names no operator is read from its tokens.  Identifiers and strings may be no class
+name ("Conv2D"), foreign name ("CONV_2D") or file name ("conv2d") of an operator; prose may name
+none that cannot be an English word.  Words that operators share with the rest of the world are
+listed, each with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.ops.registry import foreign_names, operator_files, operators
+
+SOURCE = Path(penstock.__file__).parent
+REPOSITORY = Path(__file__).resolve().parents[1]
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+COMMON = {
+    "add": "a method of sets",
+    "maximum": "NumPy's, of columns of numbers",
+    "minimum": "NumPy's, of columns of numbers",
+    "reshape": "NumPy's, of columns of numbers",
+    "shape": "a member of tensors, regions and arrays",
+    "slice": "a builtin",
+    "sum": "a builtin",
+}
+"""Lower-case names of operator files that are also words of Python; as operators they would be
+imported, and imports are checked by name and by floor."""
+
+C_FOLDERS = ("codegen", "runtime")
+C_OF_INSTRUMENTS = {
+    "toolchains/freestanding": "start-up code of the simulated board, never part of a bundle",
+    "simulators/block_hook.c": "counts blocks inside the simulator, never part of a bundle",
+}
+C_FILES = re.compile(r"\.(c|h|S|s|ld|[chS]\.j2)$")
+C_TEXT = re.compile(
+    r"#\s*(include|define|if|endif)\b|\bu?int\d+_t\b|\bvoid \w+\(|static (const|inline)\b"
+)
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def operator_words() -> dict[str, str]:
+    """Every name of an operator, and which."""
+    files = {file.module.__name__.rpartition(".")[2]: "operator file" for file in operator_files()}
+    words = dict.fromkeys(operators(), "operator") | dict.fromkeys(foreign_names(), "foreign name")
+    return words | {name: kind for name, kind in files.items() if name not in COMMON}
+
+
+def never_prose(word: str) -> bool:
+    """Whether a word cannot be English: two humps, an underscore, or a digit."""
+    return bool(re.search(r"[a-z][A-Z]|_|\d", word))
+
+
+def tokens(path: Path) -> Iterator[tuple[bool, str]]:
+    """(whether it is prose, text) of every name, string and comment of a module."""
+    text = path.read_text()
+    prose = docstrings(text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NAME, tokenize.STRING):
+            yield token.start[0] in prose, token.string
+        elif token.type == tokenize.COMMENT:
+            yield True, token.string
+
+
+def docstrings(text: str) -> set[int]:
+    """First lines of expression statements that are strings: the docstrings."""
+    return {
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module or member that a module imports, by its full name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def operators_in(path: Path) -> list[str]:
+    """Every place where a module names an operator."""
+    known = operator_words()
+    return [
+        f"{known[word]} {word} in {text!r}"
+        for prose, text in tokens(path)
+        for word in re.findall(r"\w+", text)
+        if word in known and (not prose or never_prose(word))
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if path.relative_to(SOURCE).parts[0] in ("scheduling", "memory")],
+    ids=named,
+)
+def test_scheduling_and_memory_name_no_operator(path: Path) -> None:
+    assert operators_in(path) == []
+
+
+def test_an_operator_that_is_named_would_be_found(tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(
+        '"""Adds a Conv2D."""\nx = y.conv2d(Add, "CONV_2D")  # MaxPool2D\nseen.add(Pad)\n'
+    )
+    assert len(operators_in(path)) == 6
+
+
+def test_every_common_word_is_the_name_of_an_operator_file() -> None:
+    files = {file.module.__name__.rpartition(".")[2] for file in operator_files()}
+    assert set(COMMON) <= files
+
+
+def test_no_module_imports_the_face() -> None:
+    children = {child.stem for child in SOURCE.iterdir()}
+    found = [
+        (named(path), name)
+        for path in MODULES
+        if path != SOURCE / "__init__.py"
+        for name in imported(path)
+        if name.split(".")[0] == "penstock" and (*name.split("."), "")[1] not in children
+    ]
+    assert found == []
+
+
+def test_imports_are_absolute() -> None:
+    nodes = ((path, node) for path in MODULES for node in ast.walk(ast.parse(path.read_text())))
+    found = [named(p) for p, node in nodes if isinstance(node, ast.ImportFrom) and node.level]
+    assert found == []
+
+
+def test_c_files_stand_only_where_c_is_written_or_ships() -> None:
+    found = [named(path) for path in SOURCE.rglob("*") if C_FILES.search(path.name)]
+    elsewhere = [name for name in found if not name.startswith(tuple(f"{f}/" for f in C_FOLDERS))]
+    assert [name for name in elsewhere if not name.startswith(tuple(C_OF_INSTRUMENTS))] == []
+    assert all((SOURCE / name).exists() for name in C_OF_INSTRUMENTS), "a reason without a file"
+
+
+def test_only_the_code_generator_writes_c() -> None:
+    found = [
+        (named(path), text)
+        for path in MODULES
+        if path.relative_to(SOURCE).parts[0] not in C_FOLDERS
+        for prose, text in tokens(path)
+        if not prose and text[-1] in "'\"" and C_TEXT.search(text)
+    ]
+    assert found == []
+
+
+def test_rooms_import_only_from_floors_below() -> None:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"]
+    done = subprocess.run(
+        [*command, "--no-cache"],
+        cwd=REPOSITORY,
+        env={"PYTHONPATH": str(SOURCE.parent), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "KEPT" in done.stdout

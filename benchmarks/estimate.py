@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.entry import console, entry, first_line
-from benchmarks.figures import MAX_SIMULATED_MACS, TARGET, zoo_models
+from benchmarks.figures import MAX_SIMULATED_MACS, TARGET, ZOO
 from benchmarks.shared import find_shared
 from penstock import api
 from penstock.errors import PenstockError, UsageError
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--models", type=Path, help="folder of models")
     parser.add_argument("--zoo", action="store_true", help="fit to the zoo, without shared models")
     wanted = parser.parse_args(arguments)
-    models = zoo_models() if wanted.zoo else map(str, find_shared(wanted.models).networks())
+    models = ZOO if wanted.zoo else map(str, find_shared(wanted.models).networks())
     samples = [sample for sample in map(_sample, models) if sample is not None]
     if not samples:
         raise UsageError("bench-004", "there is no network to fit to", help="name --models FOLDER")
@@ -68,7 +68,8 @@ def fitted(work: Matrix, cycles: Matrix) -> Matrix:
     """The non-negative x that makes |work x - cycles| least.  With three figures, every choice of
     those that are not zero can be tried.
 
-    >>> fitted(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]]), np.array([3.0, 1.0, -4.0])).tolist()
+    >>> work = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> fitted(work, np.array([3.0, 1.0, -4.0])).round(9).tolist()
     [2.0, 0.0]
     """
     count = work.shape[1]

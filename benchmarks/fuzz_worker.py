@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from penstock import api, ladder, pipeline
+from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.pipeline import Compilation
 

@@ -71,7 +71,7 @@ def scale(subject: Subject, raw: bytearray, random: Random) -> str:
 
 def extent(subject: Subject, raw: bytearray, random: Random) -> str:
     """An extent becomes another one in every shape in which it stands."""
-    places = [f for f in subject.labelled("extent") if 0 < f.read(subject.raw)]
+    places = [f for f in subject.labelled("extent") if f.read(subject.raw) > 0]
     if not places:
         return "no extent"
     old = random.choice(places).read(subject.raw)

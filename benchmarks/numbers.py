@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.climb import Climb, climb
 from benchmarks.entry import console, entry, first_line, shown
-from benchmarks.figures import TARGET, Figures, measure, zoo_models
+from benchmarks.figures import TARGET, ZOO, Figures, measure
 from benchmarks.peers import BOUNDS, CMSIS_NN, CORTEX_M, Peers, read_peers
 from benchmarks.shared import REPOSITORY, Shared, find_shared
 from penstock import api
@@ -89,7 +89,7 @@ def _measure_all(shared: Shared, verify: bool) -> tuple[list[Row], dict[str, str
     peers = read_peers(shared)
     rows: list[Row] = []
     unsupported: dict[str, str] = {}
-    for model in (*map(str, shared.networks()), *zoo_models()):
+    for model in (*map(str, shared.networks()), *ZOO):
         print(f"measuring {model}", file=sys.stderr)
         try:
             figures = measure(model)

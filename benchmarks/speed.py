@@ -6,6 +6,7 @@ python -m benchmarks.speed [--models FOLDER]
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -36,20 +37,30 @@ class Race:
     limit_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """One run: seconds that passed, and seconds that its processes kept a processor busy."""
+
+    seconds: float
+    busy_seconds: float
+
+
 def main(arguments: Sequence[str]) -> int:
     """Prints medians beside their limits; 1 where one is above."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--models", type=Path, help="folder of models and goldens")
     models = find_shared(parser.parse_args(arguments).models).models
     table = Table(title=f"seconds of a whole process, median of {RUNS} after one to warm up")
-    for heading in ("command", "median", "least", "most", "limit"):
+    for heading in ("command", "median", "least", "most", "limit", "processor"):
         table.add_column(heading, justify="left" if heading == "command" else "right")
     slow = 0
     for race in _races(models):
-        seconds = _seconds(race)
+        laps = [_run(race) for _ in range(RUNS + 1)][1:]
+        seconds = [lap.seconds for lap in laps]
         median = statistics.median(seconds)
         slow += median > race.limit_seconds
-        found = (median, min(seconds), max(seconds), race.limit_seconds)
+        busy = statistics.median(lap.busy_seconds for lap in laps)
+        found = (median, min(seconds), max(seconds), race.limit_seconds, busy)
         table.add_row(race.name, *(f"{value:.2f}" for value in found))
     console().print(table)
     return 1 if slow else 0
@@ -65,19 +76,14 @@ def _races(models: Path) -> tuple[Race, ...]:
     )
 
 
-def _seconds(race: Race) -> list[float]:
-    """Seconds of each counted run; the first is not counted."""
-    return [_run(race) for _ in range(RUNS + 1)][1:]
-
-
-def _run(race: Race) -> float:
+def _run(race: Race) -> Lap:
     command = [sys.executable, "-m", "penstock", *race.words, "--target", TARGET, "--json"]
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         if race.words[0] == "compile":
             command += ["-o", f"{folder}/out"]
-        begun = perf_counter()
+        begun, before = perf_counter(), os.times()
         done = subprocess.run(command, capture_output=True, check=False)
-        seconds = perf_counter() - begun
+        seconds, after = perf_counter() - begun, os.times()
     if done.returncode != 0:
         raise ToolError(
             "bench-003",
@@ -85,7 +91,8 @@ def _run(race: Race) -> float:
             where=race.words[1],
             why=done.stderr.decode(errors="replace").strip(),
         )
-    return seconds
+    busy = after.children_user + after.children_system
+    return Lap(seconds, busy - before.children_user - before.children_system)
 
 
 if __name__ == "__main__":

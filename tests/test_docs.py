@@ -21,5 +21,5 @@ def test_generated_pages_are_fresh(name: str) -> None:
 
 def test_files_that_the_readme_names_exist() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    named = re.findall(r"\]\(([^)#]+)\)", readme) + ["scripts/demo", "scripts/test"]
+    named = [*re.findall(r"\]\(([^)#]+)\)", readme), "scripts/demo", "scripts/test"]
     assert [name for name in named if not (ROOT / name).exists()] == []

@@ -265,13 +265,19 @@ def demo(
     """Compile the digits model and run 200 test digits on a simulated Cortex-M4."""
     from penstock import demonstration
 
-    folder = output or "penstock-demo"
+    folder = output or _free_folder("penstock-demo")
     with progress(len(STAGES) + 2) as on_stage:
         found = demonstration.run(Path(folder), on_stage)
     if as_json:
         _print_json(found.as_json())
     else:
         _OUT.print(str(found), highlight=False)
+
+
+def _free_folder(name: str) -> str:
+    """The name, or the first of name-2, name-3, .. that is free."""
+    names = (name, *(f"{name}-{k}" for k in range(2, 1000)))
+    return next((free for free in names if not Path(free).exists()), name)
 
 
 def _request(

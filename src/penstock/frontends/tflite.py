@@ -120,21 +120,33 @@ class _Reader:
         shape = tuple(self._indices(tensor, "Shape"))
         if any(not 0 <= extent < 2**31 for extent in shape) or math.prod(shape) >= 2**31:
             raise ValueError(f"tensor {index} has shape {list(shape)}")
-        dtype = self._dtype(tensor.Type(), name)
+        dtype = self._dtype(tensor.Type(), name, index)
         type = TensorType(shape, dtype, self._quantisation(tensor, shape))
         return Value(name, type, self._data(tensor, type, name), index)
 
-    def _dtype(self, code: int, name: str) -> DType:
+    def _dtype(self, code: int, name: str, index: int) -> DType:
         label = _enumeration("TensorType").get(code)
         if label is None:
             raise ValueError(f"element type {code}")
         if label not in DType.__members__:
             raise UnsupportedError(
                 "model-004",
-                f"tensor has element type {label}",
-                where=f'{self._name}: tensor "{name}"',
+                f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
+                where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
+                why="networks with state (RESOURCE, VARIANT) are not taken yet"
+                if label in ("RESOURCE", "VARIANT")
+                else "",
             )
         return DType[label]
+
+    def _user_of(self, tensor: int) -> str:
+        """The first node that reads or writes a tensor, in the user's words."""
+        graph = self._graph()
+        for i in range(self._count(graph, "Operators")):
+            operator = graph.Operators(i)
+            if tensor in self._indices(operator, "Inputs") + self._indices(operator, "Outputs"):
+                return f"node {i} {self._operator_name(operator.OpcodeIndex())}"
+        return "no node"
 
     def _quantisation(self, tensor: Any, shape: tuple[int, ...]) -> Quantisation | None:
         q = tensor.Quantization()
@@ -172,7 +184,7 @@ class _Reader:
             None if i == -1 else self._pick(values, i) for i in self._indices(operator, "Inputs")
         )
         outputs = tuple(self._pick(values, i) for i in self._indices(operator, "Outputs"))
-        label = f' "{outputs[0].name}"' if outputs else ""
+        label = f' "{outputs[0].name.split(";")[0]}"' if outputs else ""
         where = f"{self._name}: node {index} {name}{label}"
         return ForeignNode(name, where, inputs, outputs, self._attributes(operator))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import TensorType
 from penstock.ops.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -16,6 +18,9 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.pad import Pad
+from penstock.ops.quantize import Quantize
+from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
 from penstock.ops.samples import Operand, bias, int8, sample, weights
 from penstock.ops.softmax import Softmax
@@ -89,6 +94,16 @@ def _fully_connected(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]
     return FullyConnected(), (weights(outputs, x.type.elements), bias(outputs))
 
 
+def _pad(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    sides = st.tuples(*(st.integers(0, most) for most in (0, 2, 2, 1)))
+    fill = draw(st.sampled_from((x.type.zero_point, 9)))
+    return Pad(draw(sides), draw(sides), fill), ()
+
+
+def _lookup(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
+    return draw(st.sampled_from((Quantize(), Relu(), Relu(Activation.RELU6)))), ()
+
+
 def _softmax(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
     return Softmax(), ()
 
@@ -100,14 +115,21 @@ def _reshape(draw: st.DrawFn, x: Value) -> tuple[Op, tuple[Operand, ...]]:
 
 
 Maker = Callable[[st.DrawFn, Value], tuple[Op, tuple[Operand, ...]]]
-OF_IMAGES: tuple[Maker, ...] = (_conv, _pool, _depthwise)
-OF_ANYTHING: tuple[Maker, ...] = (_softmax, _reshape, _fully_connected)
+OF_IMAGES: tuple[Maker, ...] = (_conv, _pool, _depthwise, _pad)
+OF_ANYTHING: tuple[Maker, ...] = (_softmax, _reshape, _fully_connected, _lookup)
 
 
-def node_of(name: str, op: Op, inputs: tuple[Value, ...], *constants: Operand) -> Node:
-    """A node of `op` between inputs and constants."""
+def node_of(
+    name: str,
+    op: Op,
+    inputs: tuple[Value, ...],
+    *constants: Operand,
+    like: TensorType | None = None,
+) -> Node:
+    """A node of `op` between inputs and constants, its output quantised as `like`, if given."""
     operands = (*(v.type for v in inputs), *constants)
-    scale, zero = (1 / 256, -128) if isinstance(op, Softmax) else (0.1, 5)
+    scale, zero = (like.scale, like.zero_point) if like else (0.1, 5)
+    scale, zero = (1 / 256, -128) if isinstance(op, Softmax) else (scale, zero)
     made = sample(op, *operands, scale=scale, zero=zero)
     pairs = (operand for operand in constants if isinstance(operand, tuple))
     values = tuple(Value(f"{name}/{k}", type, data) for k, (type, data) in enumerate(pairs))
@@ -123,21 +145,28 @@ def nodes(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
         return node_of(name, Add(), (x, draw(st.sampled_from(alike))))
     makers = (*OF_IMAGES, *OF_ANYTHING) if x.type.rank == 4 else OF_ANYTHING
     op, constants = draw(st.sampled_from(makers))(draw, x)
-    return node_of(name, op, (x,), *constants)
+    kept = isinstance(op, MaxPool2D | AveragePool2D | Pad | Reshape) or draw(st.booleans())
+    return node_of(name, op, (x,), *constants, like=x.type if kept else None)
 
 
 @st.composite
-def graphs(draw: st.DrawFn, most_nodes: int = 6) -> Graph:
-    """Graphs of a few operators with branches and residual sums; every input is read."""
+def graphs(draw: st.DrawFn, most_nodes: int = 6, constants: bool = False) -> Graph:
+    """Graphs of a few operators with branches and residual sums; every input is read.
+
+    `constants`: operators may read constant images, and nothing else, too."""
     shape = draw(st.tuples(st.just(1), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4)))
     known = [Value("x", int8(*shape))]
     if draw(st.booleans()):
         known.append(Value("z", int8(*shape, scale=0.03, zero=7)))
     inputs, made = tuple(known), list[Node]()
+    if constants:
+        type, data = weights(*shape)
+        known.append(Value("k", type, data))
     for k in range(draw(st.integers(1, most_nodes))):
         made.append(draw(nodes(f"n{k}", known)))
         known.append(made[-1].output)
     read = {v.name for node in made for v in node.inputs}
-    kept = tuple(v for v in known if v.name not in read and v not in inputs)
+    kept = tuple(node.output for node in made if node.name not in read)
     extra = (made[0].output,) if made[0].output not in kept and draw(st.booleans()) else ()
+    assume(not read.isdisjoint(v.name for v in inputs))
     return Graph("g", tuple(v for v in inputs if v.name in read), (*kept, *extra), tuple(made))

@@ -277,6 +277,14 @@ def test_a_wait_that_is_left_out_is_caught(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
+def test_a_copy_that_nobody_waits_for_is_caught(example: Example) -> None:
+    first, *_ = example.program.run
+    assert isinstance(first, Copy)
+    run = (*example.program.run, replace(first, token="late"))
+    assert caught(example.graph, replace(example.program, run=run)) == "machine-006"
+
+
+@pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
 def test_a_copy_that_is_left_out_is_caught(example: Example) -> None:
     height = example.graph.inputs[0].type.shape[1]
     runs = list(edited(example.program.run, lambda c: None if isinstance(c, Copy) else c))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
 
+from lowered import inputs_of_graph, lower
 from penstock.frontends.open import parse
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
@@ -25,7 +27,10 @@ from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 from penstock.passes.order import PASSES
+from penstock.pipeline import simplify
 from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+from strategies import graphs, seeds
 
 MODELS = sorted((Path(__file__).parent.parent / "models").glob("*.tflite"))
 Pass = Callable[[Graph], Graph]
@@ -130,6 +135,24 @@ def test_a_pass_changes_no_output(name: str, rewrite: Pass) -> None:
     for seed in range(3):
         pairs = zip(outputs_of(before, seed), outputs_of(after, seed), strict=True)
         assert all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+
+@pytest.mark.parametrize("rewrite", PASSES, ids=lambda p: p.__name__)
+@given(graph=graphs(constants=True), seed=seeds)
+def test_a_pass_changes_no_output_of_a_random_graph(graph: Graph, rewrite: Pass, seed: int) -> None:
+    after = rewrite(graph)
+    verify(after)
+    pairs = zip(outputs_of(graph, seed), outputs_of(after, seed), strict=True)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+
+@given(graph=graphs(constants=True), seed=seeds)
+def test_a_simplified_graph_runs_on_the_machine(graph: Graph, seed: int) -> None:
+    program = lower(simplify(graph)).program
+    outputs = Machine(program).run(inputs_of_graph(graph, seed))
+    expected = run_graph(graph, inputs_of_graph(graph, seed))
+    for value in graph.outputs:
+        np.testing.assert_array_equal(outputs[value.name], expected[value.name], value.name)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

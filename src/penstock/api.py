@@ -101,15 +101,15 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
-        chip = _with_memory(chip, region, _bytes(size))
+        chip = _with_memory(chip, region, _bytes(size, "--memory"))
     optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
     return Request(
         str(model),
         dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
-        None if sram is None else _bytes(sram),
-        None if flash is None else _bytes(flash),
-        _bytes(settings.get("stack", DEFAULT_STACK_BYTES)),
+        None if sram is None else _bytes(sram, "--sram"),
+        None if flash is None else _bytes(flash, "--flash"),
+        _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
     )
@@ -245,16 +245,29 @@ def read_inputs(model: str, paths: Sequence[Path]) -> Mapping[str, Array]:
 
 def _read_array(path: Path, value: Value) -> Array:
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        # Mapped, so that a file that promises more elements than it has takes no memory.
+        array: object = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ModelError("input-002", f"not a .npy file: {error}", where=str(path)) from error
+        raise _no_input(path, str(error)) from error
+    if not isinstance(array, np.ndarray):
+        raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(
             "input-003",
             f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
             where=f'{path}, input "{value.name}"',
         )
-    return array
+    return np.array(array)
+
+
+def _no_input(path: Path, why: str) -> ModelError:
+    return ModelError(
+        "input-002",
+        "not a .npy file",
+        where=str(path),
+        why=why,
+        help="write it with numpy.save",
+    )
 
 
 def write_array(path: Path, array: Array) -> None:
@@ -264,7 +277,10 @@ def write_array(path: Path, array: Array) -> None:
             np.save(file, array)
     except OSError as error:
         raise OutputError(
-            "output-003", f"the output cannot be written: {error.strerror}", where=str(path)
+            "output-003",
+            f"the output cannot be written: {error.strerror}",
+            where=str(path),
+            help="name a file in a folder that exists and may be written to",
         ) from error
 
 
@@ -311,7 +327,8 @@ def _file_bytes(model: str) -> bytes:
     if model.startswith("zoo:"):
         raise UsageError(
             "usage-010",
-            f"{model} is no file, TensorFlow Lite Micro cannot run it",
+            "TensorFlow Lite Micro runs model files only",
+            where=model,
             help="verify it without --reference, or give a .tflite file",
         )
     return read_bytes(Path(model))
@@ -333,18 +350,25 @@ def _with_measurements(
 
 def _check_flash(report: Report, wanted: Request) -> None:
     memory = wanted.target.memory_for("constant")
-    limit = min(memory.size_bytes, wanted.flash_bytes or memory.size_bytes)
+    budget = memory.size_bytes if wanted.flash_bytes is None else wanted.flash_bytes
+    limit = min(memory.size_bytes, budget)
     if report.flash_bytes.total > limit:
         raise CapacityError(
             "capacity-002",
             f"constants and code need {report.flash_bytes.total} bytes of {memory.name}, "
             f"there are {limit}",
+            where=report.model,
             help="give more --flash, or a network with fewer weights",
         )
 
 
-def _bytes(size: Size) -> int:
-    return parse_size(size) if isinstance(size, str) else size
+def _bytes(size: Size, option: str) -> int:
+    if isinstance(size, int):
+        return size
+    try:
+        return parse_size(size)
+    except UsageError as error:
+        raise error.at(option) from None
 
 
 def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
@@ -353,6 +377,7 @@ def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
         raise UsageError(
             "usage-011",
             f"target {target.name} has no memory {region!r}",
+            where="--memory",
             help=f"its memories are {', '.join(names)}",
         )
     return dataclasses.replace(

@@ -47,7 +47,10 @@ StreamInput = Annotated[bool, typer.Option(help="Take the input row by row throu
 CompilerName = Annotated[
     str, typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc) where it is installed.")
 ]
-Output = Annotated[str | None, typer.Option("-o", "--output-folder", metavar="DIR")]
+Output = Annotated[
+    str | None,
+    typer.Option("-o", "--output-folder", metavar="DIR", help="A folder that is not there yet."),
+]
 
 
 def with_options(verb: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,30 +40,51 @@ def test_every_rung_equals_the_goldens(model: str) -> None:
     assert verified.rungs[2].note in ("sanitizers: address, undefined", "sanitizers: undefined")
 
 
-@pytest.mark.parametrize("model", COMMITTED)
-def test_one_altered_golden_value_is_found_and_its_layer_named(model: str, tmp_path: Path) -> None:
+def altered(model: str, archive: Path) -> str:
+    """Writes the model's goldens with one element of a middle layer changed by one bit, and CRCs to
+    match; returns the layer's tensor."""
     goldens = read_goldens(MODELS / f"{model}.npz")
-    graph = api.pipeline.read(path_of(model))
-    tensors = dict(goldens.sets[0].tensors)
-    inner = [n.output for n in graph.nodes if n.output.origin in tensors]
+    first, *others = goldens.sets
+    tensors = dict(first.tensors)
+    inner = [n.output for n in api.pipeline.read(path_of(model)).nodes]
+    inner = [value for value in inner if value.origin in tensors]
     victim = inner[len(inner) // 2]
     assert victim.origin is not None
-    altered = tensors[victim.origin].copy()
-    altered.flat[altered.size // 2] ^= 1
-    tensors[victim.origin] = altered
-    crcs = dict(goldens.tensor_crc32) | {victim.origin: crc32_of(altered)}
+    values = tensors[victim.origin].copy()
+    values.flat[values.size // 2] ^= 1
+    tensors[victim.origin] = values
+    crcs = dict(goldens.tensor_crc32) | {victim.origin: crc32_of(values)}
     changed = dataclasses.replace(
         goldens,
-        sets=(
-            dataclasses.replace(goldens.sets[0], tensors=tuple(tensors.items())),
-            *goldens.sets[1:],
-        ),
+        sets=(dataclasses.replace(first, tensors=tuple(tensors.items())), *others),
         tensor_crc32=tuple(crcs.items()),
     )
-    write_goldens(changed, tmp_path / "altered.npz")
+    write_goldens(changed, archive)
+    return victim.name
+
+
+@pytest.mark.parametrize("model", COMMITTED)
+def test_one_altered_golden_value_is_found_and_its_layer_named(model: str, tmp_path: Path) -> None:
+    name = altered(model, tmp_path / "altered.npz")
     reference, *others = api.verify(path_of(model), TARGET, tmp_path / "altered.npz").rungs
     first = reference.comparison.first
     assert first is not None
-    assert (reference.comparison.mismatches, first.tensor) == (1, victim.name)
+    assert (reference.comparison.mismatches, first.tensor) == (1, name)
     assert first.expected ^ first.found == 1
     assert [rung.comparison.mismatches for rung in others] == [0, 0, 0]
+
+
+def test_the_command_line_names_the_layer_and_fails(tmp_path: Path) -> None:
+    archive = tmp_path / "altered.npz"
+    name = altered("strided_residual", archive)
+    words = ("verify", path_of("strided_residual"), "--goldens", str(archive))
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[verify-001]: 1 mismatches on rung reference")
+    assert f'"{name}" of set 0: element [' in done.stderr

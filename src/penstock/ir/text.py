@@ -1,10 +1,10 @@
 """Text form of every noun: `parse(show(x), classes) == x`.
 
-A noun is a frozen dataclass; its text is the Python expression that would build it, laid out one
-field a line where it does not fit one line.  Bytes of constants and long rows of numbers stand at
-the end, once each, as lines `data <name> <base85>` and `numbers <name> <numbers>`, and are named by
-their digest where they are used; `show` may leave those lines out, and then the text cannot be read
-back.
+A noun is a frozen dataclass; its text is the Python expression that would build it, without the
+fields that have their defaults, laid out one field a line where it does not fit one line.  Bytes of
+constants and long rows of numbers stand at the end, once each, as lines `data <name> <base85>` and
+`numbers <name> <numbers>`, and are named by their digest where they are used; `show` may leave
+those lines out, and then the text cannot be read back.
 
 >>> from penstock.ir.region import Region
 >>> show(Region((0, 2), (4, 5)))
@@ -55,9 +55,8 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         items: tuple[Any, ...] = x
         return _layout("(", [_show(item, indent + 2, found) for item in items], ")", indent)
     if is_dataclass(x) and not isinstance(x, type):
-        parts = [
-            f"{f.name}={_show(getattr(x, f.name), indent + 2, found)}" for f in fields(x) if f.init
-        ]
+        told = [f for f in fields(x) if f.init and getattr(x, f.name) != f.default]
+        parts = [f"{f.name}={_show(getattr(x, f.name), indent + 2, found)}" for f in told]
         return _layout(f"{type(x).__name__}(", parts, ")", indent)
     if isinstance(x, Fraction):
         return f"Fraction({x.numerator}, {x.denominator})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -24,6 +26,14 @@ class Options:
         default=0.5,
         metadata={"help": "Most work of the placement solver, in its deterministic seconds."},
     )
+
+    def __post_init__(self) -> None:
+        for name in ("order_states", "placement_nodes", "placement_work"):
+            if getattr(self, name) < 0:
+                raise UsageError(
+                    "usage-016",
+                    f"--{name.replace('_', '-')} is {getattr(self, name)}, must be at least 0",
+                )
 
 
 DEFAULTS = Options()

@@ -4,8 +4,10 @@
 
     cycles of a layer = macs * cycles_per_mac + elements * cycles_per_element + cycles_per_call
 
-The fit is the non-negative one of least squares, where each layer counts by its share of its
-network's cycles, so that small networks say as much as large ones.
+The fit is the non-negative one of least squares, where the cycles of a layer are measured by those
+of the mean layer of its network: so a layer of a small network says as much as one of a large one.
+Of the weightings that were tried, its totals are nearest: relative errors a layer, or shares of a
+network, pull the figures towards layers that are cheap.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     if not samples:
         raise UsageError("bench-004", "there is no network to fit to", help="name --models FOLDER")
     fit = fitted(
-        np.concatenate([s.work / s.cycles.sum() for s in samples]),
-        np.concatenate([s.cycles / s.cycles.sum() for s in samples]),
+        np.concatenate([s.work / s.cycles.mean() for s in samples]),
+        np.concatenate([s.cycles / s.cycles.mean() for s in samples]),
     )
     out = console()
     out.print(_table(samples, fit))

@@ -1,13 +1,12 @@
-"""Estimate: fits the cost model's three figures to simulated cycles of every layer.
+"""Estimate: fits the cost model's figures to simulated cycles of every layer.
 
     python -m benchmarks.estimate [--models FOLDER | --zoo]
 
-    cycles of a layer = macs * cycles_per_mac + elements * cycles_per_element + cycles_per_call
+    cycles of a layer = macs * cycles_per_mac + elements * cycles_per_element
+                        + loops * cycles_per_loop + cycles_per_call
 
-The fit is the non-negative one of least squares, where the cycles of a layer are measured by those
-of the mean layer of its network: so a layer of a small network says as much as one of a large one.
-Of the weightings that were tried, its totals are nearest: relative errors a layer, or shares of a
-network, pull the figures towards layers that are cheap.
+The fit is the non-negative one that makes least the squares of the layers' relative errors, each
+weighted by the layer's share of its network's cycles: small networks say as much as large ones.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from penstock import api
 from penstock.errors import PenstockError, UsageError
 from penstock.ir.region import Region
 
-FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_call")
+FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_loop", "cycles_per_call")
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The layers of one network: work (layers, 3) and simulated cycles (layers,); and what the
+    """The layers of one network: work (layers, 4) and simulated cycles (layers,); and what the
     target's present figures estimate for all of them."""
 
     model: str
@@ -55,9 +54,11 @@ def main(arguments: Sequence[str]) -> int:
     samples = [sample for sample in map(_sample, models) if sample is not None]
     if not samples:
         raise UsageError("bench-004", "there is no network to fit to", help="name --models FOLDER")
+    weights = [1.0 / np.sqrt(s.cycles * s.cycles.sum()) for s in samples]
+    pairs = list(zip(samples, weights, strict=True))
     fit = fitted(
-        np.concatenate([s.work / s.cycles.mean() for s in samples]),
-        np.concatenate([s.cycles / s.cycles.mean() for s in samples]),
+        np.concatenate([s.work * w[:, np.newaxis] for s, w in pairs]),
+        np.concatenate([s.cycles * w for s, w in pairs]),
     )
     out = console()
     out.print(_table(samples, fit))
@@ -67,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def fitted(work: Matrix, cycles: Matrix) -> Matrix:
-    """The non-negative x that makes |work x - cycles| least.  With three figures, every choice of
-    those that are not zero can be tried.
+    """The non-negative x that makes |work x - cycles| least.  With so few figures, every choice
+    of those that are not zero can be tried.
 
     >>> work = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
     >>> fitted(work, np.array([3.0, 1.0, -4.0])).round(9).tolist()
@@ -96,11 +97,11 @@ def _sample(model: str) -> Sample | None:
     except PenstockError as error:
         print(f"not taken: {model}: {first_line(error)}", file=sys.stderr)
         return None
-    rows: list[tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int, int]] = []
     for part in compiled.compilation.schedule.steps:
         node = part.nodes[-1]
         work = node.op.work(node.site, Region.whole(part.output.type.shape))
-        rows.append((work.macs, work.elements, 1))
+        rows.append((work.macs, work.elements, work.loops, 1))
     cycles = np.array([step.cycles for step in ran.steps], float)
     name = compiled.report.model
     return Sample(name, np.array(rows, float), cycles, compiled.report.cycles.estimated)

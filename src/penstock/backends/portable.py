@@ -24,6 +24,7 @@ class Processor:
         return round(
             work.macs * engine.cycles_per_mac
             + work.elements * engine.cycles_per_element
+            + work.loops * engine.cycles_per_loop
             + engine.cycles_per_call
         )
 

@@ -40,6 +40,7 @@ class _Engine(BaseModel):
     kernels: str
     cycles_per_mac: float = Field(ge=0)
     cycles_per_element: float = Field(ge=0)
+    cycles_per_loop: float = Field(ge=0)
     cycles_per_call: float = Field(ge=0)
 
 

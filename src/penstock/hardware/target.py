@@ -25,13 +25,14 @@ class MemoryRegion:
 class Engine:
     """What computes: a processor with the kernels of `kernels`.
 
-    The three figures are a linear model of the cycles of its portable kernels; `penstock profile`
-    shows the estimate beside the simulated count."""
+    The figures are a linear model of the cycles of its portable kernels; `penstock profile` shows
+    the estimate beside the simulated count."""
 
     name: str
     kernels: str
     cycles_per_mac: float
     cycles_per_element: float
+    cycles_per_loop: float
     cycles_per_call: float
 
 

@@ -2,8 +2,9 @@
 
 An output box [lower, upper) of rank r becomes, per input axis i,
 
-    shape[i] = ceil(sum_j matrix[i][j] * out_shape[j] + matrix[i][r])
-    lower[i] = floor(sum_j matrix[i][j] * out_lower[j] + offset[i])
+    start[i] = sum_j matrix[i][j] * out_lower[j] + offset[i]
+    extent[i] = sum_j matrix[i][j] * out_shape[j] + matrix[i][r]
+    [lower[i], upper[i]) = [floor(start[i]), ceil(start[i] + extent[i]))
 
 where `matrix` is the augmented matrix and `offset` the start of the box for output index 0,
 negative where there is padding.  Source: TVM RFC 0037, section "Propagators" (stripe

@@ -35,11 +35,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What computing a region takes: nominal multiply-accumulates (padding taps included), and
-    output elements that need other arithmetic."""
+    """What computing a region takes: nominal multiply-accumulates (padding taps included), output
+    elements that need other arithmetic, and runs of an innermost loop over a window's rows."""
 
     macs: int
     elements: int
+    loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Conv2D:
 
     def work(self, site: Site, out: Region) -> Work:
         w = site.inputs[1].shape
-        return Work(out.elements * w[1] * w[2] * w[3], out.elements)
+        return Work(out.elements * w[1] * w[2] * w[3], out.elements, out.elements * w[1])
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

@@ -88,7 +88,8 @@ class DepthwiseConv2D:
         return read, weights, Affine(((0, 0, 0, 1, 0),), (0,))
 
     def work(self, site: Site, out: Region) -> Work:
-        return Work(out.elements * self.rows.size * self.columns.size, out.elements)
+        loops = out.elements * self.rows.size
+        return Work(loops * self.columns.size, out.elements, loops)
 
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()

@@ -88,12 +88,7 @@ def shape_params(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[str, int
 
 
 def channel_fraction(spatial: Affine, multiplier: int) -> Affine:
-    """`spatial` with `multiplier` output channels for each input channel.
-
-    Boxes of channels that do not start at a multiple reach one channel further, so the box is
-    widened by what rounding can add: exact where `multiplier` is 1.
-    """
-    factor = Fraction(1, multiplier)
-    slack = Fraction(multiplier - 1, multiplier)
-    rows = (*spatial.matrix[:3], (0, 0, 0, factor, slack))
+    """`spatial` with `multiplier` output channels for each input channel: [lower / multiplier,
+    upper / multiplier), rounded outwards."""
+    rows = (*spatial.matrix[:3], (0, 0, 0, Fraction(1, multiplier), 0))
     return Affine(rows, spatial.offset)

@@ -1,4 +1,4 @@
-"""Benchmarks read other people's tables, and fit three figures."""
+"""Benchmarks read other people's tables, and fit figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to one mutant: compiled, then verified from rung to rung; in a process of its own."""
+"""What happens to one mutant: compiled, then verified rung by rung; in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Text form of every noun: `parse(show(x), classes) == x`.
 
 A noun is a frozen dataclass; its text is the Python expression that would build it, without the
-fields that have their defaults, laid out one field a line where it does not fit one line.  Bytes of constants and long rows of numbers stand at
-the end, once each, as lines `data <name> <base85>` and `numbers <name> <numbers>`, and are named by
-their digest where they are used; `show` may leave those lines out, and then the text cannot be read
-back.
+fields that have their defaults, laid out one field a line where it does not fit one line.  Bytes of
+constants and long rows of numbers stand at the end, once each, as lines `data <name> <base85>` and
+`numbers <name> <numbers>`, and are named by their digest where they are used; `show` may leave
+those lines out, and then the text cannot be read back.
 
 >>> from penstock.ir.region import Region
 >>> show(Region((0, 2), (4, 5)))

@@ -1,4 +1,4 @@
-"""What happens to one mutant: compiled, then verified rung by rung; in a process of its own."""
+"""What happens to a mutant: it is compiled, then verified rung by rung; in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import resource
 import tempfile
 import traceback
+import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -39,6 +40,7 @@ def serve(pipe: Connection) -> None:
 
     Between compiling and running it says "compiled", so that the limit on time can be kept."""
     os.setsid()
+    warnings.simplefilter("error")  # a warning of Python on a user's terminal is a finding too
     while True:
         try:
             path: str | None = pipe.recv()

@@ -25,8 +25,8 @@ every_computing_sample = pytest.mark.parametrize(
 )
 
 
-few = settings(max_examples=settings().max_examples // 2)
-"""For laws over every sample, of which there are many: half as many examples for each."""
+few = settings(max_examples=settings().max_examples // 3)
+"""For laws over every sample, of which there are many: fewer examples for each."""
 
 
 def elements(type: TensorType, seed: int) -> Array:

@@ -124,9 +124,9 @@ def two_convolutions(height: int, first: Window, second: Window) -> Graph:
     return Graph("cascade", (x,), (y.output,), (mid, y))
 
 
-def ring_layout(graph: Graph, ring: int) -> Layout:
-    """Rows between the layers in a ring; the output whole, behind it."""
-    pitch = row_bytes(graph.nodes[0].output)
+def ring_layout(graph: Graph, ring: int, gap_bytes: int = 0) -> Layout:
+    """Rows between the layers in a ring, with gaps; the output whole, behind it."""
+    pitch = row_bytes(graph.nodes[0].output) + gap_bytes
     size = ring * pitch
     return Layout(Rows(pitch, ring), size, Rows.whole(graph.outputs[0].type), 1024 + size)
 
@@ -235,6 +235,8 @@ def _examples() -> tuple[Example, ...]:
         layout = ring_layout(graph, second.extent)
         found.append(Example(f"ring, {name}", graph, cascade(graph, layout)))
     graph = two_convolutions(7, SAME, SAME)
+    padded = ring_layout(graph, ring=7, gap_bytes=3)
+    found.append(Example("rows with gaps", graph, cascade(graph, padded)))
     found.append(Example("row tables", graph, cascade(graph, table_layout(graph, 3))))
     for height in (1, 2, 5, 6):
         graph = one_convolution(height)

@@ -40,7 +40,9 @@ def test_a_region_is_right_with_poison_around_what_it_needs(
     needed = op.needs(site, out)
     for poison in POISONS:
         stripes = tuple(poisoned(x, need, poison) for x, need in zip(inputs, needed, strict=True))
-        np.testing.assert_array_equal(op.evaluate(site, stripes, out), expected)
+        result = op.evaluate(site, stripes, out)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_array_equal(result, expected)
 
 
 @every_sample

@@ -78,8 +78,8 @@ def integer(value: int) -> str:
     return "INT32_MIN" if value == -(2**31) else str(value)
 
 
-def array_body(array: Array, per_line: int = 16) -> str:
-    """The initialisers of an array in aligned columns, `per_line` a line."""
+def array_body(array: Array) -> str:
+    """The initialisers of an array in aligned columns: 20 bytes or 8 wider numbers a line."""
     flat = np.ascontiguousarray(array).ravel()
     if flat.dtype == np.int8:
         return _byte_columns(flat, 20)

@@ -289,7 +289,9 @@ def _fields(options: type) -> tuple[str, ...]:
 
 
 def _snake_case(name: str) -> str:
-    """>>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
+    """A camel-case name in small letters.
+
+    >>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
     ('dilation_h_factor', 'fused_activation_function')
     """
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

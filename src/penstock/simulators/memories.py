@@ -1,0 +1,181 @@
+"""Memories: bytes that remember who wrote them.
+
+Every byte remembers the buffer that wrote it and, in a ring or row table, the row it belongs to.  A
+read of a byte that another buffer, another row or nobody wrote is an error: that is how memory is
+poisoned that is free, overwritten, or the target of a copy not yet waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.errors import InternalError
+from penstock.ir.tensor import Array
+from penstock.program.expr import evaluate
+from penstock.program.program import Buffer, Program, Rows
+from penstock.simulators.operand import Operand
+
+POISON = 0xA5
+NOBODY = -1
+
+
+class Memories:
+    """The memories of a program, with its constants in them."""
+
+    def __init__(self, program: Program) -> None:
+        self._bytes = {m.name: np.full(m.size_bytes, POISON, np.uint8) for m in program.memories}
+        self._owner = {m.name: np.full(m.size_bytes, NOBODY, np.int64) for m in program.memories}
+        self._index = {b.name: i for i, b in enumerate(program.buffers)}
+        self.buffers = {b.name: b for b in program.buffers}
+        for buffer in program.buffers:
+            self._load(buffer)
+
+    def memory_of(self, operand: Operand) -> str:
+        """Name of the memory in which an operand lies."""
+        return self.buffers[operand.view.buffer].memory
+
+    def read(self, operand: Operand) -> Array:
+        """The elements of an operand, all of which must be there."""
+        memory, owner = self._cells(operand)
+        spans = tuple(self._spans(operand))
+        rows = np.concatenate([memory[lower:upper] for lower, upper, _ in spans])
+        mine = np.concatenate([owner[lower:upper] == tag for lower, upper, tag in spans])
+        around, inner = operand.whole_rows
+        if not mine.reshape(*around.shape, -1)[inner.slices].all():
+            raise InternalError(
+                "machine-002",
+                f'"{operand.view.tensor}" is read where it is not (any more): region '
+                f'{operand.region.intervals} in buffer "{operand.view.buffer}" of '
+                f"{self.memory_of(operand)}",
+            )
+        return rows.view(operand.view.type.dtype.value).reshape(around.shape)[inner.slices]
+
+    def write(self, operand: Operand, elements: Array) -> None:
+        """Put the elements where the operand lies."""
+        if self.buffers[operand.view.buffer].data is not None:
+            raise InternalError("machine-003", f'constant "{operand.view.buffer}" is written')
+        memory, owner = self._cells(operand)
+        around, inner = operand.whole_rows
+        item = operand.view.type.dtype.size_bytes
+        rows = np.zeros((*around.shape, item), np.uint8)
+        raw = np.ascontiguousarray(elements).view(np.uint8)
+        rows[inner.slices] = raw.reshape(*elements.shape, item)
+        written = np.zeros(rows.shape, bool)
+        written[inner.slices] = True
+        flat, mask, start = rows.ravel(), written.ravel(), 0
+        for lower, upper, tag in self._spans(operand):
+            part = slice(start, start + upper - lower)
+            memory[lower:upper][mask[part]] = flat[part][mask[part]]
+            owner[lower:upper][mask[part]] = tag
+            start = part.stop
+
+    def disown(self, operand: Operand) -> None:
+        """What lies in the rows of an operand must not be read."""
+        _, owner = self._cells(operand)
+        for lower, upper, _ in self._spans(operand):
+            owner[lower:upper] = NOBODY
+
+    def take(self, buffer: Buffer) -> None:
+        """The buffer's bytes, whoever wrote them, are overwritten with nothing of use."""
+        part = slice(buffer.address, buffer.address + buffer.size_bytes)
+        self._bytes[buffer.memory][part] = POISON
+        self._owner[buffer.memory][part] = self._tag(buffer.name, 0)
+
+    def free(self, buffer: Buffer) -> None:
+        """Forget what the buffer holds; bytes that another buffer has taken over stay."""
+        part = slice(buffer.address, buffer.address + buffer.size_bytes)
+        owner = self._owner[buffer.memory][part]
+        mine = owner >> 32 == self._index[buffer.name]
+        owner[mine] = NOBODY
+        self._bytes[buffer.memory][part][mine] = POISON
+
+    def overlap(self, one: Operand, other: Operand) -> bool:
+        """Whether two operands share a byte."""
+        if one.region.empty or other.region.empty or not self._in_one_memory(one, other):
+            return False
+        (lower, upper), (other_lower, other_upper) = self._extent(one), self._extent(other)
+        if lower >= other_upper or other_lower >= upper:
+            return False
+        return bool(np.isin(self._addresses(one), self._addresses(other)).any())
+
+    def lie_alike(self, one: Operand, other: Operand) -> bool:
+        """Whether every element of one operand lies where the same element of the other does."""
+        return self._in_one_memory(one, other) and np.array_equal(
+            self._addresses(one), self._addresses(other)
+        )
+
+    def _load(self, buffer: Buffer) -> None:
+        memory = self._bytes[buffer.memory]
+        upper = buffer.address + buffer.size_bytes
+        if buffer.address < 0 or upper > len(memory):
+            raise InternalError(
+                "machine-001",
+                f'buffer "{buffer.name}" is [{buffer.address}, {upper}), '
+                f"memory {buffer.memory} has {len(memory)} bytes",
+            )
+        if buffer.data is None:
+            return
+        if len(buffer.data.raw) != buffer.size_bytes:
+            raise InternalError(
+                "machine-001",
+                f'buffer "{buffer.name}" has {buffer.size_bytes} bytes, its data '
+                f"{len(buffer.data.raw)}",
+            )
+        memory[buffer.address : upper] = np.frombuffer(buffer.data.raw, np.uint8)
+        self._owner[buffer.memory][buffer.address : upper] = self._tag(buffer.name, 0)
+
+    def _cells(self, operand: Operand) -> tuple[Array, Array]:
+        """Bytes and owners of the memory in which an operand lies."""
+        memory = self.memory_of(operand)
+        return self._bytes[memory], self._owner[memory]
+
+    def _spans(self, operand: Operand) -> Iterator[tuple[int, int, int]]:
+        """(lower, upper, owner) of the operand's rows in memory, whole rows."""
+        view, buffer = operand.view, self.buffers[operand.view.buffer]
+        first, last = operand.rows
+        lower, upper, offset = (evaluate(x, {}) for x in (view.lower, view.upper, view.offset))
+        if first < lower or last > upper:
+            raise InternalError(
+                "machine-004",
+                f'rows [{first}, {last}) of "{view.tensor}" are touched, the view has '
+                f"[{lower}, {upper})",
+            )
+        whole = Rows.whole(view.type)
+        scattered = not lies_whole(operand)
+        pieces = [(row, row + 1) for row in range(first, last)] if scattered else [(first, last)]
+        for row, end in pieces:
+            lower = offset + view.rows.offset(row)
+            upper = lower + (end - row) * whole.pitch
+            if lower < 0 or upper > buffer.size_bytes:
+                raise InternalError(
+                    "machine-005",
+                    f'rows [{row}, {end}) of "{view.tensor}" are bytes [{lower}, {upper}), buffer '
+                    f'"{buffer.name}" has {buffer.size_bytes}',
+                )
+            tag = self._tag(buffer.name, row + 1 if scattered else 0)
+            yield buffer.address + lower, buffer.address + upper, tag
+
+    def _in_one_memory(self, one: Operand, other: Operand) -> bool:
+        return self.memory_of(one) == self.memory_of(other)
+
+    def _extent(self, operand: Operand) -> tuple[int, int]:
+        """From the first to the last byte of the rows of an operand."""
+        spans = tuple(self._spans(operand))
+        return min(lower for lower, _, _ in spans), max(upper for _, upper, _ in spans)
+
+    def _addresses(self, operand: Operand) -> Array:
+        """The address of every byte, in the order of the elements."""
+        around, inner = operand.whole_rows
+        rows = [np.arange(lower, upper) for lower, upper, _ in self._spans(operand)]
+        return np.concatenate(rows).reshape(*around.shape, -1)[inner.slices].ravel()
+
+    def _tag(self, buffer: str, row: int) -> int:
+        return (self._index[buffer] << 32) + row
+
+
+def lies_whole(operand: Operand) -> bool:
+    """Whether the view has every row of its tensor, one behind the other."""
+    rows, whole = operand.view.rows, Rows.whole(operand.view.type)
+    return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch

@@ -1,0 +1,74 @@
+"""Operand: a region of a tensor as a view shows it; and which whole rows hold a region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
+from penstock.program.expr import evaluate
+from penstock.program.program import Box, View
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A region of a view in which no variables are left: its bounds and offset are numbers."""
+
+    view: View
+    region: Region
+
+    @staticmethod
+    def of(view: View, region: Region, variables: Mapping[str, int]) -> Operand:
+        """The region of a view, for given loop variables."""
+        lower, upper = evaluate(view.lower, variables), evaluate(view.upper, variables)
+        offset = evaluate(view.offset, variables)
+        return Operand(replace(view, lower=lower, upper=upper, offset=offset), region)
+
+    @staticmethod
+    def whole(view: View) -> Operand:
+        """All of a view without variables."""
+        return Operand.of(view, Region.whole(view.type.shape), {})
+
+    @property
+    def size_bytes(self) -> int:
+        return self.region.elements * self.view.type.dtype.size_bytes
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The interval of flattened row indices of the whole rows that contain the region."""
+        shape = self.view.type.shape
+        if len(shape) < 2:
+            return 0, 1
+        around, _ = self.whole_rows
+        axis = row_axis(len(shape))
+        first = int(np.ravel_multi_index(around.lower[: axis + 1], shape[: axis + 1]))
+        return first, first + row_count(around.shape)
+
+    @property
+    def whole_rows(self) -> tuple[Region, Region]:
+        """The smallest region of whole rows, consecutive in memory, that contains the region; and
+        the region as seen from its start."""
+        shape = self.view.type.shape
+        around = Region.whole(shape)
+        if len(shape) >= 2:
+            for axis in range(row_axis(len(shape)) + 1):
+                around = around.replace(axis, self.region.intervals[axis])
+                if around.shape[axis] > 1:
+                    break
+        return around, self.region.shift(tuple(-x for x in around.lower))
+
+
+def region_of(box: Box, variables: Mapping[str, int]) -> Region:
+    """The region that a box is for given loop variables."""
+    return Region(
+        tuple(evaluate(x, variables) for x in box.lower),
+        tuple(evaluate(x, variables) for x in box.upper),
+    )
+
+
+def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
+    """The region of whole rows [lower, upper) of a tensor with one leading index above its rows."""
+    return Region.whole(shape).replace(row_axis(len(shape)), (lower, upper))

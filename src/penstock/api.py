@@ -16,13 +16,13 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.errors import CapacityError, ModelError, OutputError, UsageError
+from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import read_bytes
 from penstock.hardware.load import load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.pipeline import DEFAULT_STACK_BYTES, Compilation, Request, compile_request
 from penstock.reports.html import render_html
@@ -49,6 +49,12 @@ Size = int | str
 OnStage = Callable[[str], None]
 DRAWN_SETS = 2
 """Sets of inputs that `verify` draws where it has no goldens."""
+
+
+_MISMATCH_HELP = {
+    True: "if the goldens are this model's and unaltered, please report it with both files",
+    False: "this is a mistake in penstock; please report it with the model",
+}
 
 
 def _silent(stage: str) -> None:
@@ -187,6 +193,20 @@ class Verified:
     rungs: tuple[ladder.Rung, ...]
     report: Report
 
+    def mismatch(self) -> MismatchError | None:
+        """The lowest rung's first difference, as an error; None where every rung agrees."""
+        for rung in self.rungs:
+            first = rung.comparison.first
+            if first is not None:
+                return MismatchError(
+                    "verify-001",
+                    f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
+                    where=_origin(self.compiled.compilation.model, first.tensor),
+                    why=str(first),
+                    help=_MISMATCH_HELP[rung.step == "reference"],
+                )
+        return None
+
     @property
     def vanished(self) -> tuple[str, ...]:
         """Tensors of the model that simplification removed: nothing computes them."""
@@ -195,6 +215,12 @@ class Verified:
     @property
     def passed(self) -> bool:
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
+
+
+def _origin(graph: Graph, tensor: str) -> str:
+    """The node of the model file that computes a tensor, or the tensor, in the user's words."""
+    origins = (node.origin for node in graph.nodes if node.name == tensor)
+    return next(origins, "") or f'{graph.name}: tensor "{tensor}"'
 
 
 def verify(

@@ -67,8 +67,7 @@ def main() -> None:
 
 def _fail(error: PenstockError) -> NoReturn:
     if "--json" in sys.argv:
-        parts = {"code": error.code, "what": error.what, "where": error.where, "why": error.why}
-        print(json.dumps({"error": {**parts, "help": error.help}}, indent=2))
+        print(json.dumps({"error": error.parts()}, indent=2))
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli.progress import progress
-from penstock.errors import MismatchError, UsageError
+from penstock.errors import UsageError
 from penstock.hardware.load import load_target, target_names, target_text
 from penstock.ir.tensor import Array
 from penstock.ops.registry import operator_files
@@ -119,7 +119,9 @@ def verify(
     reference: Annotated[
         str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
     ] = None,
-    every_point: Annotated[bool, typer.Option(help="Verify every point of the frontier.")] = False,
+    every_point: Annotated[
+        bool, typer.Option(help="Verify every point of the frontier; so far there is one.")
+    ] = False,
     sram: p.Sram = None,
     memory: p.Memory = None,
     flash: p.Flash = None,
@@ -136,19 +138,17 @@ def verify(
         done = api.verify(
             wanted, goldens=goldens, reference="tflite" if reference else None, on_stage=on_stage
         )
+    error = done.mismatch()
     if as_json:
-        _print_json(done.report.as_json())
+        found = {} if error is None else {"error": error.parts()}
+        _print_json({**done.report.as_json(), **found})
     else:
         _OUT.print(summary.ladder_table(done.rungs))
         for name in done.vanished:
             _OUT.print(f'computed nowhere: "{name}"', highlight=False)
-    for rung in done.rungs:
-        if rung.comparison.first is not None:
-            raise MismatchError(
-                "verify-001",
-                f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
-                where=str(rung.comparison.first),
-            )
+    if error is not None:
+        print(error, file=sys.stderr)
+        raise typer.Exit(error.exit_code)
 
 
 def profile(

@@ -100,6 +100,7 @@ def run(
             f"{len(wanted_outputs)} files for outputs are named, the model has "
             f"{len(done.outputs[0])}",
             where="--output",
+            help="name a file for each output, or for the first ones",
         )
     for path, array in zip(wanted_outputs, done.outputs[0].values(), strict=False):
         api.write_array(path, array)
@@ -148,6 +149,7 @@ def verify(
                 "verify-001",
                 f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
                 where=str(rung.comparison.first),
+                why=_MISMATCH,
             )
 
 
@@ -206,6 +208,9 @@ def show(
         return
     wanted = api.request(model, target)
     _print_stage(wanted, stop_after, as_json, with_data=with_data)
+
+
+_MISMATCH = "goldens are of another runtime or model, or this is a mistake in penstock"
 
 
 def _print_zoo(as_json: bool) -> None:

@@ -75,14 +75,14 @@ def judge(path: str, pipe: Connection | None = None) -> Outcome:
     except Exception as error:  # whatever else is raised is the finding
         return Outcome("traceback", type(error).__name__, traceback.format_exc())
     finally:
-        _limit_memory(resource.RLIM_INFINITY)
+        _limit_memory(None)
 
 
 def _verified(done: Compilation) -> Outcome:
     if done.model.macs() > MOST_MACS or _bytes(done) > MOST_BYTES:
         return Outcome("compiled", note="too large to run")
     sets = api.drawn_sets(done, api.DRAWN_SETS)
-    _limit_memory(resource.RLIM_INFINITY)  # the address sanitizer reserves terabytes
+    _limit_memory(None)  # the address sanitizer reserves terabytes
     for rung in ladder.climb(done, None, sets):
         if rung.comparison.mismatches:
             return Outcome("mismatch", rung.step, str(rung.comparison.first))
@@ -94,7 +94,7 @@ def _bytes(done: Compilation) -> int:
     return sum(value.type.size_bytes for value in values)
 
 
-def _limit_memory(size: int) -> None:
-    """The soft limit on address space; the hard one stays, so that it can be lifted again."""
+def _limit_memory(size: int | None) -> None:
+    """The soft limit on address space; the hard one stays, so that None can lift it again."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (hard if size is None else size, hard))

@@ -32,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="draw 1000 examples where 20 are drawn, and run the tests marked long",
     )
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the messages in tests/errors anew; read the diff before you commit it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

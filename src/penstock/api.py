@@ -47,6 +47,7 @@ from penstock.simulators.goldens import Goldens, make_goldens
 
 Size = int | str
 OnStage = Callable[[str], None]
+NPY_MARK = b"\x93NUMPY"
 DRAWN_SETS = 2
 """Sets of inputs that `verify` draws where it has no goldens."""
 
@@ -264,7 +265,10 @@ def read_inputs(model: str, paths: Sequence[Path]) -> Mapping[str, Array]:
     values = pipeline.read(model).inputs
     if len(paths) != len(values):
         raise ModelError(
-            "input-001", f"{len(paths)} inputs are given, the model has {len(values)}", where=model
+            "input-001",
+            f"{len(paths)} inputs are given, the model has {len(values)}",
+            where=model,
+            help="give --input once for each: " + ", ".join(f'"{v.name}"' for v in values),
         )
     return {v.name: _read_array(path, v) for path, v in zip(paths, values, strict=True)}
 
@@ -274,7 +278,7 @@ def _read_array(path: Path, value: Value) -> Array:
         # Mapped, so that a file that promises more elements than it has takes no memory.
         array: object = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise _no_input(path, str(error)) from error
+        raise _no_input(path, _why_no_array(path, error)) from error
     if not isinstance(array, np.ndarray):
         raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
@@ -282,8 +286,17 @@ def _read_array(path: Path, value: Value) -> Array:
             "input-003",
             f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
             where=f'{path}, input "{value.name}"',
+            help="inputs are given in the model's order, in its types",
         )
     return np.array(array)
+
+
+def _why_no_array(path: Path, error: Exception) -> str:
+    """NumPy's words, but where it takes any other file for pickled Python objects."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    begins = path.read_bytes()[: len(NPY_MARK)]
+    return str(error) if begins == NPY_MARK else f"it begins with {begins!r}, not {NPY_MARK!r}"
 
 
 def _no_input(path: Path, why: str) -> ModelError:

@@ -100,6 +100,7 @@ def run(
             f"{len(wanted_outputs)} files for outputs are named, the model has "
             f"{len(done.outputs[0])}",
             where="--output",
+            help="name a file for each output, or for the first ones",
         )
     for path, array in zip(wanted_outputs, done.outputs[0].values(), strict=False):
         api.write_array(path, array)

@@ -102,7 +102,7 @@ class GrowingGraph:
 
     def usage(self, what: str, allowed: Sequence[str] = ()) -> UsageError:
         """An error of the caller at the node that is being added; to be raised by the caller."""
-        help = f"one of: {', '.join(allowed)}" if allowed else ""
+        help = f"one of: {', '.join(allowed)}" if allowed else "see the method's docstring"
         return UsageError("usage-101", what, where=self._where(""), help=help)
 
     def graph(self, outputs: tuple[Value, ...]) -> Graph:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.errors import ModelError, UnsupportedError
-from penstock.ir.foreign import ForeignNode
+from penstock.errors import InternalError, ModelError, UnsupportedError
+from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel
 from penstock.ir.tensor import DType
@@ -41,6 +41,7 @@ def _check_result(node: Node) -> None:
             f"output is {found}, must be {expected}",
             where=node.origin,
             why="the shapes of the node's inputs and its attributes give that",
+            help=MALFORMED,
         )
 
 
@@ -58,8 +59,9 @@ def _check_kernel(node: Node, kernel: Kernel) -> None:
             )
     for name, number in kernel.params:
         if not -(2**31) <= number < 2**31:
-            raise UnsupportedError(
-                "model-026",
+            raise InternalError(
+                "kernel-001",
                 f"{name} is {number}, must be within [{-(2**31)}, {2**31})",
-                why="kernels count in 32 bits",
+                where=node.origin,
+                why=f"{node.kind} should have refused its inputs: kernels count in 32 bits",
             )

@@ -164,6 +164,7 @@ class _Reader:
                 why="networks with state (RESOURCE, VARIANT) are not taken yet"
                 if label in ("RESOURCE", "VARIANT")
                 else "",
+                help="quantise the model to int8 in full (post-training integer quantisation)",
             )
         return DType[label]
 

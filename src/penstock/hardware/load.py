@@ -14,6 +14,7 @@ from penstock.hardware.size import parse_size
 from penstock.hardware.target import Compiler, Engine, MemoryRegion, Target
 
 _FOLDER = files("penstock.hardware") / "targets"
+_EXAMPLE = "`penstock targets --show cortex-m4` prints a description that is right"
 _STRICT = ConfigDict(extra="forbid")
 
 
@@ -95,9 +96,17 @@ def load_target(name: str) -> Target:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TargetError(
-            "target-001", f"the target file cannot be read: {error}", where=name
+            "target-001",
+            "the target file cannot be read",
+            where=name,
+            why=_reason(error),
+            help="name a TOML file, or take one of " + ", ".join(target_names()),
         ) from error
     return parse_target(text, name)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or "") if isinstance(error, OSError) else str(error)
 
 
 def parse_target(text: str, where: str) -> Target:
@@ -105,12 +114,14 @@ def parse_target(text: str, where: str) -> Target:
     try:
         read = _Target.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise TargetError("target-002", f"not a TOML file: {error}", where=where) from error
+        raise TargetError(
+            "target-002", "the target file is not TOML", where=where, why=str(error), help=_EXAMPLE
+        ) from error
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
         raise TargetError(
             "target-003", f"the target's description is wrong: {found}", where=where,
-            help="`penstock targets --show cortex-m4` prints a description that is right",
+            help=_EXAMPLE,
         ) from error  # fmt: skip
     target = _convert(read)
     for kind in ("arena", "constant"):

@@ -13,6 +13,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array
 
+MALFORMED = "the model file is malformed; convert the model again"
 Attribute = int | float | bool | str | tuple[int | float, ...]
 
 
@@ -37,6 +38,7 @@ class ForeignNode:
                 "model-011",
                 f"attribute {attribute} is {value!r}, must be a whole number",
                 where=self.where,
+                help=MALFORMED,
             )
         return int(value)
 
@@ -48,6 +50,7 @@ class ForeignNode:
                 "model-011",
                 f"attribute {attribute} is {value!r}, must be a number",
                 where=self.where,
+                help=MALFORMED,
             )
         return float(value)
 
@@ -59,6 +62,7 @@ class ForeignNode:
                 "model-012",
                 f"attribute {attribute} is {index}, must be within [0, {len(names)})",
                 where=self.where,
+                help=MALFORMED,
             )
         return names[index]
 
@@ -70,6 +74,7 @@ class ForeignNode:
                 "model-013",
                 f"{self.name} has {len(self.inputs)} inputs, input {k} is missing",
                 where=self.where,
+                help=MALFORMED,
             )
         return value
 
@@ -84,6 +89,7 @@ class ForeignNode:
                 "model-013",
                 f"{self.name} has {len(self.outputs)} outputs, output {k} is missing",
                 where=self.where,
+                help=MALFORMED,
             )
         return self.outputs[k]
 

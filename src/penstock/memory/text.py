@@ -32,12 +32,14 @@ def parse(text: str, capacity_bytes: int | None = None) -> Problem:
     if missing or unknown:
         found = ", ".join(header) or "nothing"
         expected = ", ".join(COLUMNS + FURTHER_COLUMNS)
-        raise UsageError("memory-004", f"the header says {found}", why=f"columns are {expected}")
+        raise UsageError(
+            "memory-004", f"the header says {found}", where="line 1", why=f"columns are {expected}"
+        )
     buffers = tuple(_buffer(row, reader.line_num) for row in reader)
     try:
         return Problem(buffers, capacity_bytes)
     except InternalError as error:
-        raise UsageError("memory-005", error.what, why=error.why) from error
+        raise UsageError("memory-005", error.what, where="the problem", why=error.why) from error
 
 
 def show(problem: Problem) -> str:

@@ -64,6 +64,7 @@ def _require_fit(
             f"accumulators of channel {channel} reach from {lower[channel]} to {upper[channel]}, "
             "must fit int32",
             why="the reference adds them in 32 bits",
+            help="check bias and weights of the layer",
         )
     reals = multipliers.reals()
     scaled = np.maximum(np.maximum(upper, -lower), 2) * reals

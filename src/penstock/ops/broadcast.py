@@ -28,7 +28,9 @@ def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     assert shape is not None
     if len(shape) > RANK:
         raise UnsupportedError(
-            "model-022", f"inputs stretch to shape {list(shape)}, its rank must be at most {RANK}"
+            "model-022",
+            f"inputs stretch to shape {list(shape)}, its rank must be at most {RANK}",
+            help="reshape to fewer axes in the model",
         )
     require(
         len(shape) < 3 or all(len(s) != 2 for s in shapes),

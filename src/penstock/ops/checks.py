@@ -12,7 +12,9 @@ def require(condition: bool, what: str) -> None:
     """Raises ModelError that says `what`, with the value found and the values allowed, unless the
     condition holds."""
     if not condition:
-        raise ModelError("model-014", what)
+        raise ModelError(
+            "model-014", what, help="convert the model again; `penstock ops` lists what is taken"
+        )
 
 
 def require_rank(type: TensorType, ranks: tuple[int, ...], role: str) -> None:

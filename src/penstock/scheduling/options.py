@@ -36,6 +36,7 @@ class Options:
                     "usage-016",
                     f"the limit is {value}, must be a number from 0 up",
                     where=f"--{name.replace('_', '-')}",
+                    help="`penstock options` lists the options with their defaults",
                 )
 
 

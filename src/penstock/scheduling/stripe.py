@@ -44,6 +44,7 @@ class StripeConfig:
                 "stripe-001",
                 f"a stripe configuration of {len(self.shape)} axes has members of "
                 f"{', '.join(str(len(member)) for member in members)} numbers",
+                where="StripeConfig",
                 why="shape, extent, strides, order, stripes and offset speak of the same axes",
                 help="give one number for each axis in each",
             )
@@ -91,6 +92,7 @@ class StripeConfig:
                 "stripe-002",
                 f"stripes are {self.strides[axis]} elements apart along axis {axis}, must be at "
                 "least 0",
+                where="StripeConfig",
                 why="stripes run forward along every axis",
                 help="start from the other end of the axis",
             )

@@ -67,6 +67,7 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
     raise UnsupportedError(
         "golden-001",
         f"no inputs can be drawn of type {dtype}",
+        where="an input of the model",
         why="inputs are drawn of 8, 16 and 32 bit integers, and of floats",
         help="give the inputs in an archive of your own",
     )

@@ -34,7 +34,11 @@ class Command:
             )
         except OSError as error:
             raise ToolError(
-                "tool-002", f"cannot start {self.program}", where=self.subject, why=str(error)
+                "tool-002",
+                f"cannot start {self.program}",
+                where=self.subject,
+                why=str(error),
+                help="see that it is installed and on the search path",
             ) from error
         if done.returncode != 0:
             raise ToolError(

@@ -19,7 +19,7 @@ def test_the_description_that_the_others_are_made_of_is_right() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "words"),
     [
-        ("[compiler]", "[compiler", "target-002", "not a TOML file"),
+        ("[compiler]", "[compiler", "target-002", "the target file is not TOML"),
         ('size = "1GiB"', 'size = "many"', "target-003", "memories.0.size"),
         ('size = "1GiB"', "size = 0", "target-003", "memories.0.size"),
         ('size = "1GiB"', "size = -1", "target-003", "memories.0.size"),

@@ -1,0 +1,96 @@
+"""The files that the messages are about: a small model, damaged ones, archives, targets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.file_fields import file_fields
+from penstock.hardware.load import target_text
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
+
+X = TensorSpec("pixels", (1, 4), scales=(0.5,), zero_points=(3,))
+Y = TensorSpec("clamped", (1, 4), scales=(0.5,), zero_points=(3,))
+RELU = OperatorSpec("RELU", (0,), (1,))
+GOOD = write_tflite((X, Y), (RELU,), (0,), (1,))
+MODELS = Path(__file__).parents[1] / "models"
+
+
+def changed(label: str, value: float, raw: bytes = GOOD) -> bytes:
+    """A model file in which the first number of that label is another."""
+    place = next(field for field in file_fields(raw) if field.label == label)
+    edited = bytearray(raw)
+    struct.pack_into(place.format, edited, place.position, value)
+    return bytes(edited)
+
+
+def conv(bias: int = 0, zero: int = 0, scale: float = 0.5, padding: int = 1) -> bytes:
+    """A convolution of one tap."""
+    tensors = (
+        TensorSpec("x", (1, 2, 2, 1), scales=(0.5,), zero_points=(0,)),
+        TensorSpec("w", (1, 1, 1, 1), scales=(0.5,), zero_points=(zero,),
+                   data=np.ones((1, 1, 1, 1), np.int8)),
+        TensorSpec("b", (1,), "int32", data=np.array([bias], np.int32)),
+        TensorSpec("y", (1, 2, 2, 1), scales=(scale,), zero_points=(0,)),
+    )  # fmt: skip
+    options = {"padding": padding, "stride_w": 1, "stride_h": 1, "dilation_w_factor": 1,
+               "dilation_h_factor": 1}  # fmt: skip
+    return write_tflite(tensors, (OperatorSpec("CONV_2D", (0, 1, 2), (3,), options),), (0,), (3,))
+
+
+def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> bytes:
+    """An operator of two computed inputs."""
+    return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
+
+
+MODEL_FILES = {
+    "good.tflite": GOOD,
+    "scale_is_nan.tflite": changed("scale", float("nan")),
+    "version_2.tflite": changed("version", 2),
+    "half_floats.tflite": changed("type", 1),
+    "pages.tflite": b"%PDF-1.7 this is no model",
+    "padding_7.tflite": conv(padding=7),
+    "one_input.tflite": write_tflite(
+        (X, Y), (OperatorSpec("ADD", (0,), (1,)),), (0,), (1,)
+    ),
+    "weights_off_zero.tflite": conv(zero=9),
+    "wrong_shape.tflite": write_tflite((X, replace(Y, shape=(1, 5))), (RELU,), (0,), (1,)),
+    "cycle.tflite": write_tflite((X, Y), (OperatorSpec("RELU", (1,), (1,)),), (0,), (1,)),
+    "cumsum.tflite": changed("builtin", 128),
+    "floats.tflite": write_tflite((replace(X, dtype="float32"), Y), (RELU,), (0,), (1,)),
+    "rank_5.tflite": binary(
+        "ADD", replace(X, shape=(1, 1, 1, 1, 4)), X, replace(Y, shape=(1, 1, 1, 1, 4))
+    ),
+    "two_scales.tflite": binary("MAXIMUM", X, replace(X, name="other", scales=(0.25,))),
+    "scales_apart.tflite": write_tflite(
+        (replace(X, scales=(2.0**20,)), replace(Y, scales=(2.0**-20,))), (RELU,), (0,), (1,)
+    ),
+    "bias_too_large.tflite": conv(bias=2**31 - 1),
+    "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
+}  # fmt: skip
+
+
+def write_broken_files(folder: Path) -> None:
+    """Writes every file."""
+    for name, raw in MODEL_FILES.items():
+        (folder / name).write_bytes(raw)
+    host = target_text("host")
+    (folder / "not_toml.toml").write_text("[compiler")
+    (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
+    (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["attic"]'))
+    (folder / "unknown_core.toml").write_text(
+        target_text("cortex-m4").replace('core = "cortex-m4"', 'core = "cortex-m99"')
+    )
+    np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
+    (folder / "no_array.npy").write_bytes(b"no array")
+    (folder / "no_archive.npz").write_bytes(b"no archive")
+    shutil.copy(MODELS / "arithmetic.npz", folder / "of_another_model.npz")
+    zeros, nines = np.zeros((1, 4), np.int8), np.full((1, 4), 99, np.int8)
+    np.savez(folder / "wrong_answers.npz", in0_set0=zeros, out0_set0=nines)
+    meta = json.dumps({"tensor_crc32_set": 9, "tensor_crc32": {"0": 1}})
+    np.savez(folder / "contradiction.npz", in0_set0=zeros, out0_set0=nines, meta=meta)

@@ -1,0 +1,35 @@
+"""A folder with damaged models in it, the command line, and the goldens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from errors.broken_files import write_broken_files
+from errors.golden import Golden
+
+
+@pytest.fixture
+def penstock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    """Runs a command in a folder of broken files."""
+    monkeypatch.chdir(tmp_path)
+    write_broken_files(tmp_path)
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
+    """What messages are compared with."""
+    return Golden(bool(request.config.getoption("--update-golden")), tmp_path)
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program on the search path, and no package ziglang."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "ziglang", None)

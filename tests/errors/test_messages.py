@@ -1,0 +1,231 @@
+"""Every error code that a user can meet has a golden: the exact text that the terminal shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from command_line import CommandLine
+from errors.golden import FOLDER, Golden, raised_codes
+from foreign_nodes import graph_of, int8
+from penstock import api, execution
+from penstock.errors import PenstockError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir import text
+from penstock.ir.affine import Affine
+from penstock.memory.text import parse as parse_problem
+from penstock.pipeline import Request, compile_request
+from penstock.scheduling.stripe import StripeConfig
+from penstock.simulators.drawn_inputs import draw_inputs
+from penstock.toolchains.command import Command
+from penstock.toolchains.compiler import Compiler
+from penstock.toolchains.elf_file import ElfImage
+from penstock.toolchains.host import host_compiler, sanitised_compiler
+
+COMMANDS: dict[str, str] = {
+    "capacity-001": "compile good.tflite --sram 1k",
+    "golden-002": "verify good.tflite --goldens missing.npz",
+    "golden-003": "verify good.tflite --goldens no_archive.npz",
+    "golden-004": "verify good.tflite --goldens contradiction.npz",
+    "golden-010": "verify good.tflite --goldens of_another_model.npz",
+    "input-001": "run good.tflite --input a.npy --input b.npy",
+    "input-002": "run good.tflite --input no_array.npy",
+    "input-003": "run good.tflite --input shape_3.npy",
+    "model-001": "compile missing.tflite",
+    "model-002": "compile scale_is_nan.tflite",
+    "model-003": "compile version_2.tflite",
+    "model-004": "compile half_floats.tflite",
+    "model-005": "compile pages.tflite",
+    "model-012": "compile padding_7.tflite",
+    "model-013": "compile one_input.tflite",
+    "model-014": "compile weights_off_zero.tflite",
+    "model-015": "compile wrong_shape.tflite",
+    "model-016": "compile cycle.tflite",
+    "model-020": "compile cumsum.tflite",
+    "model-021": "compile floats.tflite",
+    "model-022": "compile rank_5.tflite",
+    "model-023": "compile two_scales.tflite",
+    "model-024": "compile scales_apart.tflite",
+    "model-025": "compile bias_too_large.tflite",
+    "output-001": "compile good.tflite -o .",
+    "output-002": "compile good.tflite -o good.tflite/out",
+    "target-001": "compile good.tflite --target missing.toml",
+    "target-002": "compile good.tflite --target not_toml.toml",
+    "target-003": "compile good.tflite --target no_size.toml",
+    "target-004": "compile good.tflite --target no_arena.toml",
+    "usage-001": "compile good.tflite --sram lots",
+    "usage-002": "compile good.tflite --target moon",
+    "usage-010": "golden zoo:lenet5 -o out.npz",
+    "usage-011": "compile good.tflite --memory attic=1k",
+    "usage-012": "compile good.tflite --memory ram",
+    "usage-013": "compile good.tflite --rounding triple",
+    "usage-014": "compile good.tflite --accelerator npu",
+    "usage-015": "compile good.tflite --stream-input",
+    "usage-016": "compile good.tflite --order-states -1",
+    "usage-020": "compile good.tflite --bogus",
+    "usage-111": "compile zoo:lenet",
+    "usage-112": "compile zoo:lenet5:depth=3",
+    "usage-113": "compile zoo:lenet5:seed=many",
+}
+"""By code, the command that meets it."""
+
+
+def _without_a_simulated_core() -> None:
+    done = compile_request(Request("good.tflite", load_target("host")))
+    with execution.firmware(done):
+        pass
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
+    "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
+    "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
+    "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
+    "model-011": lambda: graph_of(
+        "CONV_2D", (int8("x", 1, 2, 2, 1), int8("w", 1, 1, 1, 1)), (int8("y", 1, 2, 2, 1),),
+        padding="SAME",
+    ),
+    "stripe-001": lambda: StripeConfig((4, 4), (8, 8), (4, 4), (1, 2), (2, 2), (0,)),
+    "stripe-002": lambda: StripeConfig((4,), (8,), (-4,), (1,), (2,), (0,)).count_stripes(),
+    "text-001": lambda: text.parse("Graph(", {}),
+    "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
+    "tool-003": lambda: Command(
+        ("sh", "-c", "echo \"x.c:1: error: expected ';'\" >&2; exit 1"), "x.c"
+    ).run(),
+    "tool-005": lambda: sanitised_compiler(Compiler("cc", ("false",), ())),
+    "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
+    "tool-021": _without_a_simulated_core,
+    "usage-101": lambda: GraphBuilder("net").fully_connected(
+        GraphBuilder("other").input((1, 4)), 0
+    ),
+}  # fmt: skip
+"""By code, the call that meets it, where no command does."""
+
+OTHERWISE_TESTED = {
+    "golden-006": "root may write anywhere: tests/unit/simulators/test_golden_archive.py",
+    "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",
+    "tool-009": "its words are those of the ELF reader: test_cortex_m_build.py",
+    "tool-020": "only a C library that loses output could cause it",
+    "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
+    "tool-042": "its words are those of the signal that ended the other process",
+}
+"""Codes without a golden: why, and where they are tested."""
+
+
+@pytest.mark.parametrize("code", COMMANDS)
+def test_the_message_of_a_command(penstock: CommandLine, golden: Golden, code: str) -> None:
+    said = penstock(*COMMANDS[code].split())
+    assert said.err.startswith(f"error[{code}]: ")
+    assert said.code == (2 if code.startswith("usage") else 1)
+    assert said.out == ""
+    golden.check(code, said.err)
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_the_message_of_a_call(penstock: CommandLine, golden: Golden, code: str) -> None:
+    with pytest.raises(PenstockError) as caught:
+        CALLS[code]()
+    assert caught.value.code == code
+    golden.check(code, str(caught.value))
+
+
+def test_the_message_of_a_flash_that_is_too_small(penstock: CommandLine, golden: Golden) -> None:
+    said = penstock("compile", "good.tflite", "--flash", "16")
+    golden.check("capacity-002", re.sub(r"need \d+ bytes", "need N bytes", said.err))
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("ziglang", "unicorn")),
+    reason="the packages of penstock[simulate] are not installed",
+)
+def test_the_message_of_a_stack_that_is_too_small(penstock: CommandLine, golden: Golden) -> None:
+    said = penstock("run", "good.tflite", "--stack", "0")
+    assert said.code == 1
+    golden.check("capacity-003", re.sub(r"\d+ bytes|--stack \d+", "N bytes", said.err))
+
+
+def test_the_message_of_wrong_goldens(
+    penstock: CommandLine, golden: Golden, host_compilers: Sequence[str]
+) -> None:
+    said = penstock("verify", "good.tflite", "--goldens", "wrong_answers.npz", "-t", "host")
+    assert said.code == 1
+    golden.check("verify-001", said.err)
+
+
+def test_the_message_of_outputs_that_the_model_has_not(
+    penstock: CommandLine, golden: Golden, host_compilers: Sequence[str]
+) -> None:
+    words = ("--output", "a.npy", "--output", "b.npy")
+    golden.check("usage-017", penstock("run", "good.tflite", "-t", "host", *words).err)
+
+
+def test_the_message_of_an_output_that_cannot_be_written(
+    penstock: CommandLine, golden: Golden, host_compilers: Sequence[str]
+) -> None:
+    said = penstock("run", "good.tflite", "-t", "host", "--output", "nowhere/a.npy")
+    golden.check("output-003", said.err)
+
+
+def test_the_messages_of_missing_tools(
+    penstock: CommandLine, golden: Golden, no_tools: None
+) -> None:
+    host_compiler.cache_clear()
+    golden.check("tool-004", penstock("run", "good.tflite", "-t", "host").err)
+    host_compiler.cache_clear()
+    golden.check("tool-001", penstock("run", "good.tflite").err)
+    golden.check("tool-006", penstock("run", "good.tflite", "--compiler", "gcc").err)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="ziglang is not installed")
+def test_the_message_of_a_core_that_is_not_simulated(penstock: CommandLine, golden: Golden) -> None:
+    golden.check("tool-010", penstock("run", "good.tflite", "-t", "unknown_core.toml").err)
+
+
+def test_the_message_of_a_missing_reference(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "tflite_micro" else find(name)
+    )
+    golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
+
+
+def test_the_message_of_a_mistake_of_ours(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(api, "compile", broken)
+    said = penstock("compile", "good.tflite")
+    assert said.code == 3
+    golden.check("internal-001", re.sub(r"\.py:\d+", ".py:LINE", said.err))
+
+
+def test_every_code_has_a_golden_or_a_reason() -> None:
+    met = {
+        code
+        for code, classes in raised_codes().items()
+        if classes != {"InternalError"} or code == "internal-001"
+    }
+    assert len(met) > 60
+    files = {path.stem for path in FOLDER.glob("*.txt")}
+    assert met - files == set(OTHERWISE_TESTED)
+    assert files <= met, "goldens of codes that nobody raises"
+
+
+def test_every_message_says_what_and_where() -> None:
+    for path in sorted(FOLDER.glob("*.txt")):
+        lines = path.read_text("utf-8").splitlines()
+        assert lines[0].startswith(f"error[{path.stem}]: "), path.name
+        assert lines[1].startswith("  --> "), path.name
+        assert any(line.startswith(("  why: ", "  help: ")) for line in lines[2:]), path.name
+
+
+def test_a_code_is_of_one_class() -> None:
+    assert {code: c for code, c in raised_codes().items() if len(c) > 1} == {}

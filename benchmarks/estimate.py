@@ -5,8 +5,10 @@
     cycles of a layer = macs * cycles_per_mac + elements * cycles_per_element
                         + loops * cycles_per_loop + cycles_per_call
 
-The fit is the non-negative one that makes least the squares of the layers' relative errors, each
-weighted by the layer's share of its network's cycles: small networks say as much as large ones.
+The fit is the non-negative one of least squares, where the cycles of a layer are measured by those
+of the mean layer of its network: so a layer of a small network says as much as one of a large one.
+Of the weightings that were tried, its totals are nearest: relative errors a layer, or shares of a
+network, pull the figures towards layers that are cheap.
 """
 
 from __future__ import annotations
@@ -54,11 +56,9 @@ def main(arguments: Sequence[str]) -> int:
     samples = [sample for sample in map(_sample, models) if sample is not None]
     if not samples:
         raise UsageError("bench-004", "there is no network to fit to", help="name --models FOLDER")
-    weights = [1.0 / np.sqrt(s.cycles * s.cycles.sum()) for s in samples]
-    pairs = list(zip(samples, weights, strict=True))
     fit = fitted(
-        np.concatenate([s.work * w[:, np.newaxis] for s, w in pairs]),
-        np.concatenate([s.cycles * w for s, w in pairs]),
+        np.concatenate([s.work / s.cycles.mean() for s in samples]),
+        np.concatenate([s.cycles / s.cycles.mean() for s in samples]),
     )
     out = console()
     out.print(_table(samples, fit))

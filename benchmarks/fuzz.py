@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.fuzz_worker import Outcome, judge, serve
+from benchmarks.fuzz_worker import READY, Outcome, judge, serve
 from benchmarks.mutations import Mutant, Subject, mutant
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -77,6 +77,8 @@ class Worker:
         self._process = self._context.Process(target=serve, args=(other,), daemon=True)
         self._process.start()
         other.close()
+        if self._pipe.recv() != READY:
+            raise RuntimeError("a worker must begin by saying that it is ready")
 
     def _stop(self) -> None:
         self._pipe.close()

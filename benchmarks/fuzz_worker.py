@@ -1,4 +1,4 @@
-"""What happens to one mutant: compiled, then verified rung by rung; in a process of its own."""
+"""What happens to a mutant: it is compiled, then verified rung by rung; in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import resource
 import tempfile
 import traceback
+import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,9 +15,11 @@ from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.pipeline import Compilation
 
+READY = "ready"
+"""Said once, when everything is imported: no mutant pays for that."""
 MEMORY_BYTES = 4 << 30
 MOST_MACS = 50_000_000
-MOST_BYTES = 64 << 20
+MOST_BYTES = 8 << 20
 """Networks above these compile, but are not run: it would take minutes."""
 
 
@@ -39,6 +42,8 @@ def serve(pipe: Connection) -> None:
 
     Between compiling and running it says "compiled", so that the limit on time can be kept."""
     os.setsid()
+    pipe.send(READY)
+    warnings.simplefilter("error")  # a warning of Python on a user's terminal is a finding too
     while True:
         try:
             path: str | None = pipe.recv()

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+import penstock
 from tools.make_docs import PAGES
 
 ROOT = Path(__file__).parent.parent
+SOURCE = Path(penstock.__file__).parent
+WITH_EXAMPLES = tuple(
+    ".".join(("penstock", *path.relative_to(SOURCE).with_suffix("").parts))
+    for path in sorted(SOURCE.rglob("*.py"))
+    if ">>>" in path.read_text("utf-8")
+)
+"""Modules of penstock with examples in their docstrings."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -23,3 +33,16 @@ def test_files_that_the_readme_names_exist() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     named = [*re.findall(r"\]\(([^)#]+)\)", readme), "scripts/demo", "scripts/test"]
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_examples_in_docstrings_are_right(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_the_example_of_the_rfc_is_an_example_of_ours() -> None:
+    assert "penstock.ir.affine" in WITH_EXAMPLES
+    text = importlib.import_module("penstock.ir.affine").__doc__ or ""
+    assert "conv.extents((1, 3, 3, 4))\n(1, 5, 5, 8)" in text

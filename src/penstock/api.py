@@ -16,13 +16,13 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.errors import CapacityError, ModelError, OutputError, UsageError
+from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import read_bytes
 from penstock.hardware.load import load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.pipeline import DEFAULT_STACK_BYTES, Compilation, Request, compile_request
 from penstock.reports.html import render_html
@@ -49,6 +49,12 @@ Size = int | str
 OnStage = Callable[[str], None]
 DRAWN_SETS = 2
 """Sets of inputs that `verify` draws where it has no goldens."""
+
+
+_MISMATCH_HELP = {
+    True: "if the goldens are this model's and unaltered, please report it with both files",
+    False: "this is a mistake in penstock; please report it with the model",
+}
 
 
 def _silent(stage: str) -> None:
@@ -101,15 +107,15 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
-        chip = _with_memory(chip, region, _bytes(size))
+        chip = _with_memory(chip, region, _bytes(size, "--memory"))
     optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
     return Request(
         str(model),
         dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
-        None if sram is None else _bytes(sram),
-        None if flash is None else _bytes(flash),
-        _bytes(settings.get("stack", DEFAULT_STACK_BYTES)),
+        None if sram is None else _bytes(sram, "--sram"),
+        None if flash is None else _bytes(flash, "--flash"),
+        _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
     )
@@ -187,6 +193,20 @@ class Verified:
     rungs: tuple[ladder.Rung, ...]
     report: Report
 
+    def mismatch(self) -> MismatchError | None:
+        """The lowest rung's first difference, as an error; None where every rung agrees."""
+        for rung in self.rungs:
+            first = rung.comparison.first
+            if first is not None:
+                return MismatchError(
+                    "verify-001",
+                    f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
+                    where=_origin(self.compiled.compilation.model, first.tensor),
+                    why=str(first),
+                    help=_MISMATCH_HELP[rung.step == "reference"],
+                )
+        return None
+
     @property
     def vanished(self) -> tuple[str, ...]:
         """Tensors of the model that simplification removed: nothing computes them."""
@@ -195,6 +215,12 @@ class Verified:
     @property
     def passed(self) -> bool:
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
+
+
+def _origin(graph: Graph, tensor: str) -> str:
+    """The node of the model file that computes a tensor, or the tensor, in the user's words."""
+    origins = (node.origin for node in graph.nodes if node.name == tensor)
+    return next(origins, "") or f'{graph.name}: tensor "{tensor}"'
 
 
 def verify(
@@ -245,16 +271,29 @@ def read_inputs(model: str, paths: Sequence[Path]) -> Mapping[str, Array]:
 
 def _read_array(path: Path, value: Value) -> Array:
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        # Mapped, so that a file that promises more elements than it has takes no memory.
+        array: object = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ModelError("input-002", f"not a .npy file: {error}", where=str(path)) from error
+        raise _no_input(path, str(error)) from error
+    if not isinstance(array, np.ndarray):
+        raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(
             "input-003",
             f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
             where=f'{path}, input "{value.name}"',
         )
-    return array
+    return np.array(array)
+
+
+def _no_input(path: Path, why: str) -> ModelError:
+    return ModelError(
+        "input-002",
+        "not a .npy file",
+        where=str(path),
+        why=why,
+        help="write it with numpy.save",
+    )
 
 
 def write_array(path: Path, array: Array) -> None:
@@ -264,7 +303,10 @@ def write_array(path: Path, array: Array) -> None:
             np.save(file, array)
     except OSError as error:
         raise OutputError(
-            "output-003", f"the output cannot be written: {error.strerror}", where=str(path)
+            "output-003",
+            f"the output cannot be written: {error.strerror}",
+            where=str(path),
+            help="name a file in a folder that exists and may be written to",
         ) from error
 
 
@@ -311,7 +353,8 @@ def _file_bytes(model: str) -> bytes:
     if model.startswith("zoo:"):
         raise UsageError(
             "usage-010",
-            f"{model} is no file, TensorFlow Lite Micro cannot run it",
+            "TensorFlow Lite Micro runs model files only",
+            where=model,
             help="verify it without --reference, or give a .tflite file",
         )
     return read_bytes(Path(model))
@@ -333,18 +376,25 @@ def _with_measurements(
 
 def _check_flash(report: Report, wanted: Request) -> None:
     memory = wanted.target.memory_for("constant")
-    limit = min(memory.size_bytes, wanted.flash_bytes or memory.size_bytes)
+    budget = memory.size_bytes if wanted.flash_bytes is None else wanted.flash_bytes
+    limit = min(memory.size_bytes, budget)
     if report.flash_bytes.total > limit:
         raise CapacityError(
             "capacity-002",
             f"constants and code need {report.flash_bytes.total} bytes of {memory.name}, "
             f"there are {limit}",
+            where=report.model,
             help="give more --flash, or a network with fewer weights",
         )
 
 
-def _bytes(size: Size) -> int:
-    return parse_size(size) if isinstance(size, str) else size
+def _bytes(size: Size, option: str) -> int:
+    if isinstance(size, int):
+        return size
+    try:
+        return parse_size(size)
+    except UsageError as error:
+        raise error.at(option) from None
 
 
 def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
@@ -353,6 +403,7 @@ def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
         raise UsageError(
             "usage-011",
             f"target {target.name} has no memory {region!r}",
+            where="--memory",
             help=f"its memories are {', '.join(names)}",
         )
     return dataclasses.replace(

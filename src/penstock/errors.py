@@ -42,6 +42,11 @@ class PenstockError(Exception):
         joined = f"{where}, {self.where}" if self.where else where
         return type(self)(self.code, self.what, where=joined, why=self.why, help=self.help)
 
+    def parts(self) -> dict[str, str]:
+        """Code and parts by name, as --json prints them."""
+        names = ("code", "what", "where", "why", "help")
+        return {name: getattr(self, name) for name in names}
+
     def __str__(self) -> str:
         lines = [f"error[{self.code}]: {self.what}"]
         parts = (("  --> ", self.where), ("  why: ", self.why), ("  help: ", self.help))

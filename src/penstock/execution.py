@@ -88,7 +88,9 @@ def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors
     size = sum(view.type.size_bytes for view in views)
     if len(stdout) != size * count:
         raise ToolError(
-            "tool-020", f"the program wrote {len(stdout)} bytes, must write {size * count}"
+            "tool-020",
+            f"the program wrote {len(stdout)} bytes, must write {size * count}",
+            where=compilation.model.name,
         )
     found: list[Tensors] = []
     position = 0
@@ -137,7 +139,12 @@ class Firmware:
     def __init__(self, compilation: Compilation, folder: Path, compiler: str = "zig") -> None:
         target = compilation.request.target
         if target.core is None:
-            raise ToolError("tool-021", f"target {target.name} has no simulated core")
+            raise ToolError(
+                "tool-021",
+                f"target {target.name} has no simulated core",
+                where="core of the target",
+                help="take cortex-m4, or run on this machine with --target host",
+            )
         flags = getattr(target.compiler, compiler)
         make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[compiler]
         tools = make(flags, target.compiler.optimise)

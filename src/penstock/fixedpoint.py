@@ -16,6 +16,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import UnsupportedError
+
 Int64s = NDArray[np.int64]
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
@@ -34,7 +36,15 @@ def quantise_multiplier(real: float) -> tuple[int, int]:
 
     >>> quantise_multiplier(0.75)
     (1610612736, 0)
-    """
+
+    Raises UnsupportedError where it is 2**31 or more: the shift would leave 32 bits."""
+    if not 0.0 <= real < 2.0**31:
+        raise UnsupportedError(
+            "model-024",
+            f"a multiplier made of scales is {real:.4g}, must be below 2**31",
+            why="elements are multiplied in 32 bits",
+            help="check the scales of the node's inputs and output",
+        )
     if real == 0.0:
         return 0, 0
     fraction, shift = math.frexp(real)
@@ -90,5 +100,6 @@ def round_half_away(x: float) -> int:
 
 
 def float32(x: float) -> float:
-    """x rounded to single precision."""
-    return float(np.float32(x))
+    """x rounded to single precision; infinite where it is beyond."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(x))

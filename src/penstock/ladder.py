@@ -1,7 +1,7 @@
 """The verification ladder: reference arithmetic, machine, C on the host, C on a simulated core.
 
-Each rung is compared with the one below it, over every tensor that survives `simplify`; the first
-with ground truth, over every tensor that there is ground truth for.
+The reference arithmetic is compared with ground truth, over every tensor that there is ground truth
+for; each other rung with the reference, over every tensor that survives `simplify`.
 """
 
 from __future__ import annotations

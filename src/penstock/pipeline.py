@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock.backends.portable import Processor, assign
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
-from penstock.codegen.c_text import identifier
+from penstock.codegen.c_text import prefix
 from penstock.errors import CapacityError, InternalError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import parse, read_bytes
@@ -79,7 +79,7 @@ class Compilation:
 
 def prefix_of(model_name: str) -> str:
     """The C prefix of a model: its file's name without suffix."""
-    return identifier(model_name.removeprefix("zoo:").rsplit(".tflite", 1)[0])
+    return prefix(model_name.removeprefix("zoo:").rsplit(".tflite", 1)[0])
 
 
 def read(model: str) -> Graph:

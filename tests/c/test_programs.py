@@ -151,7 +151,8 @@ def test_the_cmake_project_builds_and_its_example_runs(bundle_of: Unpack, tmp_pa
         pytest.skip("there is no cmake here")
     Command(("cmake", "-S", str(bundle_of(FIRST)), "-B", str(tmp_path)), "cmake").run()
     Command(("cmake", "--build", str(tmp_path)), "cmake --build").run()
-    printed = Command((str(tmp_path / "example"),), "example").run().decode()
+    example = tmp_path / f"{compiled(FIRST).compilation.prefix}_example"
+    printed = Command((str(example),), "example").run().decode()
     graph = compiled(FIRST).compilation.model
     zeros = {v.name: np.zeros(v.type.shape, np.int8) for v in graph.inputs}
     answer = run_graph(graph, zeros)[graph.outputs[0].name]

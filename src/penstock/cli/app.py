@@ -6,12 +6,21 @@ import json
 import os
 import sys
 import traceback
+from io import TextIOWrapper
+from typing import Any, NoReturn
 
 import typer
 
 from penstock.cli import verbs
 from penstock.cli.parameters import with_options
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, UsageError
+
+# Typer's own class of what is wrong with a command line; where it stands differs by version.
+_COMMAND_LINE: type[Exception] = next(
+    base
+    for base in typer.BadParameter.__mro__
+    if issubclass(base, Exception) and base.__name__ == "ClickException"
+)
 
 app = typer.Typer(
     name="penstock",
@@ -34,12 +43,21 @@ def _root() -> None:
 
 def main() -> None:
     """The entry point: exits with 0 done, 1 the model, target or budget, 2 usage, 3 our fault."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files need not be in the terminal's code
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        code = app(prog_name="penstock", standalone_mode=False)
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
     except PenstockError as error:
         _fail(error)
+    except _COMMAND_LINE as error:
+        _fail_usage(error)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -47,12 +65,22 @@ def main() -> None:
         _fail(_internal(error))
 
 
-def _fail(error: PenstockError) -> None:
+def _fail(error: PenstockError) -> NoReturn:
     if "--json" in sys.argv:
-        parts = {"code": error.code, "what": error.what, "where": error.where, "why": error.why}
-        print(json.dumps({"error": {**parts, "help": error.help}}, indent=2))
+        print(json.dumps({"error": error.parts()}, indent=2))
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _fail_usage(error: Any) -> NoReturn:
+    """What Typer says of a command line, as an error of ours; help where nothing was said."""
+    if len(sys.argv) == 1:
+        error.show()
+        sys.exit(error.exit_code)
+    command = error.ctx.command_path if error.ctx else "penstock"
+    what = " ".join(error.format_message().split()).rstrip(".")
+    help = f"`{command} --help` lists what there is"
+    _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))
 
 
 def _internal(error: Exception) -> InternalError:

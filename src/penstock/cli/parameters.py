@@ -42,12 +42,18 @@ Accelerator = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME[:attr=value,...]", help="An accelerator beside the processor."),
 ]
-Strict = Annotated[bool, typer.Option(help="Fail where an accelerator leaves a node to the CPU.")]
+Strict = Annotated[
+    bool,
+    typer.Option(help="Fail where an accelerator leaves a node to the CPU; so far there is none."),
+]
 StreamInput = Annotated[bool, typer.Option(help="Take the input row by row through a callback.")]
 CompilerName = Annotated[
     str, typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc) where it is installed.")
 ]
-Output = Annotated[str | None, typer.Option("-o", "--output-folder", metavar="DIR")]
+Output = Annotated[
+    str | None,
+    typer.Option("-o", "--output-folder", metavar="DIR", help="A folder that is not there yet."),
+]
 
 
 def with_options(verb: Callable[..., None]) -> Callable[..., None]:

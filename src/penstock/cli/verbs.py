@@ -15,7 +15,7 @@ from rich.console import Console
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli.progress import progress
-from penstock.errors import MismatchError, UsageError
+from penstock.errors import UsageError
 from penstock.hardware.load import load_target, target_names, target_text
 from penstock.ir.tensor import Array
 from penstock.ops.registry import operator_files
@@ -27,7 +27,9 @@ from penstock.scheduling.options import Options
 from penstock.zoo.registry import zoo_networks
 
 WIDTH = 120
-_OUT = Console(width=None if sys.stdout.isatty() else WIDTH)
+_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
+# Names of files and tensors are printed as they are: no markup, no emoji codes in them.
+_OUT = Console(width=None if _TERMINAL else WIDTH, markup=False, emoji=False)
 
 
 def compile(
@@ -83,12 +85,23 @@ def run(
 ) -> None:
     """Compile a model, run it on the simulated core (or the host) and print what it cost."""
     wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    wanted_outputs = output or []
     with progress(len(STAGES) + 1) as on_stage:
         sets = [api.read_inputs(model, input)] if input else None
         done = api.run(
-            wanted, sets=sets, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage
+            wanted,
+            sets=sets,
+            compiler=_compiler(compiler),
+            on_stage=on_stage,
         )
-    for path, array in zip(output or [], done.outputs[0].values(), strict=False):
+    if len(wanted_outputs) > len(done.outputs[0]):
+        raise UsageError(
+            "usage-017",
+            f"{len(wanted_outputs)} files for outputs are named, the model has "
+            f"{len(done.outputs[0])}",
+            where="--output",
+        )
+    for path, array in zip(wanted_outputs, done.outputs[0].values(), strict=False):
         api.write_array(path, array)
     if as_json:
         _print_json({**done.report.as_json(), "outputs": _as_lists(done.outputs[0])})
@@ -106,7 +119,9 @@ def verify(
     reference: Annotated[
         str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
     ] = None,
-    every_point: Annotated[bool, typer.Option(help="Verify every point of the frontier.")] = False,
+    every_point: Annotated[
+        bool, typer.Option(help="Verify every point of the frontier; so far there is one.")
+    ] = False,
     sram: p.Sram = None,
     memory: p.Memory = None,
     flash: p.Flash = None,
@@ -118,24 +133,22 @@ def verify(
     """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
     wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
     if reference is not None:
-        _choice(reference, ("tflite",))
+        _choice(reference, ("tflite",), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
         done = api.verify(
             wanted, goldens=goldens, reference="tflite" if reference else None, on_stage=on_stage
         )
+    error = done.mismatch()
     if as_json:
-        _print_json(done.report.as_json())
+        found = {} if error is None else {"error": error.parts()}
+        _print_json({**done.report.as_json(), **found})
     else:
         _OUT.print(summary.ladder_table(done.rungs))
         for name in done.vanished:
             _OUT.print(f'computed nowhere: "{name}"', highlight=False)
-    for rung in done.rungs:
-        if rung.comparison.first is not None:
-            raise MismatchError(
-                "verify-001",
-                f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
-                where=str(rung.comparison.first),
-            )
+    if error is not None:
+        print(error, file=sys.stderr)
+        raise typer.Exit(error.exit_code)
 
 
 def profile(
@@ -152,7 +165,7 @@ def profile(
     """Print a table per layer: shapes, work, estimated and simulated cycles."""
     wanted = _request(model, target, sram, memory, None, stack, "double", optimize, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.run(wanted, compiler=_choice(compiler, ("zig", "gcc")), on_stage=on_stage)
+        done = api.run(wanted, compiler=_compiler(compiler), on_stage=on_stage)
     if as_json:
         _print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
     else:
@@ -162,7 +175,9 @@ def profile(
 
 def golden(
     model: p.Model,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.npz")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.npz", help="Archive to write.")
+    ],
     as_json: p.Json = False,
 ) -> None:
     """Write ground truth for a model, from TensorFlow Lite Micro."""
@@ -210,7 +225,10 @@ def targets(
 ) -> None:
     """List the targets that come with penstock."""
     if show is not None:
-        print(target_text(show), end="")
+        if as_json:
+            _print_json({"target": show, "text": target_text(show)})
+        else:
+            print(target_text(show), end="")
         return
     found = [load_target(name) for name in target_names()]
     if as_json:
@@ -299,8 +317,8 @@ def _request(
         memory=regions,
         flash=flash,
         stack=stack,
-        rounding="single" if _choice(rounding, ("double", "single")) == "single" else "double",
-        optimize="size" if _choice(optimize, ("speed", "size")) == "size" else "speed",
+        rounding="single" if _is_second(rounding, ("double", "single"), "--rounding") else "double",
+        optimize="size" if _is_second(optimize, ("speed", "size"), "--optimize") else "speed",
         options=options,
     )
 
@@ -308,14 +326,27 @@ def _request(
 def _pair(item: str) -> tuple[str, str]:
     region, equals, size = item.partition("=")
     if not equals:
-        raise UsageError("usage-012", f"--memory {item!r} has no size", help="write REGION=SIZE")
+        raise UsageError(
+            "usage-012", f"{item!r} has no size", where="--memory", help="write REGION=SIZE"
+        )
     return region, size
 
 
-def _choice(value: str, allowed: tuple[str, ...]) -> str:
+def _compiler(name: str) -> str:
+    return _choice(name, ("zig", "gcc"), "--compiler")
+
+
+def _is_second(value: str, allowed: tuple[str, str], option: str) -> bool:
+    return _choice(value, allowed, option) == allowed[1]
+
+
+def _choice(value: str, allowed: tuple[str, ...], option: str) -> str:
     if value not in allowed:
         raise UsageError(
-            "usage-013", f"{value!r} is not known", help=f"take one of {', '.join(allowed)}"
+            "usage-013",
+            f"{value!r} is not known",
+            where=option,
+            help=f"take one of {', '.join(allowed)}",
         )
     return value
 
@@ -325,15 +356,19 @@ def _refuse(accelerators: list[str] | None, stream_input: bool) -> None:
         raise UsageError(
             "usage-014",
             f"there is no accelerator {accelerators[0]!r}",
+            where="--accelerator",
             why="penstock has no accelerators yet",
             help="leave --accelerator out",
         )
     if stream_input:
-        raise UsageError("usage-015", "--stream-input is not there yet", help="leave it out")
+        raise UsageError(
+            "usage-015", "input row by row is not there yet", where="--stream-input",
+            help="leave it out",
+        )  # fmt: skip
 
 
 def _print_stage(wanted: Request, stage: str, as_json: bool, *, with_data: bool = False) -> None:
-    noun = pipeline_stage(wanted, _choice(stage, STAGES))
+    noun = pipeline_stage(wanted, _choice(stage, STAGES, "--stop-after"))
     shown = text.show(noun, with_data=with_data)
     if as_json:
         _print_json({"stage": stage, "text": shown})

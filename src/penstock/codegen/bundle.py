@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,27 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
 
     Raises OutputError where the folder exists and is not empty, or cannot be written."""
     folder = folder.absolute()
+    try:
+        _require_free(folder)
+        with _new_parents(folder):
+            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+            try:
+                _write_files(bundle, staging)
+                staging.chmod(0o755)
+                os.replace(staging, folder)
+            except BaseException:
+                shutil.rmtree(staging, ignore_errors=True)
+                raise
+    except OSError as error:
+        raise OutputError(
+            "output-002",
+            f"the output folder cannot be written: {error.strerror or error}",
+            where=str(folder),
+            help="name a folder in a place that exists and may be written to",
+        ) from error
+
+
+def _require_free(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(
             "output-001",
@@ -37,22 +60,23 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
             where=str(folder),
             help="name a folder that does not exist yet, or remove it first",
         )
+
+
+@contextmanager
+def _new_parents(folder: Path) -> Generator[None]:
+    """The folders above are there; those that were made for it go again when it fails."""
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    made: list[Path] = []
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            _write_files(bundle, staging)
-            staging.chmod(0o755)
-            os.replace(staging, folder)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise OutputError(
-            "output-002",
-            f"the output folder cannot be written: {error.strerror or error}",
-            where=str(folder),
-        ) from error
+        for parent in reversed(missing):
+            parent.mkdir(exist_ok=True)
+            made.append(parent)
+        yield
+    except BaseException:
+        for parent in reversed(made):
+            with suppress(OSError):  # something else is in it by now
+                parent.rmdir()
+        raise
 
 
 def _write_files(bundle: Bundle, folder: Path) -> None:

@@ -31,6 +31,33 @@ def identifier(text: str) -> str:
     return f"_{name}" if not name or name[0].isdigit() else name
 
 
+_WORDS = """
+auto break case char class const continue default delete do double else enum extern float for goto
+if inline int long namespace new private public register restrict return short signed sizeof static
+struct switch template this typedef union unsigned using virtual void volatile while
+assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdalign stdarg
+stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar
+wctype
+main example harness kernels all clean help install package test aux con nul prn c m dl rt pthread
+"""
+RESERVED = frozenset(_WORDS.split())
+"""Names that no model's files and library can have: keywords of C and C++; headers of the standard
+library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and Windows;
+libraries that -lNAME means."""
+
+
+def prefix(text: str) -> str:
+    """A C identifier that may begin public names and be the name of files and of a library.
+
+    >>> prefix("kws"), prefix("Main"), prefix("3x3"), prefix("penstock_view")
+    ('kws', 'Main_model', 'model_3x3', 'model_penstock_view')
+    """
+    name = identifier(text).strip("_")
+    if not name or name[0].isdigit() or name.lower().startswith("penstock"):
+        return f"model_{name}".rstrip("_")
+    return f"{name}_model" if name.lower() in RESERVED else name
+
+
 def comment(text: str) -> str:
     """Text that may stand inside a C comment: printable, and without its end."""
     printable = "".join(c if c.isprintable() else "?" for c in text)
@@ -51,8 +78,8 @@ def integer(value: int) -> str:
     return "INT32_MIN" if value == -(2**31) else str(value)
 
 
-def array_body(array: Array, per_line: int = 16) -> str:
-    """The initialisers of an array in aligned columns, `per_line` a line."""
+def array_body(array: Array) -> str:
+    """The initialisers of an array in aligned columns: 20 bytes or 8 wider numbers a line."""
     flat = np.ascontiguousarray(array).ravel()
     if flat.dtype == np.int8:
         return _byte_columns(flat, 20)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends import tflite
+from penstock.frontends.node_checks import check_foreign, check_node
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
@@ -61,22 +62,11 @@ def _understand_node(foreign: ForeignNode) -> list[Node]:
     understand_it = foreign_names().get(foreign.name)
     if understand_it is None:
         raise foreign.unsupported("operator is not supported")
+    check_foreign(foreign)
     made = [Node(m.op, m.inputs, m.output, foreign.where) for m in understand_it(foreign)]
     for node in made:
-        _check_result(node)
+        check_node(node)
     return made
-
-
-def _check_result(node: Node) -> None:
-    found = node.output.type
-    expected = node.op.result_type(node.site.inputs)
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-        raise ModelError(
-            "model-015",
-            f"output is {found}, must be {expected}",
-            where=node.origin,
-            why="the shapes of the node's inputs and its attributes give that",
-        )
 
 
 def _collected(problems: list[PenstockError]) -> PenstockError:

@@ -23,7 +23,15 @@ from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
+MOST_NAME = 1000
+"""Characters of a name that are kept."""
 SCHEMA_VERSION = 3
+
+
+class _Malformed(Exception):
+    """The flatbuffer can be read, but says what cannot be; the text says what."""
+
+
 _DAMAGE = (
     struct.error,
     IndexError,
@@ -49,14 +57,21 @@ def decode(raw: bytes, name: str) -> ForeignModel:
     subgraphs or element types are not taken."""
     try:
         return _Reader(raw, name).model()
+    except _Malformed as error:
+        raise _damaged(name, str(error)) from error
     except _DAMAGE as error:
-        raise ModelError(
-            "model-002",
-            "the TFLite file is damaged",
-            where=name,
-            why=f"reading its flatbuffer failed ({type(error).__name__}: {error})",
-            help="check that the file was copied whole; convert the model again",
-        ) from error
+        text = f"reading its flatbuffer failed ({type(error).__name__}: {error})"
+        raise _damaged(name, text) from error
+
+
+def _damaged(name: str, why: str) -> ModelError:
+    return ModelError(
+        "model-002",
+        "the TFLite file is damaged",
+        where=name,
+        why=why,
+        help="check that the file was copied whole; convert the model again",
+    )
 
 
 class _Reader:
@@ -67,7 +82,7 @@ class _Reader:
         self._name = name
         (root,) = struct.unpack_from("<I", raw, 0)
         if not 4 <= root < len(raw):
-            raise ValueError(f"root table at {root}, file has {len(raw)} bytes")
+            raise _Malformed(f"its root table is at byte {root}, the file has {len(raw)} bytes")
         self._model: Any = _schema("Model").GetRootAsModel(raw, 0)
         self._names: set[str] = set()
 
@@ -94,14 +109,17 @@ class _Reader:
         """The main subgraph.  Others hold the bodies of control flow, which no operator of ours
         takes, or the initialisation of state."""
         if not self._count(self._model, "Subgraphs"):
-            raise ValueError("no subgraph")
+            raise _Malformed("it has no subgraph")
         return self._model.Subgraphs(0)
 
     def _count(self, table: Any, field: str) -> int:
         """Length of a vector, which cannot be above the file's size."""
         count = getattr(table, field + "Length")()
         if not 0 <= count <= len(self._raw):
-            raise ValueError(f"{field} has {count} entries")
+            raise _Malformed(
+                f"a list ({_snake_case(field)}) has {count} entries, "
+                f"the file {len(self._raw)} bytes"
+            )
         return int(count)
 
     def _indices(self, table: Any, field: str) -> list[int]:
@@ -110,24 +128,34 @@ class _Reader:
 
     def _pick(self, values: list[Value], index: int) -> Value:
         if not 0 <= index < len(values):
-            raise ValueError(f"tensor {index} of {len(values)}")
+            raise _Malformed(f"tensor {index} is named, must be within [0, {len(values)})")
         return values[index]
 
     def _value(self, tensor: Any, index: int) -> Value:
-        label = (tensor.Name() or b"").decode("utf-8", "replace") or f"tensor{index}"
-        name = label if label not in self._names else f"{label}#{index}"
-        self._names.add(name)
+        name = self._unique(_printable(tensor.Name()) or f"tensor{index}", index)
         shape = tuple(self._indices(tensor, "Shape"))
-        if any(not 0 <= extent < 2**31 for extent in shape) or math.prod(shape) >= 2**31:
-            raise ValueError(f"tensor {index} has shape {list(shape)}")
         dtype = self._dtype(tensor.Type(), name, index)
-        type = TensorType(shape, dtype, self._quantisation(tensor, shape))
+        size = math.prod(shape) * dtype.size_bytes
+        if any(extent < 0 for extent in shape) or size >= 2**31:
+            raise _Malformed(
+                f'tensor "{name}" has shape {list(shape)}; extents must not be negative, '
+                "the tensor must be smaller than 2 GiB"
+            )
+        type = TensorType(shape, dtype, self._quantisation(tensor, shape, name))
         return Value(name, type, self._data(tensor, type, name), index)
+
+    def _unique(self, label: str, index: int) -> str:
+        """The label, or where another tensor has it, with the tensor's index behind it."""
+        name = label
+        while name in self._names:
+            name = f"{name}#{index}"
+        self._names.add(name)
+        return name
 
     def _dtype(self, code: int, name: str, index: int) -> DType:
         label = _enumeration("TensorType").get(code)
         if label is None:
-            raise ValueError(f"element type {code}")
+            raise _Malformed(f'tensor "{name}" has element type {code}, which does not exist')
         if label not in DType.__members__:
             raise UnsupportedError(
                 "model-004",
@@ -148,34 +176,43 @@ class _Reader:
                 return f"node {i} {self._operator_name(operator.OpcodeIndex())}"
         return "no node"
 
-    def _quantisation(self, tensor: Any, shape: tuple[int, ...]) -> Quantisation | None:
+    def _quantisation(self, tensor: Any, shape: tuple[int, ...], name: str) -> Quantisation | None:
         q = tensor.Quantization()
         if q is None or not self._count(q, "Scale"):
             return None
         scales = tuple(float(np.float32(q.Scale(i))) for i in range(q.ScaleLength()))
         zeros = tuple(self._indices(q, "ZeroPoint")) or (0,) * len(scales)
-        if not all(math.isfinite(s) and s > 0 for s in scales):
-            raise ValueError("a scale is not a positive number")
+        wrong = next((s for s in scales if not 0 < s < math.inf), None)
+        if wrong is not None:
+            raise _Malformed(f'tensor "{name}" has scale {wrong}, must be a positive number')
         if len(zeros) != len(scales):
-            raise ValueError(f"{len(scales)} scales and {len(zeros)} zero points")
+            raise _Malformed(
+                f'tensor "{name}" has {len(scales)} scales and {len(zeros)} zero points, must have '
+                "as many"
+            )
         if len(scales) == 1:
             return Quantisation(scales, zeros)
         # Files of 2020 say axis 3 for biases of rank 1: there is but one axis that can be meant.
         axis = q.QuantizedDimension() if len(shape) > 1 else 0
         if not (0 <= axis < len(shape) and shape[axis] == len(scales)):
-            raise ValueError(f"{len(scales)} scales along axis {axis} of shape {list(shape)}")
+            raise _Malformed(
+                f'tensor "{name}" has {len(scales)} scales along axis {axis} of shape '
+                f"{list(shape)}, must have one for each index"
+            )
         return Quantisation(scales, zeros, axis)
 
     def _data(self, tensor: Any, type: TensorType, name: str) -> Data | None:
         index = tensor.Buffer()
         if not 0 <= index < self._count(self._model, "Buffers"):
-            raise ValueError(f'tensor "{name}" lies in buffer {index}')
+            raise _Malformed(f'tensor "{name}" lies in buffer {index}, which does not exist')
         buffer = self._model.Buffers(index)
         if not self._count(buffer, "Data") or tensor.IsVariable():
             return None
         raw = buffer.DataAsNumpy().tobytes()
         if len(raw) != type.size_bytes:
-            raise ValueError(f'tensor "{name}" is {type}, its buffer has {len(raw)} bytes')
+            raise _Malformed(
+                f'tensor "{name}" is {type}: {type.size_bytes} bytes; its buffer has {len(raw)}'
+            )
         return Data(raw)
 
     def _node(self, operator: Any, index: int, values: list[Value]) -> ForeignNode:
@@ -190,14 +227,14 @@ class _Reader:
 
     def _operator_name(self, index: int) -> str:
         if not 0 <= index < self._count(self._model, "OperatorCodes"):
-            raise ValueError(f"operator code {index}")
+            raise _Malformed(f"operator code {index} is named, which does not exist")
         code = self._model.OperatorCodes(index)
         builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if _enumeration("BuiltinOperator").get(builtin) == "CUSTOM":
-            return f"CUSTOM:{(code.CustomCode() or b'').decode('utf-8', 'replace')}"
+            return f"CUSTOM:{_printable(code.CustomCode())}"
         name = _enumeration("BuiltinOperator").get(builtin)
         if name is None:
-            raise ValueError(f"operator {builtin}")
+            raise _Malformed(f"operator {builtin} is not one of TFLite's")
         return name
 
     def _attributes(self, operator: Any) -> dict[str, Attribute]:
@@ -220,6 +257,12 @@ class _Reader:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+def _printable(text: bytes | None) -> str:
+    """A name as it may be shown on a terminal and in C comments, cut where it is absurdly long."""
+    decoded = (text or b"").decode("utf-8", "replace")[:MOST_NAME]
+    return "".join(c if c.isprintable() else "?" for c in decoded)
+
+
 def _schema(name: str) -> Any:
     """A class of the schema, which the package gathers at run time."""
     return getattr(tflite, name)
@@ -240,18 +283,15 @@ _DERIVED = re.compile("(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|
 def _fields(options: type) -> tuple[str, ...]:
     """Names of the accessors that an options table has."""
     every: dict[str, Callable[..., Any]] = {
-        k: v
-        for k, v in vars(options).items()
-        if callable(v) and re.fullmatch("[A-Z][A-Za-z0-9]*", k)
+        k: v for k, v in vars(options).items() if callable(v) and _ACCESSOR.fullmatch(k)
     }
-    derived = re.compile(
-        r"(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|Init$|InitFromObj)"
-    )
-    return tuple(k for k in every if not derived.search(k))
+    return tuple(k for k in every if not _DERIVED.search(k))
 
 
 def _snake_case(name: str) -> str:
-    """>>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
+    """A camel-case name in small letters.
+
+    >>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
     ('dilation_h_factor', 'fused_activation_function')
     """
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

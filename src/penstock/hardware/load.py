@@ -29,7 +29,7 @@ class _Memory(BaseModel):
     name: str
     size: Annotated[int, BeforeValidator(_size), Field(gt=0)]
     holds: tuple[str, ...] = Field(min_length=1)
-    bandwidth_bytes_per_cycle: float = Field(gt=0)
+    bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
     latency_cycles: int = Field(ge=0)
     budget: bool
 
@@ -38,10 +38,10 @@ class _Engine(BaseModel):
     model_config = _STRICT
     name: str
     kernels: str
-    cycles_per_mac: float = Field(ge=0)
-    cycles_per_element: float = Field(ge=0)
-    cycles_per_loop: float = Field(ge=0)
-    cycles_per_call: float = Field(ge=0)
+    cycles_per_mac: float = Field(ge=0, allow_inf_nan=False)
+    cycles_per_element: float = Field(ge=0, allow_inf_nan=False)
+    cycles_per_loop: float = Field(ge=0, allow_inf_nan=False)
+    cycles_per_call: float = Field(ge=0, allow_inf_nan=False)
 
 
 class _Compiler(BaseModel):
@@ -77,6 +77,7 @@ def _unknown(name: str) -> UsageError:
     return UsageError(
         "usage-002",
         f"there is no target {name!r}",
+        where="--target",
         help=f"take one of {', '.join(target_names())}, or the path of a .toml file",
     )
 

@@ -17,7 +17,7 @@ def parse_size(text: str) -> int:
     (65536, 65536, 65536)
 
     Raises UsageError."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([a-z]*)\s*", text.lower())
     if not found or found[2] not in _UNITS:
         raise UsageError("usage-001", f"{text!r} is not a size", help="write 64KiB, 64k or 65536")
     return int(float(found[1]) * _UNITS[found[2]])

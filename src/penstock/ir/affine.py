@@ -2,17 +2,25 @@
 
 An output box [lower, upper) of rank r becomes, per input axis i,
 
-    start[i] = sum_j matrix[i][j] * out_lower[j] + offset[i]
-    extent[i] = sum_j matrix[i][j] * out_shape[j] + matrix[i][r]
-    [lower[i], upper[i]) = [floor(start[i]), ceil(start[i] + extent[i]))
+    lower[i] = floor(sum_j matrix[i][j] * out_lower[j] + offset[i])
+    upper[i] = ceil(sum_j matrix[i][j] * out_upper[j] + offset[i] + matrix[i][r])
 
-where `matrix` is the augmented matrix and `offset` the start of the box for output index 0,
-negative where there is padding.  Source: TVM RFC 0037, section "Propagators" (stripe
-transforms), with exact fractions in place of floats, so that up-scaling by one half stays exact.
+where `matrix` is the augmented matrix without its last row (0, .., 0, 1), and `offset` the start of
+the box for output index 0, negative where there is padding.  Factors are at least 0; constants may
+be negative.  Source: TVM RFC 0037, section "Affine Transforms", with exact fractions in place of
+floats, so that up-scaling by one half stays exact.
 
->>> conv3x3 = Affine.diagonal((1, 1, 1, 0), extra=(0, 2, 2, 8), offset=(0, 0, 0, 0))
->>> conv3x3.apply(Region.whole((1, 3, 3, 4))).shape
+The RFC's own example, a 3 x 3 convolution of 8 channels, not padded:
+
+>>> from penstock import Affine
+>>> conv = Affine.diagonal((1, 1, 1, 0), extra=(0, 2, 2, 8))
+>>> conv.extents((1, 3, 3, 4))
 (1, 5, 5, 8)
+
+`a @ b` is a after b: what the producer a reads for what its consumer b reads.
+
+>>> (conv @ conv).extents((1, 3, 3, 4))
+(1, 7, 7, 8)
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from penstock.errors import UsageError
 from penstock.ir.region import Region
 
 Number = int | Fraction
@@ -51,6 +60,29 @@ class Affine:
         """The whole input, whatever the output box."""
         return Affine(tuple((0,) * out_rank + (extent,) for extent in shape), (0,) * len(shape))
 
+    @staticmethod
+    def of_augmented(
+        matrix: Sequence[Sequence[Number | float]], offset: Sequence[Number | float]
+    ) -> Affine:
+        """The form of a whole augmented matrix, its last row (0, .., 0, 1).  Raises UsageError.
+
+        >>> Affine.of_augmented([[0.5, 2], [0, 1]], [-1])
+        Affine(matrix=((Fraction(1, 2), 2),), offset=(-1,))
+        """
+        rows = tuple(tuple(map(exact, row)) for row in matrix)
+        _check_augmented(rows, len(offset))
+        return Affine(rows[:-1], tuple(map(exact, offset)))
+
+    @property
+    def augmented(self) -> tuple[tuple[Number, ...], ...]:
+        """The whole augmented matrix."""
+        return (*self.matrix, (0,) * self.out_rank + (1,))
+
+    @property
+    def out_rank(self) -> int:
+        """Axes of the output; 0 where the input has no axis, and so no row to count them in."""
+        return len(self.matrix[0]) - 1 if self.matrix else 0
+
     def apply(self, out: Region) -> Region:
         """The input box, not clipped to the tensor."""
         lower: list[int] = []
@@ -62,3 +94,88 @@ class Affine:
             lower.append(math.floor(start))
             upper.append(math.ceil(start + extent))
         return Region(tuple(lower), tuple(upper))
+
+    def linear(self, vector: Sequence[Number]) -> tuple[Number, ...]:
+        """Product of a vector with the matrix, its constants left out."""
+        return tuple(
+            exact(sum(f * x for f, x in zip(row[:-1], vector, strict=True))) for row in self.matrix
+        )
+
+    def extents(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Extents of the input box for an output box of `shape` that starts on whole indices."""
+        linear = self.linear(shape)
+        return tuple(math.ceil(x + row[-1]) for x, row in zip(linear, self.matrix, strict=True))
+
+    def __matmul__(self, first: Affine) -> Affine:
+        """This form after `first`, whose input is this one's output: the product of the matrices.
+
+        Law: its box contains `self.apply(first.apply(out))`, and is that box where the factors of
+        `first` are whole.  Factors of a fraction round between the two; the product is wider by as
+        much as that can add.
+        """
+        assert not self.matrix or self.out_rank == len(first.matrix), "axes do not match"
+        first = first.with_rounding()
+        matrix = tuple(_product(row, first.augmented) for row in self.matrix)
+        linear = self.linear(first.offset)
+        offset = tuple(exact(x + y) for x, y in zip(linear, self.offset, strict=True))
+        return Affine(matrix, offset)
+
+    def with_rounding(self) -> Affine:
+        """The form whose bounds, before they are rounded, contain the rounded bounds of this one,
+        and are those where factors are whole.
+
+        Of factors with least common denominator q, a bound is a multiple of 1/q plus a constant; so
+        rounding moves it by at most 1 - 1/q plus what the constant lies off such a multiple."""
+        if all(isinstance(x, int) for row in (*self.matrix, self.offset) for x in row):
+            return self
+        rows: list[tuple[Number, ...]] = []
+        offsets: list[Number] = []
+        for row, offset in zip(self.matrix, self.offset, strict=True):
+            grain = Fraction(1, math.lcm(*(factor.denominator for factor in row[:-1])))
+            below = 1 - grain + offset % grain
+            above = 1 - grain + -(offset + row[-1]) % grain
+            rows.append((*row[:-1], exact(row[-1] + below + above)))
+            offsets.append(exact(offset - below))
+        return Affine(tuple(rows), tuple(offsets))
+
+
+def exact(number: Number | float) -> Number:
+    """The same number, an int where it is whole.
+
+    >>> exact(2.25), exact(3.0)
+    (Fraction(9, 4), 3)
+    """
+    if isinstance(number, int):
+        return number
+    fraction = Fraction(number)
+    return fraction.numerator if fraction.denominator == 1 else fraction
+
+
+def _product(
+    row: tuple[Number, ...], augmented: tuple[tuple[Number, ...], ...]
+) -> tuple[Number, ...]:
+    """A row times a whole augmented matrix."""
+    columns = zip(*augmented, strict=True)
+    return tuple(exact(sum(f * x for f, x in zip(row, c, strict=True) if f)) for c in columns)
+
+
+def _check_augmented(rows: tuple[tuple[Number, ...], ...], offsets: int) -> None:
+    widths = sorted({len(row) for row in rows})
+    if len(widths) != 1 or widths[0] == 0:
+        what = (
+            f"the rows of the augmented matrix have {widths or 'no'} columns, must have one number"
+        )
+    elif rows[-1] != (0,) * (widths[0] - 1) + (1,):
+        what = f"the last row is ({', '.join(map(str, rows[-1]))}), must be (0, .., 0, 1)"
+    elif offsets != len(rows) - 1:
+        what = f"there are {offsets} offsets for {len(rows) - 1} input axes, must be one for each"
+    else:
+        return
+    raise UsageError(
+        "affine-001",
+        what,
+        where="an affine form",
+        why="a row for each input axis and the last row, a column for each output axis and one "
+        "for constants (TVM RFC 0037)",
+        help="write [[1, 0, 2], [0, 2, -1], [0, 0, 1]] with two offsets for two axes",
+    )

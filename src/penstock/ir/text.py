@@ -91,7 +91,10 @@ def parse(text: str, classes: Mapping[str, type]) -> Any:
         return _build(tree, classes, data)
     except _MALFORMED as error:
         raise ModelError(
-            "text-001", f"the text cannot be read: {error}", help="print it again with its data"
+            "text-001",
+            f"the text cannot be read: {error}",
+            where="text form",
+            help="print it again with its data",
         ) from error
 
 

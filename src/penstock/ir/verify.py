@@ -22,8 +22,22 @@ def verify(graph: Graph) -> None:
             )
 
 
+def names_tell_values_apart(graph: Graph) -> str | None:
+    """Values of one name are one value."""
+    found: dict[str, Value] = {}
+    every = (value for node in graph.nodes for value in (*node.inputs, node.output))
+    for value in (*graph.inputs, *every, *graph.outputs):
+        other = found.setdefault(value.name, value)
+        if (other.type, other.data) != (value.type, value.data):
+            return f'two values are called "{value.name}": {other.type} and {value.type}'
+    return None
+
+
 def values_are_written_once(graph: Graph) -> str | None:
     """Every value is an input, a constant, or the output of exactly one node."""
+    constant = next((v for v in graph.inputs if v.data is not None), None)
+    if constant is not None:
+        return f'input "{constant.name}" is constant'
     seen = {value.name for value in graph.inputs}
     if len(seen) < len(graph.inputs):
         return "an input stands twice among the graph's inputs"
@@ -62,6 +76,7 @@ def _every_value(graph: Graph) -> tuple[Value, ...]:
 
 Check = Callable[[Graph], str | None]
 CHECKS: tuple[Check, ...] = (
+    names_tell_values_apart,
     values_are_written_once,
     values_are_written_before_they_are_read,
     there_is_something_to_compute,

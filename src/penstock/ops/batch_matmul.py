@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
@@ -26,6 +26,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import broadcast
 from penstock.ops.checks import require, require_int8
 from penstock.ops.intermediate import reshaped, with_shape
+from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample
 
 
@@ -122,7 +123,8 @@ class BatchMatmul:
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
         a, b = site.inputs
-        return quantise_multiplier(a.scale * b.scale / site.output.scale)
+        depth = _matrix(a.shape, self.a_transposed)[1]
+        return fitting_multiplier(a.scale * b.scale / site.output.scale, depth * 255 * 255)
 
 
 def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:

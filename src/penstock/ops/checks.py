@@ -5,6 +5,8 @@ from __future__ import annotations
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.tensor import DType, TensorType
 
+LEAST_SCALE = 2.0**-32
+
 
 def require(condition: bool, what: str) -> None:
     """Raises ModelError that says `what`, with the value found and the values allowed, unless the
@@ -36,12 +38,32 @@ def require_int8(type: TensorType, role: str) -> None:
     require_quantised(type, role)
 
 
+def require_weights(type: TensorType, axis: int) -> None:
+    """Raises ModelError unless the weights have zero point 0, and one scale, or one for each output
+    channel along `axis`."""
+    q = type.quantisation
+    require(q is not None, "weights have no quantisation, must have a scale")
+    assert q is not None
+    require(
+        len(q.scales) == 1 or q.axis == axis,
+        f"weights have {len(q.scales)} scales along axis {q.axis}, must have one, or one for each "
+        f"output channel along axis {axis}",
+    )
+    found = next((zero for zero in q.zero_points if zero), 0)
+    require(found == 0, f"weights have zero point {found}, must be 0")
+
+
 def require_quantised(type: TensorType, role: str) -> None:
-    """Raises ModelError unless the tensor has one positive scale and a zero point in range."""
+    """Raises ModelError unless the tensor has one scale, within [2**-32, 2**32), and a zero point
+    that is an element.  Products of a few such scales stay within single precision."""
     q = type.quantisation
     require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")
     assert q is not None
     require(len(q.scales) == 1, f"{role} has {len(q.scales)} scales, must have one")
+    require(
+        LEAST_SCALE <= q.scales[0] < 1 / LEAST_SCALE,
+        f"{role} has scale {q.scales[0]}, must be within [{LEAST_SCALE}, {1 / LEAST_SCALE})",
+    )
     lower, upper = type.dtype.lower, type.dtype.upper
     require(
         lower <= q.zero_points[0] < upper,

@@ -24,6 +24,7 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import sliding
+from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
@@ -64,6 +65,7 @@ class Conv2D:
         )
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
         y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), outputs)
+        sliding.require_countable(self.rows, self.columns, x)
         require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
         return TensorType(y, DType.INT8)
 
@@ -86,7 +88,7 @@ class Conv2D:
                         source @ weights[lower:upper, k, l].T
                     )
         accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self._multipliers(site).apply(
+        return self.multipliers(site).apply(
             accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
         )
 
@@ -131,12 +133,13 @@ class Conv2D:
                 ("least", least),
                 ("most", most),
             ),
-            tables=self._multipliers(site).tables(),
+            tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),
             by_rows=True,
         )
 
-    def _multipliers(self, site: Site) -> Multipliers:
+    def multipliers(self, site: Site) -> Multipliers:
+        """Real multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[0])
 
@@ -148,7 +151,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
     op = Conv2D(rows, columns, fused_activation(node))
-    yield Made(op, (x, w, with_bias(node, w.type.shape[0])), node.output())
+    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
 
 
 SAMPLES = (

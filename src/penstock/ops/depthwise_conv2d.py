@@ -22,6 +22,7 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import sliding
+from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
@@ -55,6 +56,7 @@ class DepthwiseConv2D:
         require(w.shape == expected, f"weights are {list(w.shape)}, must be {list(expected)}")
         require(b.shape == (channels,), f"bias has shape {list(b.shape)}, must be [{channels}]")
         y = (x.shape[0], self.rows.outputs(x.shape[1]), self.columns.outputs(x.shape[2]), channels)
+        sliding.require_countable(self.rows, self.columns, x)
         require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
         return TensorType(y, DType.INT8)
 
@@ -68,7 +70,7 @@ class DepthwiseConv2D:
         for k, l, tap in sliding.taps(centred, self.rows, self.columns, out):  # noqa: E741
             total += tap * w[0, k, l, channels].astype(np.int32)
         accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self._multipliers(site).apply(
+        return self.multipliers(site).apply(
             accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
         )
 
@@ -108,12 +110,13 @@ class DepthwiseConv2D:
                 ("least", least),
                 ("most", most),
             ),
-            tables=self._multipliers(site).tables(),
+            tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),
             by_rows=True,
         )
 
-    def _multipliers(self, site: Site) -> Multipliers:
+    def multipliers(self, site: Site) -> Multipliers:
+        """Real multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[3])
 
@@ -131,7 +134,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             f"{x.type.shape[3]}"
         )
     op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
-    yield Made(op, (x, w, with_bias(node, w.type.shape[3])), node.output())
+    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
 
 
 SAMPLES = (

@@ -14,6 +14,8 @@ DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference: Q5.26."""
 SUM_BITS = 12
 """Integer bits of the sum of exponentials: Q12.19."""
+MOST_ELEMENTS = 4095
+"""Exponentials, each at most 1, whose sum fits Q12.19."""
 
 _COUNTLESS = -(1 << 31)
 

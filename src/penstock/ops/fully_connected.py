@@ -24,6 +24,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
@@ -69,7 +70,7 @@ class FullyConnected:
         centred = rows.astype(np.float64) - site.inputs[0].zero_point
         total = centred @ w[channels].astype(np.float64).T
         accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self._multipliers(site).apply(
+        return self.multipliers(site).apply(
             accumulators,
             channels,
             site.output.zero_point,
@@ -120,11 +121,12 @@ class FullyConnected:
                 ("most", most),
                 ("single_rounding", int(self.rounding is Rounding.SINGLE)),
             ),
-            tables=self._multipliers(site).tables(),
+            tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),
         )
 
-    def _multipliers(self, site: Site) -> Multipliers:
+    def multipliers(self, site: Site) -> Multipliers:
+        """Real multipliers of the output channels."""
         x, w, _ = site.inputs
         if w.quantisation is not None and len(w.quantisation.scales) == 1:
             real = float(np.float32(x.scale) * np.float32(w.scale)) / site.output.scale
@@ -140,7 +142,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
-    yield Made(op, (x, w, with_bias(node, w.type.shape[0])), node.output())
+    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
 
 
 SAMPLES = (

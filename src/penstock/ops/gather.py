@@ -20,7 +20,7 @@ from penstock.ops.axis_map import Listed, Strided
 from penstock.ops.checks import require
 from penstock.ops.intermediate import with_shape
 from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.ops.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Gather(Selection):
             f"indices reach from {min(self.indices, default=0)} to "
             f"{max(self.indices, default=0)}, must be within [0, {extent})",
         )
-        return selected_type(
+        return listed_type(
             inputs, (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
         )
 

@@ -22,7 +22,13 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.ops import row_vectors
 from penstock.ops.elementwise import made
-from penstock.ops.exponentials import DIFFERENCE_BITS, SUM_BITS, exp_table, scaled_differences
+from penstock.ops.exponentials import (
+    DIFFERENCE_BITS,
+    MOST_ELEMENTS,
+    SUM_BITS,
+    exp_table,
+    scaled_differences,
+)
 from penstock.ops.lookup import saturated
 from penstock.ops.row_vectors import RowVectors
 from penstock.ops.samples import int8, sample
@@ -30,8 +36,6 @@ from penstock.ops.transcendental import log
 
 OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
 """From Q5.26 to sixteenths."""
-MOST_ELEMENTS = 4095
-"""Elements of a vector whose exponentials are sure to add up in Q12.19."""
 
 
 @dataclass(frozen=True, slots=True)

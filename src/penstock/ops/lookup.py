@@ -8,7 +8,6 @@ The table is made by the reference's own arithmetic, in fixed point or in single
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,6 +78,5 @@ def sampled(function: Callable[[float], float], x: TensorType, y: TensorType) ->
     found: list[int] = []
     for element in ELEMENTS:
         scaled = float32(function(float32(x.scale * (int(element) - x.zero_point))) * inverse)
-        bounded = scaled if math.isfinite(scaled) else math.copysign(512.0, scaled)
-        found.append(round_half_away(bounded) + y.zero_point)
+        found.append(round_half_away(min(max(scaled, -512.0), 512.0)) + y.zero_point)
     return saturated(np.array(found, np.int64))

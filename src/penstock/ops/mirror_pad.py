@@ -21,7 +21,7 @@ from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import AxisMap, Listed, Strided
 from penstock.ops.checks import require
 from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.ops.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class MirrorPad(Selection):
                 "can be mirrored",
             )
         triples = zip(self.before, shape, self.after, strict=True)
-        return selected_type(inputs, tuple(sum(triple) for triple in triples))
+        return listed_type(inputs, tuple(sum(triple) for triple in triples))
 
     def maps(self, site: Site) -> Maps:
         triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)

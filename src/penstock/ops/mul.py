@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
@@ -22,7 +22,11 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample, weights
+
+LARGEST = 255 * 255
+"""Largest magnitude of a product before it is requantised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class Mul(Elementwise):
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
         a, b = site.inputs
-        return quantise_multiplier(a.scale * b.scale / site.output.scale)
+        return fitting_multiplier(a.scale * b.scale / site.output.scale, LARGEST)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

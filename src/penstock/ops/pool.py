@@ -11,6 +11,9 @@ from penstock.ops.activation import Activation
 from penstock.ops.checks import require, require_int8, require_rank
 from penstock.ops.window import Window, foreign_windows
 
+MOST_TAPS = 2**23
+"""Elements of a window that add up in int32, whatever they are."""
+
 
 def windows(node: ForeignNode) -> tuple[Window, Window]:
     """The node's windows along rows and columns."""
@@ -27,6 +30,11 @@ def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -
     require_rank(x, (4,), "input")
     require_int8(x, "input")
     y = (x.shape[0], rows.outputs(x.shape[1]), columns.outputs(x.shape[2]), x.shape[3])
+    sliding.require_countable(rows, columns, x)
+    require(
+        rows.size * columns.size <= MOST_TAPS,
+        f"the window has {rows.size} x {columns.size} elements, must have at most {MOST_TAPS}",
+    )
     require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
     return TensorType(y, DType.INT8)
 

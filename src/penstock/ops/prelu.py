@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
@@ -25,6 +25,7 @@ from penstock.ops import broadcast
 from penstock.ops.checks import require
 from penstock.ops.elementwise import Elementwise, made
 from penstock.ops.lookup import saturated
+from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample, weights
 
 
@@ -74,8 +75,8 @@ def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
     x, alpha = site.inputs
     y = site.output
     return (
-        quantise_multiplier(x.scale / y.scale),
-        quantise_multiplier(x.scale * alpha.scale / y.scale),
+        fitting_multiplier(x.scale / y.scale, 255),
+        fitting_multiplier(x.scale * alpha.scale / y.scale, 255 * 255),
     )
 
 

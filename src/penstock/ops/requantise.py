@@ -9,11 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, Rounding, multiply, quantise_multiplier
 from penstock.ir.op import Table
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.checks import require
+
+LARGEST_SCALED = 2**31 - 2**8
+"""Where scaled values end, so that C can add a zero point to them in int32."""
+
+
+def fitting_multiplier(real: float, largest: int) -> tuple[int, int]:
+    """(multiplier, shift) of a real multiplier for values of magnitude up to `largest`.
+
+    Raises UnsupportedError where values or products leave int32."""
+    if largest >= 2**31 or real * largest >= LARGEST_SCALED:
+        raise UnsupportedError(
+            "model-025",
+            f"values up to {largest} are multiplied by {real:.4g}, made of the scales; they must "
+            f"stay below 2**31, their products below {LARGEST_SCALED}",
+            why="the reference computes the output in 32 bits before it clamps it",
+            help="check the scales of the node's inputs and output",
+        )
+    return quantise_multiplier(real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +46,11 @@ class Multipliers:
     def of(reals: list[float]) -> Multipliers:
         pairs = [quantise_multiplier(real) for real in reals]
         return Multipliers(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))
+
+    def reals(self) -> NDArray[np.float64]:
+        """The multipliers as real numbers."""
+        shifts = np.array(self.shifts, np.float64)
+        return np.array(self.multipliers, np.float64) * 2.0 ** (shifts - 31)
 
     def tables(self) -> tuple[tuple[str, Table], ...]:
         """Members `multiplier` and `shift` of a kernel's parameters."""
@@ -54,9 +78,5 @@ def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: i
     """Multipliers scale_x * scale_w[c] / scale_y of `channels` output channels."""
     assert w.quantisation is not None
     scales = w.quantisation.scales
-    require(
-        len(scales) in (1, channels),
-        f"weights have {len(scales)} scales, must have 1 or {channels}",
-    )
     every = scales if len(scales) == channels else scales * channels
     return Multipliers.of([x.scale * scale / y.scale for scale in every])

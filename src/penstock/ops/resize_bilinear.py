@@ -29,6 +29,8 @@ from penstock.ops.samples import int8, sample
 
 BITS = 10
 """Fraction bits of positions and weights."""
+MOST_POSITIONS = 2**20
+"""Rows or columns, at most, for positions to fit int32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,12 @@ class ResizeBilinear:
         require_rank(x, (4,), "input")
         require(
             min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
+        )
+        largest = max(x.shape[1], x.shape[2], self.rows, self.columns)
+        require(
+            largest <= MOST_POSITIONS,
+            f"an extent is {largest}, must be at most {MOST_POSITIONS}: positions have {BITS} "
+            "fraction bits",
         )
         return TensorType((x.shape[0], self.rows, self.columns, x.shape[3]), DType.INT8)
 

@@ -24,7 +24,7 @@ from penstock.ops.axis_map import Listed, Strided
 from penstock.ops.checks import require, require_rank
 from penstock.ops.resize import Sampling, foreign_resize
 from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.ops.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ResizeNearest(Selection):
         require(
             min(self.rows, self.columns) > 0, f"output is {self.rows} x {self.columns}, is empty"
         )
-        return selected_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
+        return listed_type(inputs, (x.shape[0], self.rows, self.columns, x.shape[3]))
 
     def maps(self, site: Site) -> Maps:
         _, height, width, _ = site.inputs[0].shape

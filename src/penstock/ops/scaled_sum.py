@@ -19,6 +19,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.activation import Activation
 from penstock.ops.elementwise import Elementwise
+from penstock.ops.requantise import fitting_multiplier
 
 EXTRA_BITS = 20
 
@@ -77,4 +78,4 @@ class ScaledSum(Elementwise):
         twice_largest = 2 * max(scales)
         unit = real(site.output.scale) * (1 << EXTRA_BITS)
         left, right = (quantise_multiplier(float(scale / twice_largest)) for scale in scales)
-        return (left, right), quantise_multiplier(float(twice_largest / unit))
+        return (left, right), fitting_multiplier(float(twice_largest / unit), 255 << EXTRA_BITS)

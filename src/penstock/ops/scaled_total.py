@@ -16,12 +16,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import reduction
+from penstock.ops.requantise import fitting_multiplier
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,10 @@ class ScaledTotal:
         )
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
-        multiplier, shift = quantise_multiplier(site.inputs[0].scale / site.output.scale)
+        count = reduction.count(site, self.axes)
+        real = site.inputs[0].scale / site.output.scale
+        multiplier, shift = fitting_multiplier(real, count * 255)
         if not self.MEAN:
             return multiplier, shift
-        count = reduction.count(site, self.axes)
         up = min(count.bit_length() - 1, 32, 31 + shift)
         return (multiplier << up) // count, shift - up

@@ -7,6 +7,7 @@ found axis by axis: slices, padding, tiling, reversal, gathering, nearest-neighb
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +35,21 @@ def selected_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> Ten
         f"input has shape {list(inputs[0].shape)}, its rank must be {len(shape)}",
     )
     return TensorType(shape, inputs[0].dtype)
+
+
+MOST_LISTED = 2**20
+"""Indices that a table lists, at most: a megabyte of flash and more."""
+
+
+def listed_type(inputs: tuple[TensorType, ...], shape: tuple[int, ...]) -> TensorType:
+    """Type of a selection whose kernel has tables of rows, columns and channels."""
+    rows = math.prod(shape[: row_axis(len(shape)) + 1])
+    require(
+        max(rows, *shape, 1) <= MOST_LISTED,
+        f"output has shape {list(shape)}: {rows} rows; rows and extents must be at most "
+        f"{MOST_LISTED}",
+    )
+    return selected_type(inputs, shape)
 
 
 class Selection:

@@ -9,8 +9,22 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops.checks import require
 from penstock.ops.window import Window
+
+
+def require_countable(rows: Window, columns: Window, x: TensorType) -> None:
+    """Raises ModelError unless the padded input and the windows can be counted through in int32, as
+    the kernels do."""
+    _, height, width, channels = x.shape
+    tall = height + rows.before + rows.after + rows.extent
+    wide = width + columns.before + columns.after + columns.extent
+    require(
+        tall < 2**31 and wide * channels < 2**31,
+        f"windows reach over {rows.extent} x {columns.extent} of {height} x {width} elements in "
+        f"{channels} channels; with padding, rows and bytes of a row must be below 2**31",
+    )
 
 
 def needs(rows: Window, columns: Window, shape: tuple[int, ...], out: Region) -> Region:

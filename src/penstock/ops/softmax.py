@@ -10,6 +10,7 @@ Source: TFLite SOFTMAX; `reference/softmax.h`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,7 +27,7 @@ from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.ops import row_vectors
-from penstock.ops.exponentials import SUM_BITS, exp_table
+from penstock.ops.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
 from penstock.ops.row_vectors import RowVectors
 from penstock.ops.samples import int8, sample
 from penstock.ops.transcendental import one_over_one_plus
@@ -76,7 +77,13 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
         )
-    yield Made(Softmax(node.real("beta", 1.0)), (node.input(0),), node.output())
+    depth = node.input(0).type.shape[-1:]
+    if depth > (MOST_ELEMENTS,):
+        raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
+    beta = node.real("beta", 1.0)
+    if not 0.0 < beta < math.inf:
+        raise node.unsupported(f"beta is {beta}, must be a positive number")
+    yield Made(Softmax(beta), (node.input(0),), node.output())
 
 
 SAMPLES = (

@@ -20,9 +20,12 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.elementwise import Elementwise, made
 from penstock.ops.lookup import saturated
+from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample
 
 EXTRA_BITS = 7
+LARGEST = (255 << EXTRA_BITS) ** 2
+"""Largest square of a difference: each term is at most half of 255 << EXTRA_BITS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], t
     twice_largest = 2 * max(a, b)
     unit = (1 << 2 * EXTRA_BITS) * site.output.scale
     inputs = quantise_multiplier(a / twice_largest), quantise_multiplier(b / twice_largest)
-    return inputs, quantise_multiplier(twice_largest * twice_largest / unit)
+    return inputs, fitting_multiplier(twice_largest * twice_largest / unit, LARGEST)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

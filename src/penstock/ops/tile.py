@@ -19,7 +19,7 @@ from penstock.ops.axis_map import AxisMap, Listed, Strided
 from penstock.ops.checks import require
 from penstock.ops.intermediate import reshaped
 from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.ops.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Tile(Selection):
             len(self.multiples) == len(shape) and all(times > 0 for times in self.multiples),
             f"multiples are {list(self.multiples)}, must be {len(shape)} positive numbers",
         )
-        return selected_type(
+        return listed_type(
             inputs, tuple(e * times for e, times in zip(shape, self.multiples, strict=True))
         )
 

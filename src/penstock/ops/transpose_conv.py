@@ -27,6 +27,7 @@ from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.axis_map import Form
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
@@ -85,11 +86,6 @@ class TransposeConv:
         require_rank(w, (4,), "weights")
         require_int8(x, "input")
         require_dtype(w, (DType.INT8,), "weights")
-        scales = w.quantisation.scales if w.quantisation else ()
-        require(
-            len(scales) in (1, w.shape[0]),
-            f"weights have {len(scales)} scales, must have 1 or {w.shape[0]}",
-        )
         require_dtype(b, (DType.INT32,), "bias")
         window = (self.rows.size, self.columns.size, x.shape[3])
         require(
@@ -109,7 +105,7 @@ class TransposeConv:
         channels = out.slices[3]
         total = self._accumulated(site, x, w[channels].astype(np.float64), out)
         accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
-        return self._multipliers(site).apply(
+        return self.multipliers(site).apply(
             accumulators, channels, site.output.zero_point, self.activation.bounds(site.output)
         )
 
@@ -164,7 +160,7 @@ class TransposeConv:
                 ("least", least),
                 ("most", most),
             ),
-            tables=self._multipliers(site).tables(),
+            tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),
             by_rows=True,
         )
@@ -188,7 +184,8 @@ class TransposeConv:
                     ].T
         return total
 
-    def _multipliers(self, site: Site) -> Multipliers:
+    def multipliers(self, site: Site) -> Multipliers:
+        """Real multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[0])
 
@@ -210,10 +207,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     rows, columns = (
         _spread(window, outputs) for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
     )
-    require_int8(y.type, "output")
-    node.constant(1)  # computed weights are not supported
-    activation = fused_activation(node)
-    yield Made(TransposeConv(rows, columns, activation), (x, w, _bias(node)), y)
+    op = TransposeConv(rows, columns, fused_activation(node))
+    yield made_layer(op, node, (x, w, _bias(node)), axis=0)
 
 
 def _spread(window: Window, outputs: int) -> Spread:
@@ -224,7 +219,6 @@ def _bias(node: ForeignNode) -> Value:
     """The node's input 3, or zeros."""
     value = node.optional(3)
     if value is not None:
-        node.constant(3)  # a computed bias is not supported
         return value
     channels = node.input(1).type.shape[0]
     zeros = Data.of(np.zeros(channels, np.int32))

@@ -25,7 +25,8 @@ def verdicts(optimality: Optimality) -> tuple[Verdict, ...]:
         ),
         Verdict(
             "partition into cascades",
-            words(optimality.partition, "no other partition needs less memory"),
+            words(optimality.partition, "no other partition needs less memory")
+            + ("" if optimality.partition == "optimal" else "; cascades are not searched yet"),
         ),
         Verdict(
             "addresses",

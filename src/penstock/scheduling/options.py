@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from penstock.errors import UsageError
@@ -29,10 +30,12 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("order_states", "placement_nodes", "placement_work"):
-            if getattr(self, name) < 0:
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
                 raise UsageError(
                     "usage-016",
-                    f"--{name.replace('_', '-')} is {getattr(self, name)}, must be at least 0",
+                    f"the limit is {value}, must be a number from 0 up",
+                    where=f"--{name.replace('_', '-')}",
                 )
 
 

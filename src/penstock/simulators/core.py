@@ -38,6 +38,7 @@ def core_named(name: str) -> Core:
     raise ToolError(
         "tool-010",
         f"core '{name}' cannot be simulated",
+        where="core of the target",
         why="the CPU simulator executes Armv6-M, Armv7-M and Armv8-M without MVE",
         help=f"one of {', '.join(core.name for core in CORES)}",
     )

@@ -7,7 +7,6 @@ there becomes either a `GoldenSet` or a `ToolError` in its own words.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import io
 import re
@@ -73,7 +72,9 @@ def tflite_micro_version() -> str:
         ToolError: it is not installed.
     """
     require_tflite_micro()
-    return f"tflite-micro {importlib.metadata.version('tflite-micro')}"
+    from importlib.metadata import version  # slow to import, and only needed here
+
+    return f"tflite-micro {version('tflite-micro')}"
 
 
 def require_tflite_micro() -> None:

@@ -57,6 +57,7 @@ def gcc_cortex_m(cpu_flags: Sequence[str], optimise: Optimise = "speed") -> Comp
         raise ToolError(
             "tool-006",
             f"{GCC} is not on the search path",
+            where="--compiler gcc",
             help="install the GNU Arm embedded toolchain, or use zig: "
             "pip install 'penstock[simulate]'",
         )

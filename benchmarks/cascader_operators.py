@@ -1,0 +1,161 @@
+"""Propagators of operators as TVM's cascader has them, made from penstock's own and two layouts.
+
+What differs is the storage: weights of a depthwise layer stand by output channel, a channel's bias
+and scale are 10 bytes, and an axis along which an operand has one element counts as stretched.
+
+Source: TVM v0.16, `relay/backend/contrib/ethosu/te`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field, RootModel
+
+from benchmarks.case_file import Record
+from penstock.errors import UsageError
+from penstock.ir.affine import Affine
+from penstock.ir.layout import NHCWB16, NHWC, Layout, StoredAxis, between
+from penstock.ir.op import Op, Site
+from penstock.ir.tensor import DType, TensorType
+from penstock.ops.abs import Abs
+from penstock.ops.add import Add
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.quantize import Quantize
+from penstock.ops.window import Window
+
+LAYOUTS = {layout.name: layout for layout in (NHWC, NHCWB16)}
+BY_CHANNEL = Layout("(O, K, L, 1) of (1, K, L, O)", tuple(map(StoredAxis, (3, 1, 2, 0))))
+SCALE_AND_BIAS = Layout("10 bytes for each channel", (StoredAxis(0), StoredAxis(None, 10)))
+
+LayoutName = Literal["NHWC", "NHCWB16"]
+Positive = Annotated[int, Field(gt=0)]
+Pair = tuple[Positive, Positive]
+Shape4 = tuple[Positive, Positive, Positive, Positive]
+Forms = Mapping[str, Affine]
+"""By name of the input: ifm, ifm2, weight, bias."""
+
+
+class Windowed(Record):
+    """A window that slides over rows and columns."""
+
+    op: Literal["conv2d", "depthwise_conv2d", "pooling"]
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding_tlbr: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: Pair = (1, 1)
+    ifm_layout: LayoutName = "NHWC"
+    ofm_layout: LayoutName = "NHWC"
+    ifm_shape_nhwc: Shape4
+    ofm_channels: Positive
+
+    def forms(self) -> Forms:
+        op, shapes = self._op()
+        n, height, width, _ = self.ifm_shape_nhwc
+        rows, columns = self._windows()
+        y = (n, rows.outputs(height), columns.outputs(width), self.ofm_channels)
+        x_layout, y_layout = LAYOUTS[self.ifm_layout], LAYOUTS[self.ofm_layout]
+        weight_layout = BY_CHANNEL if self.op == "depthwise_conv2d" else NHWC
+        found = zip(
+            ("ifm", "weight", "bias"),
+            _forms_of(op, shapes, y),
+            (x_layout, weight_layout, SCALE_AND_BIAS),
+            strict=False,  # a pool has one input
+        )
+        return {name: between(form, stored, y_layout, y) for name, form, stored in found}
+
+    def _op(self) -> tuple[Op, tuple[tuple[int, ...], ...]]:
+        """Our operator, and the shapes of its inputs."""
+        rows, columns = self._windows()
+        x, outputs = self.ifm_shape_nhwc, self.ofm_channels
+        if self.op == "pooling":
+            return MaxPool2D(rows, columns), (x,)
+        if self.op == "conv2d":
+            return Conv2D(rows, columns), (x, (outputs, *self.kernel, x[3]), (outputs,))
+        multiplier, rest = divmod(outputs, x[3])
+        if rest:
+            raise UsageError("bench-023", f"{outputs} channels are no multiple of {x[3]}")
+        op = DepthwiseConv2D(rows, columns, multiplier)
+        return op, (x, (1, *self.kernel, outputs), (outputs,))
+
+    def _windows(self) -> tuple[Window, Window]:
+        top, left, bottom, right = self.padding_tlbr
+        return (
+            Window(self.kernel[0], self.stride[0], self.dilation[0], top, bottom),
+            Window(self.kernel[1], self.stride[1], self.dilation[1], left, right),
+        )
+
+
+class Binary(Record):
+    """Two operands, of which the second may be stretched."""
+
+    op: Literal["binary_elementwise"]
+    ofm_shape_nhwc: Shape4
+    ifm2_shape_nhwc: Shape4
+    ifm_layout: LayoutName = "NHWC"
+    ifm2_layout: LayoutName = "NHWC"
+    ofm_layout: LayoutName = "NHWC"
+
+    def forms(self) -> Forms:
+        y, x2 = self.ofm_shape_nhwc, self.ifm2_shape_nhwc
+        if any(extent not in (1, whole) for extent, whole in zip(x2, y, strict=True)):
+            raise UsageError("bench-023", f"{list(x2)} does not stretch to {list(y)}")
+        ifm, ifm2 = _forms_of(Add(), (y, x2), y)
+        y_layout = LAYOUTS[self.ofm_layout]
+        return {
+            "ifm": between(ifm, LAYOUTS[self.ifm_layout], y_layout, y),
+            "ifm2": between(_stretched(ifm2, x2), LAYOUTS[self.ifm2_layout], y_layout, y),
+        }
+
+
+class Unary(Record):
+    """One operand."""
+
+    op: Literal["unary_elementwise"]
+    ofm_shape_nhwc: Shape4
+    ifm_layout: LayoutName = "NHWC"
+    ofm_layout: LayoutName = "NHWC"
+
+    def forms(self) -> Forms:
+        y = self.ofm_shape_nhwc
+        (ifm,) = _forms_of(Abs(), (y,), y)
+        return {"ifm": between(ifm, LAYOUTS[self.ifm_layout], LAYOUTS[self.ofm_layout], y)}
+
+
+class Identity(Record):
+    """Requantisation of a tensor of any rank, always in the order of its axes."""
+
+    op: Literal["identity"]
+    ifm_shape: tuple[Positive, ...]
+
+    def forms(self) -> Forms:
+        (ifm,) = _forms_of(Quantize(), (self.ifm_shape,), self.ifm_shape)
+        return {"ifm": ifm}
+
+
+class Operator(RootModel[Windowed | Binary | Unary | Identity]):
+    """Any of them, told apart by `op`."""
+
+    root: Annotated[Windowed | Binary | Unary | Identity, Field(discriminator="op")]
+
+
+def _forms_of(
+    op: Op, shapes: tuple[tuple[int, ...], ...], y: tuple[int, ...]
+) -> tuple[Affine, ...]:
+    """The affine forms of our operator between tensors of these shapes."""
+    types = tuple(TensorType(shape, DType.INT8) for shape in shapes)
+    return op.affine(Site(types, TensorType(y, DType.INT8), (None,) * len(types)))
+
+
+def _stretched(form: Affine, shape: tuple[int, ...]) -> Affine:
+    """The same boxes; every axis of one element but the batch is constant, stretched or not."""
+    one = (0,) * form.out_rank + (1,)
+    rows = (
+        one if axis and extent == 1 else row
+        for axis, (row, extent) in enumerate(zip(form.matrix, shape, strict=True))
+    )
+    return replace(form, matrix=tuple(rows))

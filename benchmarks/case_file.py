@@ -1,0 +1,108 @@
+"""CaseFile: a JSON file of cases with known answers, read with exact numbers; and what agreed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from penstock.errors import ModelError, PenstockError
+from penstock.ir.affine import Number, exact
+
+LARGEST_EXPONENT = 300
+"""Decimal exponent; about that of a double."""
+DENOMINATORS = 4096
+"""A decimal is read as the fraction of at most this denominator that is the same double."""
+
+Document = Mapping[str, object]
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Cases of one kind: how many there are and agree; the first that does not, in words."""
+
+    name: str
+    cases: int
+    agreed: int
+    difference: str = ""
+
+    @staticmethod
+    def of(name: str, differences: Iterable[tuple[str, str]]) -> Section:
+        """From (label, difference) of every case; no difference where it agrees."""
+        pairs = tuple(differences)
+        wrong = [f"{label}: {difference}" for label, difference in pairs if difference]
+        return Section(name, len(pairs), len(pairs) - len(wrong), wrong[0] if wrong else "")
+
+
+class Record(BaseModel):
+    """A case or a part of one; what it says besides its fields is ignored."""
+
+    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True, frozen=True)
+
+
+def read_document(path: Path) -> Document:
+    """The file's top-level object.  Raises ModelError."""
+    try:
+        found = json.loads(
+            path.read_text("utf-8"), parse_float=parse_number, parse_constant=parse_number
+        )
+    except OSError as error:
+        raise ModelError(
+            "bench-020",
+            f"the file of cases cannot be read: {error.strerror}",
+            where=str(path),
+            help="name a .json file of cases",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(
+            "bench-021",
+            f"the file of cases is no JSON: {error}",
+            where=str(path),
+            help="name a .json file of cases",
+        ) from error
+    if not isinstance(found, dict):
+        raise malformed(str(path), f"the file holds a {type(found).__name__}, must hold an object")
+    return found
+
+
+def parse_number(text: str) -> Number:
+    """The number that a JSON decimal stands for.  Raises ValueError.
+
+    >>> parse_number("0.0625"), parse_number("0.3333333333333333"), parse_number("3.0")
+    (Fraction(1, 16), Fraction(1, 3), 3)
+    """
+    if text in ("NaN", "Infinity", "-Infinity") or (
+        abs(Decimal(text).adjusted()) > LARGEST_EXPONENT
+    ):
+        raise ValueError(f"{text} is no number that can be exact")
+    decimal = Fraction(text)
+    simple = decimal.limit_denominator(DENOMINATORS)
+    return exact(simple if float(simple) == float(decimal) else decimal)
+
+
+def read_as(kind: type[Read], found: object, where: str) -> Read:
+    """What was found, as a `kind`.  Raises ModelError."""
+    try:
+        return TypeAdapter(kind).validate_python(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ", ".join(map(str, (where, *first["loc"])))
+        raise malformed(place, first["msg"]) from error
+
+
+def malformed(where: str, what: str) -> PenstockError:
+    """What a file says that its format does not allow."""
+    return ModelError(
+        "bench-022",
+        what,
+        where=where,
+        why="the file is not as its format says",
+        help="mend the file",
+    )

@@ -1,0 +1,86 @@
+"""Cases: penstock's answers against a file of cases whose answers are known.
+
+    python -m benchmarks.cases FILE
+
+The file's format is told by its top-level keys.  Prints for each section how many cases agree, and
+the first that does not; exits with 1 unless all do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import cascader_cases
+from benchmarks.case_file import Document, Section, read_document
+from benchmarks.entry import entry
+from penstock.errors import ModelError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of files, the keys that tell it, and who checks it; `check` is None where nobody
+    does yet."""
+
+    name: str
+    keys: frozenset[str]
+    check: Callable[[Document, str], tuple[Section, ...]] | None = None
+
+
+FORMATS = (
+    *(
+        Format("stripes of TVM's cascader", frozenset({key}), cascader_cases.check)
+        for key in cascader_cases.KEYS
+    ),
+    Format("tiles of SMAUG", frozenset({"constants", "conventions", "cases"})),
+    Format("networks of NVDLA's performance sheet", frozenset({"config", "nets"})),
+    Format("layers of NVDLA's performance sheet", frozenset({"config", "layers"})),
+    Format("graphs to be partitioned", frozenset({"model", "graphs"})),
+    Format("networks of msf-CNN", frozenset({"columns", "networks"})),
+    Format("register programs of NVDLA", frozenset({"origin", "cases"})),
+)
+"""In this order: the first whose keys are all there."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints what agrees; 1 unless all does."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cases", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="cases, as JSON")
+    path: Path = parser.parse_args(arguments).file
+    sections = check_file(path)
+    for section in sections:
+        print(f"{section.name}: {section.agreed} of {section.cases} agree")
+        if section.difference:
+            print(f"  first that does not: {section.difference}")
+    cases, agreed = (sum(getattr(s, key) for s in sections) for key in ("cases", "agreed"))
+    print(f"{agreed} of {cases} agree")
+    return 0 if agreed == cases else 1
+
+
+def check_file(path: Path) -> tuple[Section, ...]:
+    """The sections of a file.  Raises ModelError where it cannot be checked."""
+    document = read_document(path)
+    found = next((f for f in FORMATS if f.keys <= document.keys()), None)
+    if found is None:
+        raise ModelError(
+            "bench-024",
+            f"no format has the keys {', '.join(map(repr, document)) or 'of an empty object'}",
+            where=str(path),
+            why="the format of a file of cases is told by its top-level keys",
+            help=f"give one of {', '.join(cascader_cases.KEYS)}",
+        )
+    if found.check is None:
+        raise UnsupportedError(
+            "bench-025",
+            f"files of this format ({found.name}) are not checked yet",
+            where=str(path),
+            why="penstock does not compute what they say",
+            help="check a file with one of the sections " + ", ".join(cascader_cases.KEYS),
+        )
+    return found.check(document, str(path))
+
+
+if __name__ == "__main__":
+    entry(main)

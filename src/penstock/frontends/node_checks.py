@@ -1,0 +1,65 @@
+"""Node checks: rules that every understood node of a model file obeys, whatever its operator."""
+
+from __future__ import annotations
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.foreign import ForeignNode
+from penstock.ir.graph import Node, Value
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import DType
+from penstock.ops.checks import require, require_quantised
+
+
+def check_foreign(node: ForeignNode) -> None:
+    """No tensor of elements is empty.  (A list of axes may be.)"""
+    for value in (*filter(None, node.inputs), *node.outputs):
+        counted = value.data is None or value.type.dtype is DType.INT8
+        require(
+            value.type.elements > 0 or not counted,
+            f'tensor "{value.name}" has shape {list(value.type.shape)}, must not be empty',
+        )
+
+
+def check_node(node: Node) -> None:
+    """The output is what operator and inputs give, int8 tensors stand for real numbers, and the
+    kernel's parameters are what C can hold.
+
+    Raises ModelError or UnsupportedError."""
+    _check_result(node)
+    for value in (*node.variable_inputs, node.output):
+        _check_quantisation(value)
+    if not node.op.ALIAS:
+        _check_kernel(node, node.op.kernel(node.site))
+
+
+def _check_result(node: Node) -> None:
+    found = node.output.type
+    expected = node.op.result_type(node.site.inputs)
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise ModelError(
+            "model-015",
+            f"output is {found}, must be {expected}",
+            where=node.origin,
+            why="the shapes of the node's inputs and its attributes give that",
+        )
+
+
+def _check_quantisation(value: Value) -> None:
+    if value.type.dtype is DType.INT8:
+        require_quantised(value.type, f'tensor "{value.name}"')
+
+
+def _check_kernel(node: Node, kernel: Kernel) -> None:
+    for k, member in kernel.constants:
+        value = node.inputs[k]
+        if value.data is None:
+            raise UnsupportedError(
+                "model-020", f'{member} "{value.name}" are computed, must be constant'
+            )
+    for name, number in kernel.params:
+        if not -(2**31) <= number < 2**31:
+            raise UnsupportedError(
+                "model-026",
+                f"{name} is {number}, must be within [{-(2**31)}, {2**31})",
+                why="kernels count in 32 bits",
+            )

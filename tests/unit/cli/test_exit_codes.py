@@ -1,0 +1,151 @@
+"""Exit codes: 0 done, 1 the model, target or budget, 2 usage, 3 our fault; and what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from penstock import api
+from penstock.errors import InternalError
+
+VERBS = (
+    "compile run verify profile golden show targets ops options demo".split()  # noqa: SIM905
+)
+
+
+def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: Path) -> None:
+    said = penstock("compile", model, "-o", "out")
+    assert (said.code, said.err) == (0, "")
+    assert Path("out/two_heads.c").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("compile", "missing.tflite"), 1, "error[model-001]"),
+        (("compile", "."), 1, "error[model-001]: the model cannot be read: Is a directory"),
+        (("compile", "MODEL", "--sram", "1k"), 1, "error[capacity-001]"),
+        (("compile", "MODEL", "--flash", "0"), 1, "error[capacity-002]"),
+        (("compile", "MODEL", "--target", "missing.toml"), 1, "error[target-001]"),
+        (("compile", "MODEL", "--sram", "nan"), 2, "error[usage-001]: 'nan' is not a size"),
+        (("compile", "MODEL", "--sram", "-5"), 2, "error[usage-001]: '-5' is not a size"),
+        (("compile", "MODEL", "--sram", "9" * 400), 2, "error[usage-001]"),
+        (("compile", "MODEL", "--stack", "1 parsec"), 2, "error[usage-001]"),
+        (("compile", "MODEL", "--memory", "ram"), 2, "error[usage-012]"),
+        (("compile", "MODEL", "--memory", "attic=1k"), 2, "error[usage-011]"),
+        (("compile", "MODEL", "--rounding", "triple"), 2, "error[usage-013]"),
+        (("compile", "MODEL", "--optimize", "taste"), 2, "error[usage-013]"),
+        (("compile", "MODEL", "--stop-after", "lunch"), 2, "error[usage-013]"),
+        (("compile", "MODEL", "--target", "moon"), 2, "error[usage-002]"),
+        (("compile", "MODEL", "--accelerator", "npu"), 2, "error[usage-014]"),
+        (("compile", "MODEL", "--stream-input"), 2, "error[usage-015]"),
+        (("compile", "MODEL", "--bogus"), 2, "error[usage-020]: no such option: --bogus"),
+        (("compile", "MODEL", "--order-states", "many"), 2, "error[usage-020]"),
+        (("compile", "MODEL", "--order-states", "-5"), 2, "error[usage-016]"),
+        (("compile", "MODEL", "--placement-work", "nan"), 2, "error[usage-016]"),
+        (("compile", "MODEL", "--placement-work", "inf"), 2, "error[usage-016]"),
+        (("compile",), 2, "error[usage-020]: missing argument 'MODEL'"),
+        (("frobnicate",), 2, "error[usage-020]: no such command 'frobnicate'"),
+        (("golden", "zoo:lenet5", "-o", "x.npz"), 2, "error[usage-010]"),
+        (("show", "zoo:nonsense"), 2, "error[usage-111]"),
+        (("targets", "--show", "moon"), 2, "error[usage-002]"),
+        (("run", "MODEL", "--compiler", "msvc"), 2, "error[usage-013]"),
+        (("run", "MODEL", "--input", "a.npy"), 1, "error[input-001]"),
+        (("run", "MODEL", "--input", "a.npy", "--input", "b.npy"), 1, "error[input-002]"),
+        (("verify", "MODEL", "--goldens", "missing.npz"), 1, "error[golden-002]"),
+        (("verify", "MODEL", "--reference", "oracle"), 2, "error[usage-013]"),
+    ],
+)
+def test_what_is_wrong_is_said_in_four_parts_on_stderr_alone(
+    penstock: CommandLine, model: Path, words: tuple[str, ...], code: int, text: str
+) -> None:
+    given = [str(model) if word == "MODEL" else word for word in words]
+    plain = penstock(*given)
+    assert plain.code == code
+    assert plain.out == ""
+    assert plain.err.startswith(text)
+    assert "\n  --> " in plain.err
+    assert "Traceback" not in plain.err
+    as_json = penstock(*given, "--json")
+    assert as_json.code == code
+    assert set(as_json.json) == {"error"}
+    assert set(as_json.json["error"]) == {"code", "what", "where", "why", "help"}
+    assert as_json.json["error"]["where"]
+    assert list(Path().iterdir()) == []
+
+
+def test_a_mistake_of_ours_exits_with_3_and_prints_no_traceback(
+    penstock: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(api, "compile", broken)
+    said = penstock("compile", model)
+    assert said.code == 3
+    assert said.err.startswith("error[internal-001]: KeyError: 'lost'\n  --> test_exit_codes.py:")
+    assert "Traceback" not in said.err
+
+
+def test_a_broken_invariant_exits_with_3(
+    penstock: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise InternalError("place-001", "the placement is wrong")
+
+    monkeypatch.setattr(api, "compile", broken)
+    assert penstock("compile", model).code == 3
+
+
+def test_an_interruption_exits_with_130(
+    penstock: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "compile", interrupted)
+    said = penstock("compile", model)
+    assert (said.code, said.out) == (130, "")
+
+
+def test_no_words_at_all_show_the_help(penstock: CommandLine) -> None:
+    said = penstock()
+    assert said.code == 2
+    assert "Usage: penstock" in said.err + said.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_explains_every_option_and_exits_with_0(penstock: CommandLine, verb: str) -> None:
+    said = penstock(verb, "--help")
+    assert said.code == 0
+    options = [line.split() for line in said.out.splitlines() if line.startswith("  -")]
+    assert options, said.out
+    text = said.out.split("Options:")[1]
+    for entry in text.split("\n  -")[1:]:
+        words = entry.split()
+        sentence = [w for w in words[1:] if not w.startswith("-") and not w.isupper()]
+        assert len(sentence) >= 2, f"{verb} -{entry}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("targets",),
+        ("targets", "--show", "host"),
+        ("ops",),
+        ("options",),
+        ("show", "zoo:"),
+        ("show", "MODEL"),
+        ("show", "MODEL", "--stop-after", "lower"),
+        ("compile", "MODEL", "--stop-after", "place"),
+        ("compile", "MODEL"),
+    ],
+)
+def test_json_is_one_object_and_nothing_else(
+    penstock: CommandLine, model: Path, words: tuple[str, ...]
+) -> None:
+    said = penstock(*(model if word == "MODEL" else word for word in words), "--json")
+    assert (said.code, said.err) == (0, "")
+    assert isinstance(said.json, dict)

@@ -1,0 +1,184 @@
+"""Files that the command line reads and writes: odd names, things in the way, interruptions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import CommandLine
+from penstock.codegen import bundle
+from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.codegen.c_text import RESERVED, prefix
+from penstock.errors import OutputError
+from penstock.execution import run_on_host
+from penstock.hardware.load import load_target
+from penstock.pipeline import Request, compile_request
+
+ODD_NAMES = (
+    "int", "main", "Main", "m", "string", "stdint", "test", "example", "harness", "3x3", "a b",
+    "l'\u00e9t\u00e9 \"x\"", "\u6a21\u578b", "-o", "%s%n", "penstock_view", "x" * 200, "a\nb",
+    "[bold]red", ":smile:",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_model_of_any_name_gives_c_that_compiles(
+    penstock: CommandLine, model: Path, name: str, host_compilers: Sequence[str]
+) -> None:
+    shutil.copy(model, f"{name}.tflite")
+    said = penstock("compile", f"./{name}.tflite", "-o", "out")
+    assert (said.code, said.err) == (0, "")
+    sources = sorted(Path("out").glob("*.c"))
+    assert len(sources) == 4
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", source.stem) for source in sources)
+    flags = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iout", "-o", "program")
+    subprocess.run([host_compilers[0], *flags, *sources], check=True, timeout=60)
+    assert subprocess.run(["./program"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["main", "harness", "m"])
+def test_a_model_called_like_a_file_of_ours_runs_on_the_host(
+    tmp_path: Path, model: Path, name: str
+) -> None:
+    path = shutil.copy(model, tmp_path / f"{name}.tflite")
+    done = compile_request(Request(str(path), load_target("host")))
+    inputs = {v.name: np.zeros(v.type.shape, np.int8) for v in done.model.inputs}
+    assert run_on_host(done, [inputs]).tensors
+
+
+def test_no_prefix_is_reserved() -> None:
+    assert all(prefix(word) not in RESERVED for word in RESERVED)
+    assert prefix("") == "model"
+
+
+def test_a_name_that_is_no_unicode_is_taken(penstock: CommandLine, model: Path) -> None:
+    name = os.fsdecode(b"\xff\xfe.tflite")
+    shutil.copy(model, name)
+    said = penstock("compile", name, "-o", "out", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.json
+
+
+def test_the_folder_is_named_after_the_model_unless_said(
+    penstock: CommandLine, model: Path
+) -> None:
+    assert penstock("compile", model).code == 0
+    assert Path("two_heads/two_heads.h").is_file()
+
+
+def test_a_folder_that_exists_is_not_touched(penstock: CommandLine, model: Path) -> None:
+    Path("out").mkdir()
+    Path("out/precious.txt").write_text("mine")
+    said = penstock("compile", model, "-o", "out")
+    assert said.code == 1
+    assert said.err.startswith("error[output-001]: the output folder exists\n  --> ")
+    assert [p.name for p in Path("out").iterdir()] == ["precious.txt"]
+    assert [p.name for p in Path().iterdir()] == ["out"]
+
+
+def test_an_empty_folder_may_be_there(penstock: CommandLine, model: Path) -> None:
+    Path("out").mkdir()
+    assert penstock("compile", model, "-o", "out").code == 0
+
+
+def test_an_output_that_is_a_file_is_not_touched(penstock: CommandLine, model: Path) -> None:
+    Path("out").write_text("mine")
+    said = penstock("compile", model, "-o", "out")
+    assert "error[output-001]: the output is a file" in said.err
+    assert Path("out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("folder", ["file/below", "x" * 300, "x" * 300 + "/below"])
+def test_an_output_that_cannot_be_written_is_said(
+    penstock: CommandLine, model: Path, folder: str
+) -> None:
+    Path("file").write_text("mine")
+    said = penstock("compile", model, "-o", folder)
+    assert said.code == 1
+    assert said.err.startswith("error[output-002]: the output folder cannot be written: ")
+    assert [p.name for p in Path().iterdir()] == ["file"]
+
+
+def test_an_interrupted_write_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def interrupted(files: Bundle, folder: Path) -> None:
+        (folder / "first.c").write_bytes(files["first.c"])
+        written.append("first.c")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bundle, "_write_files", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_bundle(Bundle((("first.c", b"int x;"),)), tmp_path / "new" / "parents" / "out")
+    assert written == ["first.c"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(files: Bundle, folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bundle, "_write_files", full)
+    with pytest.raises(OutputError, match="cannot be written: No space left on device"):
+        write_bundle(Bundle(()), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_archive_is_no_input(penstock: CommandLine, model: Path) -> None:
+    np.savez("a.npz", x=np.zeros(3))
+    said = penstock("run", model, "--input", "a.npz", "--input", "a.npz", "-t", "host")
+    assert said.code == 1
+    assert "an archive of arrays" in said.err
+
+
+def test_an_input_that_promises_more_than_it_holds_is_refused(
+    penstock: CommandLine, model: Path
+) -> None:
+    header = b"{'descr': '|i1', 'fortran_order': False, 'shape': (1099511627776,)}"
+    raw = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    Path("a.npy").write_bytes(raw)
+    said = penstock("run", model, "--input", "a.npy", "--input", "a.npy", "-t", "host")
+    assert said.code == 1
+    assert said.err.startswith("error[input-002]: not a .npy file")
+
+
+def test_an_input_of_another_shape_is_refused(penstock: CommandLine, model: Path) -> None:
+    np.save("a.npy", np.zeros((2, 2), np.int8))
+    said = penstock("run", model, "--input", "a.npy", "--input", "a.npy", "-t", "host")
+    assert said.code == 1
+    assert "error[input-003]: the array is int8[2, 2], must be int8[" in said.err
+
+
+def test_more_outputs_than_the_model_has_are_refused(
+    penstock: CommandLine, model: Path, host_compilers: Sequence[str]
+) -> None:
+    names = [word for k in range(9) for word in ("--output", f"{k}.npy")]
+    said = penstock("run", model, "-t", "host", *names)
+    assert said.code == 2
+    assert said.err.startswith("error[usage-017]: 9 files for outputs are named, the model has 2")
+    assert list(Path().iterdir()) == []
+
+
+def test_outputs_are_written(
+    penstock: CommandLine, model: Path, host_compilers: Sequence[str]
+) -> None:
+    said = penstock("run", model, "-t", "host", "--output", "y.npy")
+    assert (said.code, said.err) == (0, "")
+    assert np.load("y.npy").dtype == np.int8
+
+
+def test_an_output_in_a_folder_that_is_not_there_is_said(
+    penstock: CommandLine, model: Path, host_compilers: Sequence[str]
+) -> None:
+    said = penstock("run", model, "-t", "host", "--output", "nowhere/y.npy")
+    assert said.code == 1
+    assert said.err.startswith("error[output-003]")

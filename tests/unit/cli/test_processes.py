@@ -1,0 +1,96 @@
+"""The command line as a process of its own: how it is started, and what becomes of its streams."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from penstock.toolchains import host
+
+SOURCES = Path(__file__).resolve().parents[3] / "src"
+WORDS = (sys.executable, "-m", "penstock")
+ENVIRONMENT: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(SOURCES)}
+
+
+def test_python_m_penstock_is_the_command_line() -> None:
+    done = subprocess.run(
+        (*WORDS, "targets"), env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[0].startswith("cortex-m")
+
+
+def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
+    process = subprocess.Popen(
+        (*WORDS, "ops"), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 1
+    process.stderr.close()
+
+
+def test_closed_streams_are_no_error() -> None:
+    done = subprocess.run(
+        ("sh", "-c", '"$@" >&- 2>&-', "sh", *WORDS, "options"), env=ENVIRONMENT, timeout=60
+    )
+    assert done.returncode == 0
+
+
+def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        (*WORDS, "compile", "m\u00f6dell.tflite"),
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "m\\xf6dell.tflite" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def no_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing on the search path, and no package ziglang."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    host.host_compiler.cache_clear()
+
+
+def test_a_missing_host_compiler_is_said_with_what_to_install(
+    penstock: CommandLine, model: Path, no_compilers: None
+) -> None:
+    said = penstock("run", model, "--target", "host")
+    host.host_compiler.cache_clear()
+    assert said.code == 1
+    assert said.err.startswith("error[tool-004]: no C compiler found on this machine\n  --> ")
+    assert "help: install gcc or clang, or pip install 'penstock[simulate]'" in said.err
+
+
+def test_a_missing_zig_is_said_with_what_to_install(
+    penstock: CommandLine, model: Path, no_compilers: None
+) -> None:
+    said = penstock("run", model)
+    assert said.code == 1
+    assert said.err.startswith("error[tool-001]: the Python package that provides 'ziglang'")
+    assert "help: pip install 'penstock[simulate]'" in said.err
+
+
+def test_a_missing_gcc_is_said_with_what_to_install(
+    penstock: CommandLine, model: Path, no_compilers: None
+) -> None:
+    said = penstock("run", model, "--compiler", "gcc")
+    assert said.code == 1
+    assert said.err.startswith("error[tool-006]: arm-none-eabi-gcc is not on the search path")
+
+
+def test_compiling_needs_no_compiler(
+    penstock: CommandLine, model: Path, no_compilers: None
+) -> None:
+    assert penstock("compile", model, "-t", "cortex-m4").code == 0

@@ -29,7 +29,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from strategies import regions, seeds
 
-TRIES = 8
+TRIES = 64
 """Random inputs in which an element at the edge of a needed region gets its chance to matter."""
 
 
@@ -126,8 +126,9 @@ def matters(sample: Sample, out: Region, k: int, edge: Region, seed: int) -> boo
 def extremes(type: TensorType, seed: int) -> Iterator[Array]:
     """Elements as different as can be; then, of int8, every element there is (equality of two
     tensors changes at one of them only)."""
-    bits = type.dtype in (DType.BOOL, DType.FLOAT32)
-    bounds = (0, 1) if bits else (type.dtype.lower, type.dtype.upper - 1)
+    bounds = (0, 1) if type.dtype in (DType.BOOL, DType.FLOAT32) else (-(2**20), 2**20)
+    if type.dtype.size_bytes <= 2 and type.dtype is not DType.BOOL:
+        bounds = (type.dtype.lower, type.dtype.upper - 1)
     yield from (np.full(type.shape, bound, type.dtype.value) for bound in bounds)
     yield elements(type, seed)
     if type.dtype is DType.INT8:

@@ -1,6 +1,7 @@
 """Expr: whole-number expressions of loop variables, in which a program's bounds and offsets stand.
 
-Only +, -, x, //, mod, min and max; division and remainder are by positive numbers and round down.
+Only +, -, x, //, mod, min, max, and look-ups in constant tables; division and remainder are by
+positive numbers and round down.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ class Binary:
     right: Expr
 
 
-Expr = int | Var | Binary
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """Number `index` of a constant table: for bounds that no short formula says."""
+
+    values: tuple[int, ...]
+    index: Expr
+
+
+Expr = int | Var | Binary | TableEntry
 
 OPERATORS: Mapping[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -45,6 +54,8 @@ def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
             return variables[name]
         case Binary(operator, left, right):
             return OPERATORS[operator](evaluate(left, variables), evaluate(right, variables))
+        case TableEntry(values, index):
+            return values[evaluate(index, variables)]
         case _:
             return expr
 

@@ -2,7 +2,7 @@
 
     buffers     where bytes lie: address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Copy, Wait, Loop
+    commands    Call (a kernel, on views), Copy, Wait, Pull, Loop
 
 The grammar is complete for all that is to come: rings and rows placed one by one are views; a
 cascade is a loop whose bounds and views are expressions of its variable; a copy engine works
@@ -127,6 +127,16 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Pull:
+    """Take rows [lower, upper) of the network's input `target.tensor` from the caller, who hands
+    over the rows of a streamed input in order, each once."""
+
+    target: View
+    lower: Expr
+    upper: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """For `variable` = lower, lower + step, .. below upper: the body."""
 
@@ -137,7 +147,7 @@ class Loop:
     body: tuple[Command, ...]
 
 
-Command = Call | Copy | Wait | Loop
+Command = Call | Copy | Wait | Pull | Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +161,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Commands of the three entries, over buffers in memories."""
+    """Commands of the three entries, over buffers in memories.
+
+    `inputs` are views that the caller fills before `run`; inputs that are streamed are not among
+    them, but targets of Pull."""
 
     name: str
     memories: tuple[Memory, ...]

@@ -17,7 +17,7 @@ from penstock.ir.op import row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import evaluate
-from penstock.program.program import Call, Command, Copy, Kind, Loop, Program, View, Wait
+from penstock.program.program import Call, Command, Copy, Kind, Loop, Program, Pull, View, Wait
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import Operand, region_of, rows_region
 
@@ -45,11 +45,13 @@ class Machine:
         self.counts = Counts()
         self._memories = Memories(program)
         self._pending: dict[tuple[str, str], list[tuple[Operand, Operand]]] = {}
+        self._streams: Mapping[str, Array] = {}
         self._execute(program.init, {})
         self._execute(program.reset, {})
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One inference: elements of every input by name -> of every output by name."""
+        self._streams = inputs
         for view in self._program.inputs:
             self._write(Operand.whole(view), inputs[view.tensor])
         last = _last_uses(self._program)
@@ -76,6 +78,8 @@ class Machine:
                     self._copy(command, variables)
                 case Wait():
                     self._wait(command)
+                case Pull():
+                    self._pull(command, variables)
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = region_of(call.out, variables)
@@ -145,6 +149,15 @@ class Machine:
         for source, target in self._pending.pop((wait.engine, wait.token), []):
             self._write(target, self._memories.read(source))
 
+    def _pull(self, pull: Pull, variables: Variables) -> None:
+        lower, upper = evaluate(pull.lower, variables), evaluate(pull.upper, variables)
+        region = rows_region(pull.target.type.shape, lower, upper)
+        if region.empty:
+            return
+        target = Operand.of(pull.target, region, variables)
+        self._write(target, self._streams[pull.target.tensor][region.slices])
+        self._count_moved((), target)
+
     def _write(self, operand: Operand, elements: Array) -> None:
         """Neither source nor target of a copy may be written before it has been waited for."""
         for (engine, _), copies in self._pending.items():
@@ -208,5 +221,7 @@ def _buffers_of(command: Command) -> Iterator[str]:
         case Loop():
             for inner in command.body:
                 yield from _buffers_of(inner)
+        case Pull():
+            yield command.target.buffer
         case Wait():
             pass

@@ -8,7 +8,7 @@ from found import elements
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
-from penstock.pipeline import Request, assign, lower_schedule, place, schedule
+from penstock.pipeline import Request, assign, choose, lower_point, place, schedule
 from penstock.program.program import Program
 from penstock.scheduling.schedule import Schedule
 
@@ -27,8 +27,8 @@ def lower(graph: Graph, target_name: str = "host") -> Lowered:
     target = load_target(target_name)
     request = Request(graph.name, target)
     frontier = schedule(assign(graph, target), target, request.options)
-    chosen, placement = place(frontier, request)
-    return Lowered(graph, chosen, lower_schedule(chosen, placement, target))
+    chosen = choose(place(frontier, request.options), request)
+    return Lowered(graph, chosen.schedule, lower_point(chosen))
 
 
 def inputs_of_graph(graph: Graph, seed: int) -> dict[str, Array]:

@@ -24,7 +24,13 @@ from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
-from penstock.pipeline import DEFAULT_STACK_BYTES, Compilation, Request, compile_request
+from penstock.pipeline import (
+    DEFAULT_STACK_BYTES,
+    Compilation,
+    Request,
+    compile_request,
+    least_streamed_bytes,
+)
 from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
@@ -33,6 +39,7 @@ from penstock.reports.report import (
     Instructions,
     Json,
     Layer,
+    Point,
     Report,
     Span,
     layers,
@@ -101,6 +108,7 @@ class Settings(TypedDict, total=False):
     stack: Size
     rounding: Literal["double", "single"]
     optimize: Literal["speed", "size"]
+    stream_input: bool
     options: Options
 
 
@@ -117,6 +125,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         None if sram is None else _bytes(sram, "--sram"),
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
+        settings.get("stream_input", False),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
     )
@@ -141,9 +150,17 @@ def compile(
         done.placement,
         done.program,
         wanted.stack_bytes,
+        frontier_of(done),
+        least_streamed_bytes(done.graph, wanted),
     )
     _check_flash(report, wanted)
     return Compiled(done, report)
+
+
+def frontier_of(done: Compilation) -> tuple[Point, ...]:
+    """Every efficient schedule as it is placed, least memory first."""
+    costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
+    return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
 
 
 @dataclass(frozen=True, slots=True)

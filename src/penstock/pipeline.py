@@ -31,11 +31,12 @@ from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
-from penstock.scheduling.layered import layer_by_layer
-from penstock.scheduling.lifetimes import problem
+from penstock.scheduling.cascades import cascades
+from penstock.scheduling.lifetimes import Unfolded, problem, storage_of_block
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
-from penstock.scheduling.schedule import Frontier, Schedule
+from penstock.scheduling.schedule import Frontier, Homes, Schedule
 from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
@@ -52,8 +53,21 @@ class Request:
     sram_bytes: int | None = None
     flash_bytes: int | None = None
     stack_bytes: int = DEFAULT_STACK_BYTES
+    stream_input: bool = False
     rounding: Rounding = Rounding.DOUBLE
     options: Options = DEFAULTS
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A schedule and the addresses of its blocks."""
+
+    schedule: Schedule
+    placement: Placement
+
+    def ram_bytes(self, request: Request) -> int:
+        """The arena and the stack's reserve."""
+        return self.placement.height_bytes + request.stack_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Compilation:
     graph: Graph
     parts: Parts
     frontier: Frontier
+    points: tuple[Point, ...]
     schedule: Schedule
     placement: Placement
     program: Program
@@ -100,31 +115,43 @@ def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
     return graph if rounding is Rounding.DOUBLE else with_single_rounding(graph)
 
 
+def parts_of(graph: Graph, request: Request) -> Parts:
+    """Which nodes run as one unit, on which engine."""
+    return assign(graph, request.target, stream_input=request.stream_input)
+
+
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
-    return layer_by_layer(parts, Processor(target.engines[0]), options)
+    homes = Homes(target.memory_for("arena").name, target.memory_for("constant").name)
+    return cascades(parts, Processor(target.engines[0]), homes, options)
 
 
-def place(frontier: Frontier, request: Request) -> tuple[Schedule, Placement]:
-    """The fastest schedule that fits once it is placed, and its addresses.
+def place(frontier: Frontier, options: Options) -> tuple[Point, ...]:
+    """Every schedule of the frontier with its addresses, least memory first; those that another
+    is as good as, once they are placed, are left out."""
+    points = [Point(schedule, _place(schedule, options)) for schedule in frontier.schedules]
+    return efficient_items(points, lambda p: (p.placement.height_bytes, p.schedule.cost.cycles))
 
-    Raises CapacityError where none fits."""
-    placed = [(s, _place(s, request.options)) for s in frontier.schedules]
-    fitting = [(s, p) for s, p in placed if _fits(p, request)]
+
+def least_streamed_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM that the network needs where its input is streamed, planned anew."""
+    parts = assign(graph, request.target, stream_input=True)
+    points = place(schedule(parts, request.target, request.options), request.options)
+    return points[0].ram_bytes(request)
+
+
+def choose(points: tuple[Point, ...], request: Request) -> Point:
+    """The fastest point that fits.  Raises CapacityError where none does."""
+    fitting = [point for point in points if point.ram_bytes(request) <= _ram_limit(request)]
     if not fitting:
-        raise _too_large(*min(placed, key=lambda pair: pair[1].height_bytes), request)
-    return min(fitting, key=lambda pair: (pair[0].cost.cycles, pair[1].height_bytes))
+        raise _too_large(points[0], request)
+    return fitting[-1]
 
 
-def lower_schedule(schedule: Schedule, placement: Placement, target: Target) -> Program:
-    """The commands that run the schedule."""
-    addresses = Addresses(
-        target.memory_for("arena").name,
-        target.memory_for("constant").name,
-        dict(placement.offsets),
-        placement.height_bytes,
-    )
-    return lower(schedule, addresses)
+def lower_point(point: Point) -> Program:
+    """The commands that run a schedule."""
+    addresses = Addresses(dict(point.placement.offsets), point.placement.height_bytes)
+    return lower(Unfolded(point.schedule), addresses)
 
 
 def write(program: Program, request: Request) -> Bundle:
@@ -149,13 +176,24 @@ def compile_request(
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model))
     graph = clock.time("simplify", lambda: simplify(model, request.rounding))
-    parts = clock.time("assign", lambda: assign(graph, request.target))
+    parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
-    chosen, placement = clock.time("place", lambda: place(frontier, request))
-    program = clock.time("lower", lambda: lower_schedule(chosen, placement, request.target))
+    points = clock.time("place", lambda: place(frontier, request.options))
+    chosen = choose(points, request)
+    program = clock.time("lower", lambda: lower_point(chosen))
     bundle = clock.time("write", lambda: write(program, request))
     return Compilation(
-        request, model, graph, parts, frontier, chosen, placement, program, bundle, clock.seconds
+        request,
+        model,
+        graph,
+        parts,
+        frontier,
+        points,
+        chosen.schedule,
+        chosen.placement,
+        program,
+        bundle,
+        clock.seconds,
     )
 
 
@@ -167,16 +205,16 @@ def stage(request: Request, name: str) -> object:
     graph = simplify(graph, request.rounding)
     if name == "simplify":
         return graph
-    parts = assign(graph, request.target)
+    parts = parts_of(graph, request)
     if name == "assign":
         return parts
     frontier = schedule(parts, request.target, request.options)
     if name == "schedule":
         return frontier
-    chosen, placement = place(frontier, request)
+    chosen = choose(place(frontier, request.options), request)
     if name == "place":
-        return placement
-    program = lower_schedule(chosen, placement, request.target)
+        return chosen.placement
+    program = lower_point(chosen)
     return program if name == "lower" else write(program, request)
 
 
@@ -196,7 +234,7 @@ class _Clock:
 
 
 def _place(schedule: Schedule, options: Options) -> Placement:
-    rectangles = problem(schedule)
+    rectangles = problem(Unfolded(schedule))
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     placement = place_exactly(rectangles, limits)
     if faults := check(rectangles, placement):
@@ -204,27 +242,34 @@ def _place(schedule: Schedule, options: Options) -> Placement:
     return placement
 
 
-def _fits(placement: Placement, request: Request) -> bool:
-    return placement.height_bytes + request.stack_bytes <= _ram_limit(request)
-
-
 def _ram_limit(request: Request) -> int:
     memory = request.target.memory_for("arena").size_bytes
     return min(memory, request.sram_bytes) if request.sram_bytes is not None else memory
 
 
-def _too_large(schedule: Schedule, placement: Placement, request: Request) -> CapacityError:
+def _too_large(least: Point, request: Request) -> CapacityError:
     """The error that names the smallest reachable figure and the tensors that hold it there."""
-    smallest = placement.height_bytes + request.stack_bytes
-    peak = live_peak(problem(schedule))
-    sizes = {b.name: b.size_bytes for b in problem(schedule).buffers}
-    held = ", ".join(f'"{name.split(";")[0]}" ({sizes[name]} bytes)' for name in peak.names)
+    smallest = least.ram_bytes(request)
+    held = ", ".join(
+        f'"{name.split(";")[0]}" ({size} bytes)' for name, size in _held(least.schedule).items()
+    )
     return CapacityError(
         "capacity-001",
         f"the network needs {smallest} bytes of RAM, the budget is {_ram_limit(request)}",
-        where=schedule.parts.graph.name,
-        why=f"{placement.height_bytes} bytes of arena and {request.stack_bytes} of stack is the "
-        f"least reachable; these are alive together: {held}",
+        where=least.schedule.parts.graph.name,
+        why=f"{least.placement.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
+        f"the least reachable; at its worst moment these are alive: {held}",
         help=f"give at least --sram {smallest}; a smaller input or fewer channels in these "
         "layers lowers it",
     )
+
+
+def _held(schedule: Schedule) -> dict[str, int]:
+    """Bytes of each tensor at the moment of greatest need, the largest first."""
+    rectangles = problem(Unfolded(schedule))
+    sizes = {b.name: b.size_bytes for b in rectangles.buffers}
+    held: dict[str, int] = {}
+    for name in live_peak(rectangles).names:
+        storage = storage_of_block(name)
+        held[storage] = held.get(storage, 0) + sizes[name]
+    return dict(sorted(held.items(), key=lambda item: -item[1]))

@@ -64,7 +64,6 @@ COMMANDS: dict[str, str] = {
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
     "usage-014": "compile good.tflite --accelerator npu",
-    "usage-015": "compile good.tflite --stream-input",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",

@@ -20,7 +20,7 @@ from penstock.ops.samples import int8
 from penstock.ops.softmax import Softmax
 from penstock.ops.window import Window
 from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait
-from penstock.scheduling.lifetimes import lives
+from penstock.scheduling.lifetimes import Unfolded
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from programs import (
@@ -66,16 +66,26 @@ def caught(graph: Graph, program: Program, seed: int = 1) -> str:
 
 def living_pairs(lowered: Lowered) -> list[tuple[str, str]]:
     """Pairs of buffers that hold something at the same time, and may not share memory in place."""
-    alive = lives(lowered.schedule)
+    alive = living(lowered)
     return [
-        (a.name, b.name)
-        for a in alive
-        for b in alive
-        if a.lower < b.upper
-        and b.lower < a.upper
-        and not {(a.name, b.name), (b.name, a.name)} & (in_place_pairs(lowered.program))
-        and a.name != b.name
+        (a, b)
+        for a, (lower, upper) in alive.items()
+        for b, (other_lower, other_upper) in alive.items()
+        if lower < other_upper
+        and other_lower < upper
+        and not {(a, b), (b, a)} & (in_place_pairs(lowered.program))
+        and a != b
     ]
+
+
+def living(lowered: Lowered) -> dict[str, tuple[int, int]]:
+    """By name of a buffer, the ticks in which any of its rows lives."""
+    rows, lives = lowered.schedule.parts.rows, Unfolded(lowered.schedule).lives
+    found: dict[str, tuple[int, int]] = {}
+    for s, storage in enumerate(rows.storages):
+        mine = slice(lives.starts[s], lives.starts[s + 1])
+        found[storage.name] = (int(lives.born[mine].min()), int(lives.dead[mine].max()))
+    return found
 
 
 def in_place_pairs(program: Program) -> set[tuple[str, str]]:

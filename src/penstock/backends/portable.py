@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.hardware.target import Engine, Target
-from penstock.ir.graph import Graph
-from penstock.ir.region import Region
-from penstock.scheduling.part import Part, Parts
+from penstock.ir.graph import Graph, whole_work
+from penstock.scheduling.part import PULL, Part, Parts
+
+CALLER = "caller"
+"""The engine of what the caller does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,27 +18,36 @@ class Processor:
 
     engine: Engine
 
-    def cycles(self, part: Part, out: Region) -> int:
-        """Cycles that computing region `out` takes: linear in products, elements and calls."""
-        node = part.nodes[-1]
-        work = node.op.work(node.site, out)
+    def work_cycles(self, part: Part) -> int:
+        """Cycles of the part's whole output: linear in products, elements and loops."""
+        if not part.nodes:
+            return 0
+        work = whole_work(part.nodes[-1])
         engine = self.engine
         return round(
             work.macs * engine.cycles_per_mac
             + work.elements * engine.cycles_per_element
             + work.loops * engine.cycles_per_loop
-            + engine.cycles_per_call
         )
 
+    def call_cycles(self, part: Part) -> int:
+        """Cycles that each call adds."""
+        return round(self.engine.cycles_per_call)
 
-def assign(graph: Graph, target: Target) -> Parts:
-    """Every node that computes, as a part of its own on the target's first engine."""
+
+def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
+    """Every node that computes, as a part of its own on the target's first engine; and before them,
+    with `stream_input`, the caller who hands over the inputs row by row."""
     engine = target.engines[0]
+    pulled = graph.inputs if stream_input else ()
     return Parts(
         graph,
-        tuple(
-            Part((node,), engine.name, node.op.kernel(node.site))
-            for node in graph.nodes
-            if not node.op.ALIAS
+        (
+            *(Part((), CALLER, PULL, value) for value in pulled),
+            *(
+                Part((node,), engine.name, node.op.kernel(node.site))
+                for node in graph.nodes
+                if not node.op.ALIAS
+            ),
         ),
     )

@@ -52,8 +52,10 @@ def compile(
     as_json: p.Json = False,
 ) -> None:
     """Compile a model to C, with its report, into a new folder (the model's name by default)."""
-    _refuse(accelerator, stream_input)
-    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    _refuse(accelerator)
+    wanted = _request(
+        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
+    )
     if stop_after is not None:
         _print_stage(wanted, stop_after, as_json)
         return
@@ -78,13 +80,16 @@ def run(
     memory: p.Memory = None,
     flash: p.Flash = None,
     stack: p.Stack = "1KiB",
+    stream_input: p.StreamInput = False,
     optimize: p.Optimize = "speed",
     rounding: p.RoundingName = "double",
     compiler: p.CompilerName = "zig",
     as_json: p.Json = False,
 ) -> None:
     """Compile a model, run it on the simulated core (or the host) and print what it cost."""
-    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    wanted = _request(
+        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
+    )
     wanted_outputs = output or []
     with progress(len(STAGES) + 1) as on_stage:
         sets = [api.read_inputs(model, input)] if input else None
@@ -127,12 +132,15 @@ def verify(
     memory: p.Memory = None,
     flash: p.Flash = None,
     stack: p.Stack = "1KiB",
+    stream_input: p.StreamInput = False,
     optimize: p.Optimize = "speed",
     rounding: p.RoundingName = "double",
     as_json: p.Json = False,
 ) -> None:
     """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
-    wanted = _request(model, target, sram, memory, flash, stack, rounding, optimize, options)
+    wanted = _request(
+        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
+    )
     if reference is not None:
         _choice(reference, ("tflite",), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
@@ -159,12 +167,15 @@ def profile(
     sram: p.Sram = None,
     memory: p.Memory = None,
     stack: p.Stack = "1KiB",
+    stream_input: p.StreamInput = False,
     optimize: p.Optimize = "speed",
     compiler: p.CompilerName = "zig",
     as_json: p.Json = False,
 ) -> None:
     """Print a table per layer: shapes, work, estimated and simulated cycles."""
-    wanted = _request(model, target, sram, memory, None, stack, "double", optimize, options)
+    wanted = _request(
+        model, target, sram, memory, None, stack, "double", optimize, stream_input, options
+    )
     with progress(len(STAGES) + 1) as on_stage:
         done = api.run(wanted, compiler=_compiler(compiler), on_stage=on_stage)
     if as_json:
@@ -308,6 +319,7 @@ def _request(
     stack: str,
     rounding: str,
     optimize: str,
+    stream_input: bool,
     options: Options,
 ) -> Request:
     regions = dict(_pair(item) for item in memory or [])
@@ -320,6 +332,7 @@ def _request(
         stack=stack,
         rounding="single" if _is_second(rounding, ("double", "single"), "--rounding") else "double",
         optimize="size" if _is_second(optimize, ("speed", "size"), "--optimize") else "speed",
+        stream_input=stream_input,
         options=options,
     )
 
@@ -352,7 +365,7 @@ def _choice(value: str, allowed: tuple[str, ...], option: str) -> str:
     return value
 
 
-def _refuse(accelerators: list[str] | None, stream_input: bool) -> None:
+def _refuse(accelerators: list[str] | None) -> None:
     if accelerators:
         raise UsageError(
             "usage-014",
@@ -361,11 +374,6 @@ def _refuse(accelerators: list[str] | None, stream_input: bool) -> None:
             why="penstock has no accelerators yet",
             help="leave --accelerator out",
         )
-    if stream_input:
-        raise UsageError(
-            "usage-015", "input row by row is not there yet", where="--stream-input",
-            help="leave it out",
-        )  # fmt: skip
 
 
 def _print_stage(wanted: Request, stage: str, as_json: bool, *, with_data: bool = False) -> None:

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.ir.graph import Graph, Value
-from penstock.program.program import Box, Buffer, Call, Kind, Memory, Program, View
-from penstock.scheduling.lifetimes import blocks, lives, scratch_name
+from penstock.ir.op import row_axis, row_count
+from penstock.program.cascade import commands
+from penstock.program.expr import Expr
+from penstock.program.program import (
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Kind,
+    Memory,
+    Program,
+    Pull,
+    Rows,
+    View,
+)
+from penstock.scheduling.lifetimes import Unfolded, block_name, scratch_name
 from penstock.scheduling.part import Part
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.rows import Storage, alike
 
 CONSTANT_ALIGNMENT_BYTES = 4
 
@@ -18,81 +35,158 @@ CONSTANT_ALIGNMENT_BYTES = 4
 class Addresses:
     """Where the blocks of a schedule lie in the arena, which is `height_bytes` high."""
 
-    arena_memory: str
-    constant_memory: str
     offsets: Mapping[str, int]
     height_bytes: int
 
 
-def lower(schedule: Schedule, addresses: Addresses) -> Program:
-    """The commands that run the schedule, each part whole, one after the other."""
-    graph = schedule.parts.graph
-    storages = schedule.parts.storages()
-    constants = _constants(schedule, addresses.constant_memory)
+def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
+    """The commands that run a schedule: a line for a part that runs whole, loops for a cascade."""
+    schedule = unfolded.schedule
+    graph, homes = schedule.parts.graph, schedule.homes
+    constants = _constants(unfolded, homes.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
-    run = tuple(_call(part, storages) for part in schedule.steps)
+    writer = _Writer(unfolded, _laid(unfolded, addresses))
+    run = tuple(
+        command
+        for cascade in unfolded.cascades
+        for command in commands(unfolded.tables_of(cascade.plan), cascade, writer.call)
+    )
     return Program(
         graph.name,
         (
-            Memory(addresses.arena_memory, addresses.height_bytes, writable=True),
-            Memory(addresses.constant_memory, constant_bytes, writable=False),
+            Memory(homes.tensors, addresses.height_bytes, writable=True),
+            Memory(homes.constants, constant_bytes, writable=False),
         ),
-        (*_arena(schedule, addresses), *constants),
-        tuple(View.whole(v.name, v.type, storages[v.name]) for v in graph.inputs),
-        tuple(_view(v, storages) for v in graph.outputs),
+        (*writer.buffers(), *_scratch(unfolded, addresses), *constants),
+        tuple(writer.view(v) for v in schedule.parts.inputs),
+        tuple(writer.view(v) for v in graph.outputs),
         init=(),
         reset=(),
         run=run,
     )
 
 
-def _call(part: Part, storages: Mapping[str, str]) -> Call:
-    node = part.nodes[-1]
-    shape = node.output.type.shape
-    return Call(
-        node.op,
-        node.site,
-        part.kernel,
-        part.engine,
-        tuple(_view(value, storages) for value in node.inputs),
-        _view(node.output, storages),
-        Box((0,) * len(shape), shape),
-        scratch_name(part.name) if part.kernel.scratch_bytes else None,
-        node.origin,
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A storage in memory: the address of its buffer, the bytes that it spans, and its rows."""
+
+    storage: Storage
+    address: int
+    size_bytes: int
+    rows: Rows
+
+
+def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
+    """By name, where each storage lies."""
+    rows = unfolded.schedule.parts.rows
+    starts = unfolded.lives.starts
+    places = np.zeros(starts[-1], np.int64)
+    for block in unfolded.blocks():
+        s = rows.number[block.storage]
+        storage = rows.storages[s]
+        offset = addresses.offsets[block_name(block, storage.rows)]
+        mine = np.arange(block.upper - block.lower)
+        places[starts[s] + block.lower + mine] = offset + mine * storage.row_bytes
+    owner, _ = unfolded.places
+    row = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+    places = places[starts[owner] + row]
+    return {
+        storage.name: _rows(storage, places[starts[s] : starts[s + 1]])
+        for s, storage in enumerate(rows.storages)
+    }
+
+
+def _rows(storage: Storage, places: npt.NDArray[np.int64]) -> Laid:
+    """Rows at given places: a whole tensor, a ring, or a table."""
+    base, pitch = int(places.min()), storage.row_bytes
+    size = int(places.max()) - base + pitch
+    offsets = places - base
+    repeats = np.flatnonzero(offsets == offsets[0])
+    ring = int(repeats[1]) if len(repeats) > 1 else storage.rows
+    if (offsets == np.arange(storage.rows) % ring * pitch).all():
+        return Laid(storage, base, size, Rows(pitch, ring))
+    return Laid(storage, base, size, Rows(pitch, storage.rows, tuple(offsets.tolist())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes calls and views of a schedule whose storages are laid."""
+
+    unfolded: Unfolded
+    laid: Mapping[str, Laid]
+
+    def call(self, position: int, first: Expr, end: Expr) -> Command:
+        """Rows [first, end) of the part at a position."""
+        part = self.unfolded.schedule.steps[position]
+        if part.pulled is not None:
+            return Pull(self.view(part.pulled), first, end)
+        node = part.nodes[-1]
+        shape = node.output.type.shape
+        box = Box((0,) * len(shape), shape)
+        if (first, end) != (0, row_count(shape)):
+            axis = row_axis(len(shape))
+            box = Box(
+                (*box.lower[:axis], first, *box.lower[axis + 1 :]),
+                (*box.upper[:axis], end, *box.upper[axis + 1 :]),
+            )
+        return Call(
+            node.op,
+            node.site,
+            part.kernel,
+            part.engine,
+            tuple(map(self.view, node.inputs)),
+            self.view(node.output),
+            box,
+            scratch_name(part.name) if part.kernel.scratch_bytes else None,
+            node.origin,
+        )
+
+    def view(self, value: Value) -> View:
+        """A value as kernels see it."""
+        owner = self.unfolded.storage_of(value)
+        if owner is None:
+            return View.whole(value.name, value.type, value.name)
+        rows = Rows.whole(value.type)
+        if alike(value, owner):
+            rows = self.laid[owner.name].rows
+        return View(value.name, value.type, owner.name, rows, 0, row_count(value.type.shape))
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """A buffer for every storage."""
+        schedule = self.unfolded.schedule
+        rows = schedule.parts.rows
+        io = {rows.storages[k].name for k in (*rows.inputs, *rows.outputs)}
+        return tuple(
+            Buffer(
+                name,
+                Kind.IO if name in io else Kind.ARENA,
+                schedule.homes.tensors,
+                laid.address,
+                laid.size_bytes,
+            )
+            for name, laid in self.laid.items()
+        )
+
+
+def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
+    memory = unfolded.schedule.homes.tensors
+    return tuple(
+        Buffer(
+            scratch_name(part.name),
+            Kind.SCRATCH,
+            memory,
+            addresses.offsets[scratch_name(part.name)],
+            part.kernel.scratch_bytes,
+        )
+        for part in unfolded.schedule.steps
+        if part.kernel.scratch_bytes
     )
 
 
-def _view(value: Value, storages: Mapping[str, str]) -> View:
-    return View.whole(value.name, value.type, storages.get(value.name, value.name))
-
-
-def _arena(schedule: Schedule, addresses: Addresses) -> tuple[Buffer, ...]:
-    """A buffer for every storage, then the scratch buffers."""
-    graph = schedule.parts.graph
-    storages = schedule.parts.storages()
-    io = {storages[v.name] for v in (*graph.inputs, *graph.outputs) if v.data is None}
-    block = blocks(schedule)
-    found = [
-        Buffer(
-            life.name,
-            Kind.IO if life.name in io else Kind.ARENA,
-            addresses.arena_memory,
-            addresses.offsets[block[life.name]],
-            life.size_bytes,
-        )
-        for life in lives(schedule)
-    ]
-    for part in schedule.steps:
-        if part.kernel.scratch_bytes:
-            name = scratch_name(part.name)
-            offset, size = addresses.offsets[name], part.kernel.scratch_bytes
-            found.append(Buffer(name, Kind.SCRATCH, addresses.arena_memory, offset, size))
-    return tuple(found)
-
-
-def _constants(schedule: Schedule, memory: str) -> tuple[Buffer, ...]:
+def _constants(unfolded: Unfolded, memory: str) -> tuple[Buffer, ...]:
     """A buffer for every constant that a part or output reads, one behind the other."""
-    values = (*_read_constants(schedule), *_constant_outputs(schedule.parts.graph))
+    steps, graph = unfolded.schedule.steps, unfolded.schedule.parts.graph
+    values = (*_read_constants(steps), *_constant_outputs(graph))
     found: list[Buffer] = []
     address = 0
     for value in {v.name: v for v in values}.values():
@@ -103,8 +197,8 @@ def _constants(schedule: Schedule, memory: str) -> tuple[Buffer, ...]:
     return tuple(found)
 
 
-def _read_constants(schedule: Schedule) -> tuple[Value, ...]:
-    return tuple(v for part in schedule.steps for v in part.nodes[-1].inputs if v.data is not None)
+def _read_constants(steps: tuple[Part, ...]) -> tuple[Value, ...]:
+    return tuple(v for part in steps for v in part.inputs if v.data is not None)
 
 
 def _constant_outputs(graph: Graph) -> tuple[Value, ...]:

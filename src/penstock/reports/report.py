@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
 from penstock.program.program import Call, Kind, Program
+from penstock.scheduling.cost import total
 from penstock.scheduling.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
@@ -111,13 +112,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One step of the run entry, as reports show it."""
+    """A part of the schedule, as reports show it: in which cascade, in how many calls."""
 
     step: int
     name: str
     kind: str
     origin: str
     shape: tuple[int, ...]
+    cascade: int
+    calls: int
     macs: int
     read_bytes: int
     written_bytes: int
@@ -138,21 +141,24 @@ class Span:
 
 
 def layers(schedule: Schedule) -> tuple[Layer, ...]:
-    """The steps of a schedule with their costs."""
+    """The parts of a schedule, in its order, with their costs."""
+    costs = (cost for plan in schedule.plans for cost in plan.costs)
+    cascades = (k for k, plan in enumerate(schedule.plans) for _ in plan.parts)
     found: list[Layer] = []
-    for step, (plan, part) in enumerate(zip(schedule.plans, schedule.steps, strict=True)):
-        node = part.nodes[-1]
-        cost = plan.cost
+    for step, (part, cost, cascade) in enumerate(zip(schedule.steps, costs, cascades, strict=True)):
+        kind, origin = part.kind_and_origin
         found.append(
             Layer(
                 step,
-                node.name,
-                node.kind,
-                node.origin,
-                node.output.type.shape,
+                part.name,
+                kind,
+                origin,
+                part.output.type.shape,
+                cascade,
+                cost.calls,
                 cost.macs,
-                cost.read_bytes,
-                cost.written_bytes,
+                total(cost.read_bytes),
+                total(cost.written_bytes),
                 cost.cycles,
             )
         )
@@ -191,8 +197,12 @@ def make_report(
     placement: Placement,
     program: Program,
     stack_bytes: int,
+    frontier: tuple[Point, ...],
+    streamed_bytes: int,
 ) -> Report:
-    """The report of a compilation; measured figures are added by who measures."""
+    """The report of a compilation; measured figures are added by who measures.
+
+    `streamed_bytes`: the least total where the input is streamed."""
     cost = schedule.cost
     weights = weight_bytes(program)
     arena = next(m.size_bytes for m in program.memories if m.writable)
@@ -212,12 +222,13 @@ def make_report(
         Macs(model.macs(), cost.macs),
         Cycles(cost.cycles, None),
         Instructions(None),
-        (Point(ram.total, cost.cycles, cost.macs),),
+        frontier,
         Optimality(
-            certificate(schedule.order_gap),
-            certificate(partition_gap(schedule)),
+            certificate(schedule.gaps.order),
+            certificate(schedule.gaps.partition),
             certificate(placement.gap),
         ),
+        streamed_bytes,
     )
 
 
@@ -231,15 +242,6 @@ def _bytes_of(program: Program, kind: Kind) -> int:
         total += max(0, upper - max(lower, end))
         end = max(end, upper)
     return total
-
-
-def partition_gap(schedule: Schedule) -> float:
-    """By how much, at most, another partition into cascades could need less memory: the arena must
-    hold the whole input at the start and the whole output at the end."""
-    graph = schedule.parts.graph
-    ends = (graph.inputs, graph.outputs)
-    least = max(sum(v.type.size_bytes for v in values if v.data is None) for values in ends)
-    return schedule.peak_bytes / max(1, least) - 1.0
 
 
 def certificate(gap: float) -> str | float:

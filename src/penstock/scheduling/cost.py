@@ -9,47 +9,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.ir.region import Region
 from penstock.scheduling.part import Part
+
+Bytes = tuple[tuple[str, int], ...]
+"""Bytes by name of a memory, sorted; memories without any are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles, nominal multiply-accumulates, and bytes of regions read and written."""
+    """Cycles, kernel calls, nominal multiply-accumulates, and bytes of regions read and written."""
 
     cycles: int = 0
+    calls: int = 0
     macs: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
+    read_bytes: Bytes = ()
+    written_bytes: Bytes = ()
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
             self.cycles + other.cycles,
+            self.calls + other.calls,
             self.macs + other.macs,
-            self.read_bytes + other.read_bytes,
-            self.written_bytes + other.written_bytes,
+            added(self.read_bytes, other.read_bytes),
+            added(self.written_bytes, other.written_bytes),
         )
 
 
 class CostModel(Protocol):
-    """An engine's word on what its parts cost."""
+    """An engine's word on what its parts cost, in cycles."""
 
-    def cycles(self, part: Part, out: Region) -> int:
-        """Cycles that computing region `out` of the part's output takes."""
+    def work_cycles(self, part: Part) -> int:
+        """What computing the part's whole output takes, in however many calls."""
+        ...
+
+    def call_cycles(self, part: Part) -> int:
+        """What each call adds."""
         ...
 
 
-def cost_of(part: Part, out: Region, model: CostModel) -> Cost:
-    """Cost of computing region `out` of the part's output in one call."""
-    node = part.nodes[-1]
-    needed = node.op.needs(node.site, out)
-    sizes = (
-        need.elements * value.type.dtype.size_bytes
-        for need, value in zip(needed, node.inputs, strict=True)
-    )
-    return Cost(
-        cycles=model.cycles(part, out),
-        macs=node.op.work(node.site, out).macs,
-        read_bytes=sum(sizes),
-        written_bytes=out.elements * part.output.type.dtype.size_bytes,
-    )
+def added(one: Bytes, other: Bytes) -> Bytes:
+    """The sum, memory by memory."""
+    if not one or not other:
+        return one or other
+    found = dict(one)
+    for memory, size in other:
+        found[memory] = found.get(memory, 0) + size
+    return tuple(sorted(found.items()))
+
+
+def total(sizes: Bytes) -> int:
+    """Bytes of all memories."""
+    return sum(size for _, size in sizes)

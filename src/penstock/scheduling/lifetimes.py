@@ -1,58 +1,154 @@
 """lifetimes: Schedule -> memory.Problem: which blocks of bytes are alive when.
 
-Tick 0 is when the caller writes the inputs, tick k + 1 when step k runs, and the last tick when the
-caller reads the outputs.  Storages joined in place are one block.
+Tick 0 is when the caller writes the inputs, tick k + 1 when call k runs, and the last tick when the
+caller reads the outputs.  A block is consecutive rows of a storage that live and die together: a
+whole tensor, or a single row of one that a cascade produces row by row.  A row that is written over
+the same row of another storage is of that storage's block.  Blocks of a storage whose rows must lie
+one behind the other are tied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
+import numpy as np
+
+from penstock.ir.graph import Value
 from penstock.memory.problem import Buffer, Problem
+from penstock.scheduling.demand import WHOLE, Lives, Numbers, Tables, lives_of, tables_of, unfold
+from penstock.scheduling.plan import Plan
 from penstock.scheduling.schedule import Schedule
 
 ALIGNMENT_BYTES = 4
 SCRATCH_ALIGNMENT_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
-    """A storage: alive in ticks [lower, upper)."""
+@dataclass(frozen=True)
+class Cascade:
+    """A plan, unfolded: its positions [lower, upper) in the schedule's order, and its calls (see
+    `demand.unfold`), of which the first is at `tick`."""
 
-    name: str
+    plan: Plan
     lower: int
     upper: int
-    size_bytes: int
+    tick: int
+    calls: Numbers
 
 
-def lives(schedule: Schedule) -> tuple[Life, ...]:
-    """Every storage of the schedule, in order of its first tick."""
-    storages = schedule.parts.storages()
-    sizes = {v.name: v.type.size_bytes for v in schedule.parts.graph.variables()}
-    born: dict[str, int] = {}
-    dead: dict[str, int] = {}
-    end = len(schedule.steps) + 2
-    for value in schedule.parts.graph.inputs:
-        born[storages[value.name]] = 0
-        dead[storages[value.name]] = end if schedule.keep_inputs else 1
-    for tick, part in enumerate(schedule.steps, start=1):
-        for value in part.variable_inputs:
-            dead[storages[value.name]] = max(dead[storages[value.name]], tick + 1)
-        born[storages[part.output.name]] = tick
-        dead[storages[part.output.name]] = tick + 1
-    for value in schedule.parts.graph.outputs:
-        if value.data is None:
-            dead[storages[value.name]] = end
-    return tuple(Life(name, born[name], dead[name], sizes[name]) for name in born)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows [lower, upper) of a storage, alive in ticks [born, dead)."""
+
+    storage: str
+    lower: int
+    upper: int
+    born: int
+    dead: int
 
 
-def blocks(schedule: Schedule) -> Mapping[str, str]:
-    """By name of a storage, the one at whose address it lies: the first of an in-place chain."""
-    found = {life.name: life.name for life in lives(schedule)}
-    for pair in schedule.in_place:
-        found[pair.written] = found[pair.read]
-    return found
+@dataclass(frozen=True)
+class Unfolded:
+    """A schedule call by call."""
+
+    schedule: Schedule
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The parts in the schedule's order, as plans see them that ask for the furthest first."""
+        return self._tables(nearest_first=False)
+
+    @cached_property
+    def _nearest(self) -> Tables:
+        return self._tables(nearest_first=True)
+
+    def tables_of(self, plan: Plan) -> Tables:
+        """The parts in the schedule's order, as a plan sees them."""
+        return self._nearest if plan.nearest_first else self.tables
+
+    def storage_of(self, value: Value) -> Value | None:
+        """The value whose storage holds a value; None for a constant."""
+        name = self._owners.get(value.name)
+        return None if name is None else self._values[name]
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return self.schedule.parts.storages()
+
+    @cached_property
+    def _values(self) -> Mapping[str, Value]:
+        return {value.name: value for value in self.schedule.parts.graph.variables()}
+
+    @cached_property
+    def cascades(self) -> tuple[Cascade, ...]:
+        """Every plan, in order."""
+        found: list[Cascade] = []
+        lower, tick = 0, 1
+        for plan in self.schedule.plans:
+            upper = lower + len(plan.parts)
+            calls = unfold(self.tables_of(plan), lower, upper, plan.stripe or WHOLE)
+            found.append(Cascade(plan, lower, upper, tick, calls))
+            lower, tick = upper, tick + len(calls)
+        return tuple(found)
+
+    @cached_property
+    def lives(self) -> Lives:
+        """When each row lives."""
+        return lives_of(self.tables, [(c.lower, c.upper, c.calls) for c in self.cascades])
+
+    @cached_property
+    def places(self) -> tuple[Numbers, Numbers]:
+        """By row: the storage in whose block it lies, and the end of the life of that place."""
+        rows, lives = self.schedule.parts.rows, self.lives
+        owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)
+        dead = lives.dead.copy()
+        for position in range(len(self.tables.written)):  # whom a row lies over is known before it
+            written = int(self.tables.written[position])
+            mine = np.arange(lives.starts[written], lives.starts[written + 1])
+            mine = mine[lives.over[mine] >= 0]
+            over = lives.over[mine]
+            owner[mine] = owner[lives.starts[over] + mine - lives.starts[written]]
+            place = lives.starts[owner[mine]] + mine - lives.starts[written]
+            dead[place] = np.maximum(dead[place], lives.dead[mine])
+        return owner, dead
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block, storage by storage."""
+        owner, dead = self.places
+        starts, born = self.lives.starts, self.lives.born
+        for s, storage in enumerate(self.schedule.parts.rows.storages):
+            rows = slice(starts[s], starts[s + 1])
+            keys = np.stack([owner[rows] == s, born[rows], dead[rows]])
+            changes = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
+            bounds = [0, *changes.tolist(), storage.rows]
+            for lower, upper in pairwise(bounds):
+                own, first, end = keys[:, lower].tolist()
+                if own:
+                    yield Block(storage.name, lower, upper, first, end)
+
+    def _tables(self, *, nearest_first: bool) -> Tables:
+        schedule = self.schedule
+        return tables_of(
+            schedule.parts.rows,
+            schedule.order,
+            keep_inputs=schedule.keep_inputs,
+            nearest_first=nearest_first,
+        )
+
+
+def block_name(block: Block, rows: int) -> str:
+    """Name of a block of a storage of so many rows: a whole storage's is its own."""
+    if block.upper - block.lower == rows:
+        return block.storage
+    return f"{block.storage}[{block.lower}:{block.upper}]"
+
+
+def storage_of_block(name: str) -> str:
+    """The storage of which a block is, by the block's name."""
+    return re.sub(r"\[[0-9]+:[0-9]+\]$", "", name)
 
 
 def scratch_name(part: str) -> str:
@@ -60,26 +156,27 @@ def scratch_name(part: str) -> str:
     return f"{part}/scratch"
 
 
-def problem(schedule: Schedule) -> Problem:
+def problem(unfolded: Unfolded) -> Problem:
     """The blocks and scratch buffers to be placed."""
-    block = blocks(schedule)
-    merged: dict[str, Life] = {}
-    for life in lives(schedule):
-        name = block[life.name]
-        other = merged.get(name, life)
-        merged[name] = Life(
-            name,
-            min(life.lower, other.lower),
-            max(life.upper, other.upper),
-            max(life.size_bytes, other.size_bytes),
-        )
-    buffers = [
-        Buffer(life.name, life.lower, life.upper, life.size_bytes, ALIGNMENT_BYTES)
-        for life in merged.values()
-    ]
-    for tick, part in enumerate(schedule.steps, start=1):
-        size = part.kernel.scratch_bytes
-        if size:
-            name = scratch_name(part.name)
-            buffers.append(Buffer(name, tick, tick + 1, size, SCRATCH_ALIGNMENT_BYTES))
+    rows = unfolded.schedule.parts.rows
+    buffers: list[Buffer] = []
+    anchors: dict[str, tuple[str, int]] = {}
+    for block in unfolded.blocks():
+        storage = rows.storages[rows.number[block.storage]]
+        name = block_name(block, storage.rows)
+        size = (block.upper - block.lower) * storage.row_bytes
+        anchor, first = anchors.setdefault(block.storage, (name, block.lower))
+        if storage.contiguous and anchor != name:
+            distance = (block.lower - first) * storage.row_bytes
+            buffers.append(Buffer(name, block.born, block.dead, size, 1, None, anchor, distance))
+        else:
+            buffers.append(Buffer(name, block.born, block.dead, size, ALIGNMENT_BYTES))
+    for cascade in unfolded.cascades:
+        for k in cascade.plan.parts:
+            part = unfolded.schedule.parts.parts[k]
+            size = part.kernel.scratch_bytes
+            if size:
+                life = cascade.tick, cascade.tick + len(cascade.calls)
+                name = scratch_name(part.name)
+                buffers.append(Buffer(name, *life, size, SCRATCH_ALIGNMENT_BYTES))
     return Problem(tuple(buffers))

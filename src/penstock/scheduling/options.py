@@ -7,6 +7,16 @@ from dataclasses import dataclass, field
 
 from penstock.errors import UsageError
 
+_LEAST = {
+    "max_parts": 1,
+    "max_stripe": 1,
+    "slack": 0,
+    "order_states": 0,
+    "placement_nodes": 0,
+    "placement_work": 0,
+}
+"""The least value of each option that is a limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -14,6 +24,18 @@ class Options:
 
     keep_input: bool = field(
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
+    )
+    max_parts: int = field(default=64, metadata={"help": "Most parts of a cascade."})
+    max_stripe: int = field(
+        default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
+    )
+    prune_by_whole: bool = field(
+        default=True,
+        metadata={"help": "Give up a cascade that needs no less than its parts one by one, whole."},
+    )
+    slack: float = field(
+        default=0.02,
+        metadata={"help": "Place also what a faster schedule beats by this fraction at most."},
     )
     order_states: int = field(
         default=20_000,
@@ -29,12 +51,12 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        for name in ("order_states", "placement_nodes", "placement_work"):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if not 0 <= value < math.inf:
+            if not least <= value < math.inf:
                 raise UsageError(
                     "usage-016",
-                    f"the limit is {value}, must be a number from 0 up",
+                    f"the limit is {value}, must be a number from {least} up",
                     where=f"--{name.replace('_', '-')}",
                     help="`penstock options` lists the options with their defaults",
                 )

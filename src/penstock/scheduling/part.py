@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel
+from penstock.ir.region import Region
+from penstock.scheduling.rows import RowParts
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Nodes that run as one unit: for now one node, with the kernel that serves it."""
+    """Nodes that run as one unit, for now one node, with the kernel that serves it.
+
+    Or, without nodes, `pulled`: the input of the network whose rows the caller hands over."""
 
     nodes: tuple[Node, ...]
     engine: str
     kernel: Kernel
+    pulled: Value | None = None
 
     @property
     def name(self) -> str:
@@ -27,7 +33,17 @@ class Part:
 
     @property
     def output(self) -> Value:
-        return self.nodes[-1].output
+        return self.pulled if self.pulled is not None else self.nodes[-1].output
+
+    @property
+    def kind_and_origin(self) -> tuple[str, str]:
+        """What the part does, and where it stands in the model file, in the user's words."""
+        return (self.nodes[-1].kind, self.nodes[-1].origin) if self.nodes else ("pull", "")
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """What the part's kernel reads, constants included."""
+        return self.nodes[-1].inputs if self.nodes else ()
 
     @property
     def variable_inputs(self) -> tuple[Value, ...]:
@@ -36,13 +52,40 @@ class Part:
         every = (v for node in self.nodes for v in node.variable_inputs if v.name not in made)
         return tuple({v.name: v for v in every}.values())
 
+    def needs(self, out: Region) -> tuple[Region, ...]:
+        """Region of each input that region `out` of the output reads."""
+        return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
-@dataclass(frozen=True, slots=True)
+    def in_place(self) -> tuple[int, ...]:
+        """Inputs over which the output may be written, see Op."""
+        return tuple(k for node in self.nodes[-1:] for k in node.op.in_place(node.site))
+
+    def macs(self, out: Region) -> int:
+        """Nominal multiply-accumulates of region `out` of the output."""
+        return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
+
+
+PULL = Kernel("pull", by_rows=True)
+"""What stands for the caller, who hands over any rows."""
+
+
+@dataclass(frozen=True)
 class Parts:
     """The graph as parts, in the graph's order."""
 
     graph: Graph
     parts: tuple[Part, ...]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Inputs of the graph that are there before anything runs."""
+        pulled = {part.name for part in self.parts if part.pulled is not None}
+        return tuple(v for v in self.graph.inputs if v.name not in pulled)
+
+    @cached_property
+    def rows(self) -> RowParts:
+        """What each part needs, row by row."""
+        return RowParts.of(self)
 
     def storages(self) -> Mapping[str, str]:
         """By name of a computed value or input, the name of the value whose storage holds it."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
-from penstock.ir.region import Region
 from penstock.scheduling.cost import Cost
 
 
 @dataclass(frozen=True, slots=True)
-class Stripe:
-    """The region of a part's output that is computed at one time."""
-
-    region: Region
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """A cascade: its parts (indices into Parts, in order) and how each is striped.
+    """A cascade: its parts (indices into Parts, in order), and what each of them costs.
 
-    For now one part, and one stripe that is its whole output."""
+    `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
+    the inputs of a part, the one that reads least ahead is produced first, not the one that reads
+    furthest.
+    """
 
     parts: tuple[int, ...]
-    stripes: tuple[Stripe, ...]
-    cost: Cost
+    stripe: int | None
+    nearest_first: bool
+    costs: tuple[Cost, ...]
+
+    @property
+    def cost(self) -> Cost:
+        return reduce(Cost.__add__, self.costs, Cost())

@@ -11,37 +11,45 @@ from penstock.scheduling.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class InPlace:
-    """Storage `written` begins where storage `read` ends its life, in the same memory."""
+class Homes:
+    """Names of the memories in which tensors and constants live."""
 
-    read: str
-    written: str
+    tensors: str
+    constants: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """By how much, at most, something else could need less memory; 0.0: proven least."""
+
+    order: float
+    partition: float
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Plans in the order in which they run.
-
-    `in_place`: storages that take over the memory of one that their part reads for the last time.
-    `peak_bytes`: live bytes at the worst moment; `order_gap`: by how much, at most, another order
-    could be below it (0.0: proven least).
-    """
+    """Plans in the order in which they run; `peak_bytes`: live bytes at the worst moment."""
 
     parts: Parts
     plans: tuple[Plan, ...]
-    in_place: tuple[InPlace, ...]
+    homes: Homes
     keep_inputs: bool
     peak_bytes: int
-    order_gap: float
+    gaps: Gaps
 
     @property
     def cost(self) -> Cost:
         return reduce(Cost.__add__, (plan.cost for plan in self.plans), Cost())
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """Indices of the parts in the order of the plans."""
+        return tuple(k for plan in self.plans for k in plan.parts)
+
+    @property
     def steps(self) -> tuple[Part, ...]:
-        """Parts in the order in which they run."""
-        return tuple(self.parts.parts[k] for plan in self.plans for k in plan.parts)
+        """Parts in the order of the plans."""
+        return tuple(self.parts.parts[k] for k in self.order)
 
 
 @dataclass(frozen=True, slots=True)

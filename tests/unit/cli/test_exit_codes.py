@@ -40,7 +40,6 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("compile", "MODEL", "--stop-after", "lunch"), 2, "error[usage-013]"),
         (("compile", "MODEL", "--target", "moon"), 2, "error[usage-002]"),
         (("compile", "MODEL", "--accelerator", "npu"), 2, "error[usage-014]"),
-        (("compile", "MODEL", "--stream-input"), 2, "error[usage-015]"),
         (("compile", "MODEL", "--bogus"), 2, "error[usage-020]: no such option: --bogus"),
         (("compile", "MODEL", "--order-states", "many"), 2, "error[usage-020]"),
         (("compile", "MODEL", "--order-states", "-5"), 2, "error[usage-016]"),

@@ -49,10 +49,20 @@ def make_example() -> Example:
     )
     layers = (
         Layer(
-            0, "net/conv/Relu;net/bias", "Conv2D", "", (1, 32, 32, 8), 1000000, 900, 8192, 9000000
+            0,
+            "net/conv/Relu;net/bias",
+            "Conv2D",
+            "",
+            (1, 32, 32, 8),
+            0,
+            1,
+            1000000,
+            900,
+            8192,
+            9000000,
         ),
-        Layer(1, "net/pool", "MaxPool2D", "", (1, 16, 16, 8), 0, 8192, 2048, 700000),
-        Layer(2, "net/dense", "FullyConnected", "", (1, 10), 300000, 2100, 10, 176543),
+        Layer(1, "net/pool", "MaxPool2D", "", (1, 16, 16, 8), 1, 1, 0, 8192, 2048, 700000),
+        Layer(2, "net/dense", "FullyConnected", "", (1, 10), 2, 1, 300000, 2100, 10, 176543),
     )
     spans = (
         Span("input", "io", 8192, 9216, -1, 0),

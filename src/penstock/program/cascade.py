@@ -1,0 +1,150 @@
+"""cascade: an unfolded cascade -> loops, without a list of its calls.
+
+Each part whose rows nobody in the cascade asks for is a loop over stripes.  In it stands, before a
+part's call, a loop over the rows of each producer that it asks; and so on, upwards.  The bounds of
+that inner loop are what the outer stripe needs, less what is there: formulas of the outer variable
+where the operator has one (`bounds`), else tables of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.program.bounds import count_at
+from penstock.program.expr import Expr, TableEntry, Var, binary
+from penstock.program.program import Command, Loop
+from penstock.scheduling.demand import Numbers, Tables
+from penstock.scheduling.lifetimes import Cascade
+
+MakeCall = Callable[[int, Expr, Expr], Command]
+"""Position of a part, first row, end -> its call."""
+
+
+def commands(tables: Tables, cascade: Cascade, call: MakeCall) -> tuple[Command, ...]:
+    """The loops of a cascade."""
+    there: dict[int, int] = {}
+    found: list[Command] = []
+    for turns in _nests(cascade.calls):
+        nest = _Nest(tables, cascade.plan.stripe, call, _asked(turns), dict(there))
+        sink, first = int(turns[-1, 0]), int(turns[turns[:, 0] == turns[-1, 0]][0, 1])
+        found += nest.produced(sink, first, nest.rows(sink))
+        for position in np.unique(turns[:, 0]).tolist():
+            there[position] = int(turns[turns[:, 0] == position][-1, 2])
+    return tuple(found)
+
+
+def _nests(calls: Numbers) -> Iterator[Numbers]:
+    """The calls, cut behind the last call of each part that nobody asks."""
+    sinks = calls[:, 0] == calls[:, 3]
+    ends = [
+        int(np.flatnonzero(sinks & (calls[:, 0] == position))[-1]) + 1
+        for position in dict.fromkeys(calls[sinks, 0].tolist())
+    ]
+    for first, end in zip([0, *ends], ends, strict=False):
+        yield calls[first:end]
+
+
+Asked = Mapping[tuple[int, int], Mapping[tuple[int, int], tuple[int, int]]]
+"""By (who asks, who is asked): for each stripe of the first, the rows of the second."""
+
+
+def _asked(calls: Numbers) -> Asked:
+    """Who asks whom for what, stripe by stripe; stripes that ask nothing too."""
+    waiting: dict[int, dict[int, tuple[int, int]]] = {}
+    found: dict[tuple[int, int], dict[tuple[int, int], tuple[int, int]]] = {}
+    stripes: dict[int, list[tuple[int, int]]] = {}
+    for a, first, end, asker in calls.tolist():
+        stripes.setdefault(a, []).append((first, end))
+        for producer, rows in waiting.pop(a, {}).items():
+            found.setdefault((a, producer), {})[first, end] = rows
+        if asker != a:
+            mine = waiting.setdefault(asker, {})
+            mine[a] = (mine.get(a, (first, 0))[0], end)
+    return {
+        pair: {stripe: rows.get(stripe, (0, 0)) for stripe in stripes[pair[0]]}
+        for pair, rows in found.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops around one part that nobody asks."""
+
+    tables: Tables
+    stripe: int | None
+    call: MakeCall
+    asked: Asked
+    there: Mapping[int, int]
+    loops: dict[int, tuple[Command, ...]] = field(default_factory=dict[int, tuple[Command, ...]])
+
+    def rows(self, position: int) -> int:
+        """Rows of a part's output."""
+        return int(self.tables.rows[self.tables.written[position]])
+
+    def produced(self, position: int, lower: Expr, upper: Expr) -> tuple[Command, ...]:
+        """Rows [lower, upper) of a part, stripe by stripe."""
+        rows = self.rows(position)
+        step = rows if self.tables.whole[position] or self.stripe is None else self.stripe
+        if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
+            return self._turn(position, lower, upper) if lower < upper else ()
+        first = Var(f"r{position}")
+        if step >= rows:
+            body = self._turn(position, 0, rows)
+        else:
+            end = binary("+", first, step)
+            body = self._turn(position, first, end if step == 1 else binary("min", end, upper))
+        return (Loop(first.name, lower, upper, step, body),)
+
+    def _turn(self, position: int, first: Expr, end: Expr) -> tuple[Command, ...]:
+        """One stripe: what it needs, then its call."""
+        before: list[Command] = []
+        for e in range(self.tables.reads[position], self.tables.reads[position + 1]):
+            producer = int(self.tables.maker[self.tables.storage[e]])
+            if (position, producer) in self.asked:
+                before += self._supply(position, producer, e, first, end)
+        return (*before, self.call(position, first, end))
+
+    def _supply(
+        self, position: int, producer: int, e: int, first: Expr, end: Expr
+    ) -> tuple[Command, ...]:
+        """The rows of a producer that a stripe asks for."""
+        asked = self.asked[position, producer]
+        if (
+            all(stripe == rows for stripe, rows in asked.items())
+            and not self.tables.whole[producer]
+        ):
+            return self._turn(producer, first, end)
+        lower, upper = self._bounds(asked, producer, e, first, end)
+        return self.produced(producer, lower, upper)
+
+    def _bounds(
+        self,
+        asked: Mapping[tuple[int, int], tuple[int, int]],
+        producer: int,
+        e: int,
+        first: Expr,
+        end: Expr,
+    ) -> tuple[Expr, Expr]:
+        t = self.tables
+        rows = self.rows(int(t.reader[e]))
+        needed = tuple(t.needed[t.table[e] : t.table[e] + rows + 1].tolist())
+        there = self.there.get(producer, 0)
+        by_need = all(
+            upper == needed[b] and lower == max(needed[a], there)
+            if lower < upper
+            else needed[b] <= max(needed[a], there)
+            for (a, b), (lower, upper) in asked.items()
+        )
+        if by_need:
+            lower = count_at(needed, first, positive=False)
+            lower = binary("max", lower, there) if there else lower
+            return lower, count_at(needed, end, positive=True)
+        lowers, uppers = [0] * rows, [0] * rows
+        for (a, _), (lower, upper) in asked.items():
+            lowers[a], uppers[a] = lower, upper
+        if isinstance(first, int):
+            return lowers[first], uppers[first]
+        return TableEntry(tuple(lowers), first), TableEntry(tuple(uppers), first)

@@ -1,0 +1,297 @@
+"""demand: what happens when consecutive parts of an order run as one cascade, on demand.
+
+Each part whose output is needed behind the cascade computes its rows from the first to the last, a
+stripe of at most `stripe` rows at a time.  Before a stripe, the rows that it needs and that are not
+there yet are produced in the same way, by the parts of the cascade above it; so every row is
+computed once, as late as possible.  A row is alive from then until no part will read it again; a
+row that will be read behind the cascade stays.
+
+The loops are compiled (numba), for a search unfolds thousands of cascades of thousands of stripes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from penstock.scheduling.rows import RowParts
+
+Numbers = npt.NDArray[np.int64]
+WHOLE = 1 << 30
+"""A stripe of this many rows is all of them."""
+NO_CEILING = 1 << 60
+
+
+class Tables(NamedTuple):
+    """An order of parts, as arrays.  `p` is a position in it, `s` a storage, `e` a read.
+
+    rows[s], row_bytes[s]; maker[s]: position of the part that computes it, -1: the caller;
+    last[s]: last position that reads it, the number of parts: it stays to the end;
+    written[p], whole[p], scratch[p], call_cycles[p]; reads of p are e in [reads[p], reads[p + 1]),
+    in the order in which they are asked for: storage[e], reader[e] = p, joint[e]: whether p may
+    write each row over the same row of it; needed[table[e] + n], done[table[e] + n];
+    reads of storage s are read[u] for u in [users[s], users[s + 1]);
+    resident[p]: bytes of storages that are there before p and read at p or later.
+    """
+
+    rows: Numbers
+    row_bytes: Numbers
+    maker: Numbers
+    last: Numbers
+    written: Numbers
+    whole: Numbers
+    scratch: Numbers
+    call_cycles: Numbers
+    reads: Numbers
+    storage: Numbers
+    reader: Numbers
+    joint: Numbers
+    table: Numbers
+    needed: Numbers
+    done: Numbers
+    users: Numbers
+    read: Numbers
+    resident: Numbers
+
+
+def tables_of(
+    row_parts: RowParts,
+    order: tuple[int, ...],
+    *,
+    call_cycles: tuple[int, ...] | None = None,
+    keep_inputs: bool,
+    nearest_first: bool,
+) -> Tables:
+    """The arrays of parts in an order; `call_cycles`: by part, what each call of it adds;
+    `nearest_first`: which reads of a part are asked for first, see Plan."""
+    parts = [row_parts.row_parts[k] for k in order]
+    storages = row_parts.storages
+    count = len(parts)
+    far = _ahead(row_parts, order)
+    sign = 1 if nearest_first else -1
+    asked = [sorted(part.reads, key=lambda read: sign * far[read.storage]) for part in parts]
+    reads = [(read, p) for p, some in enumerate(asked) for read in some]
+    storage = np.array([read.storage for read, _ in reads], np.int64)
+    reader = np.array([p for _, p in reads], np.int64)
+    maker = np.full(len(storages), -1, np.int64)
+    maker[[part.written for part in parts]] = np.arange(count)
+    last = np.full(len(storages), -1, np.int64)
+    np.maximum.at(last, storage, reader)
+    last[list((*row_parts.outputs, *(row_parts.inputs if keep_inputs else ())))] = count
+    by_storage = np.argsort(storage, kind="stable")
+    there = np.arange(count + 1)[:, None]
+    sizes = np.array([s.size_bytes for s in storages], np.int64)
+    cycles = [0] * count if call_cycles is None else [call_cycles[k] for k in order]
+    return Tables(
+        rows=np.array([s.rows for s in storages], np.int64),
+        row_bytes=np.array([s.row_bytes for s in storages], np.int64),
+        maker=maker,
+        last=last,
+        written=np.array([part.written for part in parts], np.int64),
+        whole=np.array([part.whole for part in parts], np.int64),
+        scratch=np.array([part.scratch_bytes for part in parts], np.int64),
+        call_cycles=np.array(cycles, np.int64),
+        reads=_starts([len(some) for some in asked]),
+        storage=storage,
+        reader=reader,
+        joint=np.array([read.in_place for read, _ in reads], np.int64),
+        table=_starts([len(read.needed) for read, _ in reads]),
+        needed=np.concatenate([*(read.needed for read, _ in reads), _NOTHING]).astype(np.int64),
+        done=np.concatenate([*(read.done for read, _ in reads), _NOTHING]).astype(np.int64),
+        users=np.searchsorted(storage[by_storage], np.arange(len(storages) + 1)).astype(np.int64),
+        read=by_storage.astype(np.int64),
+        resident=((maker < there) & (last >= there)).astype(np.int64) @ sizes,
+    )
+
+
+_NOTHING = np.zeros(1, np.int32)
+
+
+def _starts(counts: list[int]) -> Numbers:
+    """Where each of so many things begins, and where the last ends."""
+    return np.append(0, np.cumsum(counts)).astype(np.int64)
+
+
+def _ahead(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
+    """By storage, how far its computation has read ahead of it, summed up from the inputs."""
+    far = [0.0] * len(row_parts.storages)
+    for k in order:
+        part = row_parts.row_parts[k]
+        far[part.written] = max((far[r.storage] + r.ahead for r in part.reads), default=0.0)
+    return far
+
+
+def choices(one: Tables, other: Tables) -> npt.NDArray[np.bool_]:
+    """By position, whether two tables of one order ask for its reads in different orders."""
+    differ = np.append(0, np.cumsum(one.storage != other.storage))
+    return differ[one.reads[1:]] > differ[one.reads[:-1]]
+
+
+def unfold(tables: Tables, lower: int, upper: int, stripe: int) -> Numbers:
+    """The parts at positions [lower, upper) as one cascade, call by call: position of the part,
+    rows [lower, upper) of its output, position of the part that asked for them (its own: none)."""
+    most = int(tables.rows[tables.written[lower:upper]].sum())
+    calls = np.empty((most, 4), np.int64)
+    _, count, _ = _run(tables, lower, upper, stripe, NO_CEILING, calls)
+    return calls[:count]
+
+
+def peak_and_cycles(
+    tables: Tables, lower: int, upper: int, stripe: int, ceiling_bytes: int
+) -> tuple[int, int] | None:
+    """Live bytes at the peak of such a cascade, and cycles that its calls add; None where the peak
+    is not below the ceiling."""
+    peak, _, cycles = _run(tables, lower, upper, stripe, ceiling_bytes, _NO_CALLS)
+    return None if peak >= ceiling_bytes else (int(peak), int(cycles))
+
+
+class Lives(NamedTuple):
+    """When rows live: row r of storage s, at [starts[s] + r], is alive in ticks [born, dead), and
+    lies where the same row of storage `over` lies, -1: in a place of its own.
+
+    Tick 0 is the caller's who writes the inputs, tick k + 1 that of call k, the last one the
+    caller's who reads the outputs."""
+
+    starts: Numbers
+    born: Numbers
+    dead: Numbers
+    over: Numbers
+
+
+def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]]) -> Lives:
+    """Lives of all rows under cascades that cover the order: positions [lower, upper) and calls of
+    each."""
+    starts = _starts(tables.rows.tolist())
+    born, dead, over = (np.full(starts[-1], value, np.int64) for value in (0, -1, -1))
+    tick = 1
+    for lower, upper, calls in cascades:
+        _live(tables, lower, upper, calls, tick, starts, born, dead, over)
+        tick += len(calls)
+    at_end = np.repeat(tables.last == len(tables.written), tables.rows)
+    dead[at_end] = tick + 1
+    return Lives(starts, born, np.maximum(dead, born + 1), over)
+
+
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+@njit(cache=True)
+def _gone(t, lower, source, produced):  # type: ignore[no-untyped-def]
+    """Rows of a storage that no part of the cascade reads again, of those that are there."""
+    gone = produced[source]
+    for u in range(t.users[source], t.users[source + 1]):
+        e = t.read[u]
+        if t.reader[e] >= lower:
+            gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
+    return gone
+
+
+@njit(cache=True)
+def _joined(t, a, lower, upper, first, end, produced, dead):  # type: ignore[no-untyped-def]
+    """The storage whose dying rows the rows [first, end) of part a take over, or -1."""
+    for e in range(t.reads[a], t.reads[a + 1]):
+        source = t.storage[e]
+        dies = t.last[source] < upper and dead[source] <= first
+        if t.joint[e] and dies and _gone(t, lower, source, produced) >= end:
+            return source
+    return -1
+
+
+@njit(cache=True)
+def _missing(t, a, end, produced):  # type: ignore[no-untyped-def]
+    """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
+    for e in range(t.reads[a], t.reads[a + 1]):
+        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
+            return e
+    return -1
+
+
+@njit(cache=True)
+def _free(t, a, lower, upper, produced, dead):  # type: ignore[no-untyped-def]
+    """Counts rows as dead that nobody reads again now that part a has; the bytes of them."""
+    freed = 0
+    for e in range(t.reads[a], t.reads[a + 1]):
+        source = t.storage[e]
+        if t.last[source] < upper:
+            gone = _gone(t, lower, source, produced)
+            freed += (gone - dead[source]) * t.row_bytes[source]
+            dead[source] = gone
+    return freed
+
+
+@njit(cache=True)
+def _begin(t, lower, upper):  # type: ignore[no-untyped-def]
+    """Rows that are there when a cascade begins, by storage that it reads."""
+    produced = np.zeros(t.rows.shape[0], np.int64)
+    for e in range(t.reads[lower], t.reads[upper]):
+        if t.maker[t.storage[e]] < lower:
+            produced[t.storage[e]] = t.rows[t.storage[e]]
+    return produced
+
+
+@njit(cache=True)
+def _run(t, lower, upper, stripe, ceiling, calls):  # type: ignore[no-untyped-def]
+    """Peak of live bytes, number of calls and the cycles that they add; gives up once the peak
+    reaches the ceiling."""
+    produced = _begin(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    stack = np.empty((upper - lower + 1, 3), np.int64)
+    live = t.resident[lower] + t.scratch[lower:upper].sum()
+    peak = live
+    count = 0
+    cycles = 0
+    for p in range(lower, upper):
+        if lower <= t.last[t.written[p]] < upper:
+            continue  # somebody in the cascade asks for it
+        stack[0] = (p, t.rows[t.written[p]], p)
+        depth = 1
+        while depth > 0:
+            a, target, asker = stack[depth - 1]
+            s = t.written[a]
+            first = produced[s]
+            if first >= target:
+                depth -= 1
+                continue
+            end = t.rows[s] if t.whole[a] else min(first + stripe, target)
+            e = _missing(t, a, end, produced)
+            if e >= 0:
+                stack[depth] = (t.maker[t.storage[e]], t.needed[t.table[e] + end], a)
+                depth += 1
+                continue
+            if calls.shape[0] > 0:
+                calls[count] = (a, first, end, asker)
+            count += 1
+            cycles += t.call_cycles[a]
+            produced[s] = end
+            made = (end - first) * t.row_bytes[s]
+            joined = _joined(t, a, lower, upper, first, end, produced, dead)
+            peak = max(peak, live + (made if joined < 0 else 0))
+            if peak >= ceiling:
+                return peak, count, cycles
+            live += made - _free(t, a, lower, upper, produced, dead)
+    return peak, count, cycles
+
+
+@njit(cache=True)
+def _live(t, lower, upper, calls, tick, starts, born, died, over):  # type: ignore[no-untyped-def]
+    """Enters births, deaths and joints of a cascade whose first call is at `tick`."""
+    produced = _begin(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        produced[s] = end
+        joined = _joined(t, a, lower, upper, first, end, produced, dead)
+        for r in range(first, end):
+            born[starts[s] + r] = tick + k
+            died[starts[s] + r] = tick + k + 1
+            over[starts[s] + r] = joined
+        for e in range(t.reads[a], t.reads[a + 1]):
+            source = t.storage[e]
+            if t.last[source] < upper:
+                gone = _gone(t, lower, source, produced)
+                died[starts[source] + dead[source] : starts[source] + gone] = tick + k + 1
+                dead[source] = gone

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.memory.problem import Placement, Problem
+import numpy as np
+
+from penstock.memory.problem import Buffer, Placement, Problem
 
 
 class Reason(Enum):
@@ -17,6 +20,7 @@ class Reason(Enum):
     NEGATIVE = "negative"
     MISALIGNED = "misaligned"
     FIXED_MOVED = "fixed moved"
+    UNTIED = "untied"  # not at its distance from its anchor
     OVERLAP = "overlap"
     OVER_CAPACITY = "over capacity"
     WRONG_HEIGHT = "wrong height"  # the height said is not the highest end
@@ -44,16 +48,23 @@ def check(problem: Problem, placement: Placement) -> tuple[Fault, ...]:
             Reason.NEGATIVE: offset < 0,
             Reason.MISALIGNED: offset % b.alignment != 0,
             Reason.FIXED_MOVED: b.fixed_offset is not None and offset != b.fixed_offset,
+            Reason.UNTIED: offset - offsets.get(b.anchor or b.name, offset) != b.distance_bytes,
             Reason.OVER_CAPACITY: capacity is not None and offset + b.size_bytes > capacity,
         }
         faults += [Fault(reason, (b.name,)) for reason, wrong in found.items() if wrong]
-    placed.sort(key=lambda pair: pair[0].lower)
-    for i, (a, at) in enumerate(placed):
-        for b, bt in placed[i + 1 :]:
-            if b.lower >= a.upper:
-                break  # and so are all that follow
-            if at < bt + b.size_bytes and bt < at + a.size_bytes:
-                faults.append(Fault(Reason.OVERLAP, (a.name, b.name)))
+    faults += [Fault(Reason.OVERLAP, names) for names in _overlaps(placed)]
     if placement.height_bytes != max((at + b.size_bytes for b, at in placed), default=0):
         faults.append(Fault(Reason.WRONG_HEIGHT, ()))
     return tuple(faults)
+
+
+def _overlaps(placed: list[tuple[Buffer, int]]) -> Iterator[tuple[str, str]]:
+    """Every two that share a tick and a byte; each is compared to all that begin after it."""
+    placed = sorted(placed, key=lambda pair: pair[0].lower)
+    rows = [(b.lower, b.upper, at, at + b.size_bytes) for b, at in placed]
+    lower, upper, low, high = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    for i, (buffer, _) in enumerate(placed):
+        later = slice(i + 1, None)
+        met = (lower[later] < upper[i]) & (low[later] < high[i]) & (low[i] < high[later])
+        for j in np.flatnonzero(met).tolist():
+            yield buffer.name, placed[i + 1 + j][0].name

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import InternalError
 from penstock.memory.exact import ExactOptions, fit
-from penstock.memory.problem import Buffer, Problem, live_peak
+from penstock.memory.problem import Buffer, Problem, live_peak, refuse_ties
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ def conflict(problem: Problem, options: ConflictOptions | None = None) -> Confli
     options = options or ConflictOptions()
     if problem.capacity_bytes is None:
         raise InternalError("memory-006", "a conflict needs a capacity")
+    refuse_ties(problem, "the search for a conflict")
     peak = live_peak(problem)
     at_peak = tuple(buffer for buffer in problem.buffers if buffer.name in set(peak.names))
     start = at_peak if peak.size_bytes > problem.capacity_bytes else problem.buffers

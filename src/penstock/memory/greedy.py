@@ -18,6 +18,7 @@ from penstock.memory.problem import (
     Problem,
     columns,
     peak_live_bytes,
+    refuse_ties,
     round_up,
 )
 
@@ -38,6 +39,7 @@ def place_greedily(
     problem: Problem, priorities: tuple[Priority, ...] = tuple(Priority)
 ) -> Placement:
     """The lowest placement by any of `priorities`; the first of equals. Stops at the bound."""
+    refuse_ties(problem, "greedy placement")
     bound_bytes = peak_live_bytes(problem)
     best: Placement | None = None
     for priority in priorities:

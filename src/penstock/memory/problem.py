@@ -9,12 +9,22 @@
 
 Time is in ticks, which mean whatever the caller means by them. A tensor, a ring and a single row
 of a tensor are each one Buffer here, so problems of several thousand buffers are normal.
+
+Rows that have to lie in a row are *tied* to the first of them, their anchor: they live and die one
+by one, but keep their distances. A Buffer and all that is tied to it are a *shape*:
+
+    address
+      ^       +----------+    r2, tied to r0 at distance 2 * pitch
+      |    +--+----------+    r1, tied to r0 at distance pitch
+      | +--+-------------+    r0, the anchor
+      +------------------> time
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +44,8 @@ class Buffer:
     size_bytes: int
     alignment: int = 1
     fixed_offset: int | None = None
+    anchor: str | None = None  # name of the buffer above whose offset it lies by exactly ..
+    distance_bytes: int = 0
 
     def __post_init__(self) -> None:
         wrong = (
@@ -42,10 +54,19 @@ class Buffer:
             "its alignment must be at least 1" if self.alignment < 1 else
             "its fixed offset must not be negative" if (self.fixed_offset or 0) < 0 else
             "its fixed offset must be aligned" if (self.fixed_offset or 0) % self.alignment else
+            "its distance must not be negative" if self.distance_bytes < 0 else
+            "its distance must be aligned" if self.distance_bytes % self.alignment else
+            "without an anchor it has no distance" if self.distance_bytes and not self.tied else
+            "it is either tied or fixed" if self.tied and self.fixed_offset is not None else
             ""
         )  # fmt: skip
         if wrong:
             raise InternalError("memory-001", f"malformed buffer: {self}", why=wrong)
+
+    @property
+    def tied(self) -> bool:
+        """Whether it lies at a fixed distance above another."""
+        return self.anchor is not None
 
     def meets(self, other: Buffer) -> bool:
         """Whether both are alive at some tick."""
@@ -62,11 +83,12 @@ class Problem:
     def __post_init__(self) -> None:
         if len({buffer.name for buffer in self.buffers}) < len(self.buffers):
             raise InternalError("memory-002", "two buffers of a problem have the same name")
-        fixed = [buffer for buffer in self.buffers if buffer.fixed_offset is not None]
-        for a, b in combinations(fixed, 2):
-            low, high = sorted((a, b), key=lambda buffer: buffer.fixed_offset or 0)
-            if a.meets(b) and (low.fixed_offset or 0) + low.size_bytes > (high.fixed_offset or 0):
-                raise InternalError("memory-003", f"fixed buffers overlap: {low.name}, {high.name}")
+        _refuse_bad_anchors(self.buffers)
+        for shape in shapes(self.buffers):
+            if clash := _clash([(buffer.distance_bytes, buffer) for buffer in shape]):
+                raise InternalError("memory-008", f"buffers of one shape overlap: {clash}")
+        if clash := _clash(list(_fixed(self.buffers))):
+            raise InternalError("memory-003", f"fixed buffers overlap: {clash}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +136,91 @@ def stacked_bytes(buffers: tuple[Buffer, ...]) -> int:
         return 0
     alignments = np.array([buffer.alignment for buffer in buffers])
     sizes = np.array([buffer.size_bytes for buffer in buffers])
-    return max(_stacked(sizes, alignments), _fixed_height(buffers))
+    return max(_stacked(sizes, alignments), _reach(buffers))
 
 
 def live_peak(problem: Problem) -> Peak:
     """The tick of greatest need; the earliest of equals. An empty problem peaks at 0."""
     buffers = problem.buffers
+    if not buffers:
+        return Peak(0, 0, ())
     lower, upper, sizes, alignments = columns(buffers)
-    best = Peak(0, 0, ())
-    for tick in sorted({buffer.lower for buffer in buffers}):
-        live = (lower <= tick) & (tick < upper)
-        need = _stacked(sizes[live], alignments[live])
-        if need > best.size_bytes:
-            names = tuple(buffers[i].name for i in np.flatnonzero(live))
-            best = Peak(tick, need, names)
-    return best
+    ticks = np.unique(lower)
+    # The need lies between the plain sum and that of sizes rounded up, and mostly is both.
+    needs = _live_sums(ticks, lower, upper, sizes)
+    most = _live_sums(ticks, lower, upper, sizes + -sizes % alignments)
+    for i in np.flatnonzero(most > needs).tolist():
+        if most[i] >= needs.max():
+            live = (lower <= ticks[i]) & (ticks[i] < upper)
+            needs[i] = _stacked(sizes[live], alignments[live])
+    peak = int(needs.argmax())
+    live = (lower <= ticks[peak]) & (ticks[peak] < upper)
+    names = tuple(buffers[i].name for i in np.flatnonzero(live).tolist())
+    return Peak(int(ticks[peak]), int(needs[peak]), names)
 
 
 def peak_live_bytes(problem: Problem) -> int:
-    """No placement is lower than this: live bytes at the peak, or where fixed buffers reach to."""
-    return max(live_peak(problem).size_bytes, _fixed_height(problem.buffers))
+    """No placement is lower: live bytes at the peak, or where fixed or tied buffers reach to."""
+    return max(live_peak(problem).size_bytes, _reach(problem.buffers))
+
+
+def shapes(buffers: tuple[Buffer, ...]) -> tuple[tuple[Buffer, ...], ...]:
+    """Buffers by what keeps its distances: each untied one, followed by those tied to it."""
+    found = {buffer.name: [buffer] for buffer in buffers if buffer.anchor is None}
+    for buffer in buffers:
+        if buffer.anchor is not None:
+            found[buffer.anchor].append(buffer)
+    return tuple(tuple(shape) for shape in found.values())
+
+
+def refuse_ties(problem: Problem, who: str) -> None:
+    """Raises InternalError where a buffer is tied: `who` would not heed it."""
+    tied = next((buffer for buffer in problem.buffers if buffer.tied), None)
+    if tied is not None:
+        raise InternalError("memory-009", f"{who} takes no tied buffers, as {tied.name} is")
+
+
+def _refuse_bad_anchors(buffers: tuple[Buffer, ...]) -> None:
+    untied = {buffer.name for buffer in buffers if not buffer.tied}
+    for buffer in buffers:
+        if buffer.anchor is not None and buffer.anchor not in untied:
+            raise InternalError(
+                "memory-007",
+                f"{buffer.name} is tied to {buffer.anchor}",
+                why="an anchor is a buffer of the problem, and not tied itself",
+            )
+
+
+def _clash(placed: list[tuple[int, Buffer]]) -> str:
+    """The names of two buffers that overlap, the lower one first; empty if none do."""
+    placed.sort(key=lambda pair: pair[0])
+    for i, (at, low) in enumerate(placed):
+        for above, high in placed[i + 1 :]:
+            if above >= at + low.size_bytes:
+                break  # and so are all that follow
+            if low.meets(high):
+                return f"{low.name}, {high.name}"
+    return ""
+
+
+def _fixed(buffers: tuple[Buffer, ...]) -> Iterator[tuple[int, Buffer]]:
+    """Buffers whose offsets are given, by themselves or by their anchors, and these offsets."""
+    given = {b.name: b.fixed_offset for b in buffers if b.fixed_offset is not None}
+    for buffer in buffers:
+        base = given.get(buffer.anchor or buffer.name)
+        if base is not None:
+            yield base + buffer.distance_bytes, buffer
+
+
+def _live_sums(ticks: Column, lower: Column, upper: Column, values: Column) -> Column:
+    """At each tick, the sum of the values of those alive."""
+
+    def before(ends: Column) -> Column:
+        order = ends.argsort()
+        sums = np.concatenate(([0], values[order].cumsum()))
+        return sums[np.searchsorted(ends[order], ticks, side="right")]
+
+    return before(lower) - before(upper)
 
 
 def _stacked(sizes: Column, alignments: Column) -> int:
@@ -142,9 +229,11 @@ def _stacked(sizes: Column, alignments: Column) -> int:
     return int(sizes.sum() + padding.sum() - padding.max())
 
 
-def _fixed_height(buffers: tuple[Buffer, ...]) -> int:
-    fixed = (b.fixed_offset + b.size_bytes for b in buffers if b.fixed_offset is not None)
-    return max(fixed, default=0)
+def _reach(buffers: tuple[Buffer, ...]) -> int:
+    """The least end of the topmost of what is fixed or tied, wherever the rest lies."""
+    fixed = (at + buffer.size_bytes for at, buffer in _fixed(buffers))
+    tied = (buffer.distance_bytes + buffer.size_bytes for buffer in buffers if buffer.tied)
+    return max(chain(fixed, tied), default=0)
 
 
 def columns(buffers: tuple[Buffer, ...]) -> tuple[Column, Column, Column, Column]:

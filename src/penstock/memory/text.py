@@ -1,7 +1,7 @@
 """Text of problems and placements: CSV, so that an instance can be pasted into a bug report.
 
-    id,lower,upper,size                 required; `alignment` and `offset` may follow
-    conv1_y,0,2,8000
+    id,lower,upper,size                 required; `alignment` and `offset` may follow,
+    conv1_y,0,2,8000                    and `anchor` and `distance` of tied buffers
 
 An `offset` in a problem says where that buffer is fixed. So the text of a placement, which gives
 every offset, reads back as a problem that leaves no choice.
@@ -17,7 +17,9 @@ from penstock.errors import InternalError, UsageError
 from penstock.memory.problem import Buffer, Placement, Problem
 
 COLUMNS = ("id", "lower", "upper", "size")
-FURTHER_COLUMNS = ("alignment", "offset")
+FURTHER_COLUMNS = ("alignment", "offset", "anchor", "distance")
+
+_SILENT = (("alignment", 1), ("offset", None), ("anchor", None), ("distance", 0))
 
 
 def parse(text: str, capacity_bytes: int | None = None) -> Problem:
@@ -46,7 +48,7 @@ def show(problem: Problem) -> str:
     """The CSV text of a problem, without its capacity; only the columns that say something."""
     further = tuple(
         name
-        for name, silent in (("alignment", 1), ("offset", None))
+        for name, silent in _SILENT
         if any(_cells(buffer)[name] != silent for buffer in problem.buffers)
     )
     out = StringIO()
@@ -74,6 +76,8 @@ def _cells(buffer: Buffer) -> dict[str, str | int | None]:
         "size": buffer.size_bytes,
         "alignment": buffer.alignment,
         "offset": buffer.fixed_offset,
+        "anchor": buffer.anchor,
+        "distance": buffer.distance_bytes,
     }
 
 
@@ -89,6 +93,8 @@ def _buffer(row: dict[str | None, str], line: int) -> Buffer:
             int(row["size"]),
             int(row.get("alignment") or 1),
             int(offset) if offset else None,
+            row.get("anchor") or None,
+            int(row.get("distance") or 0),
         )
     except (InternalError, ValueError, TypeError) as error:
         why = error.why if isinstance(error, InternalError) else str(error)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from penstock.errors import InternalError
 from penstock.memory.check import check
+from penstock.memory.conflict import conflict
 from penstock.memory.greedy import Priority, place_greedily, place_in_order
 from penstock.memory.problem import Buffer, Problem
 
@@ -35,3 +37,11 @@ def test_equal_buffers_are_placed_by_name_whatever_their_order_in_the_problem() 
 def test_an_empty_problem_has_an_empty_placement() -> None:
     placement = place_greedily(Problem(()))
     assert (placement.offsets, placement.height_bytes, placement.gap) == ((), 0, 0.0)
+
+
+def test_ties_are_refused_where_they_would_not_be_heeded() -> None:
+    tied = Problem((Buffer("a", 0, 1, 4), Buffer("b", 1, 2, 4, 1, None, "a", 4)), 8)
+    with pytest.raises(InternalError, match="greedy placement takes no tied buffers, as b is"):
+        place_greedily(tied)
+    with pytest.raises(InternalError, match="the search for a conflict takes no tied buffers"):
+        conflict(tied)

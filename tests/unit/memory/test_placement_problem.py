@@ -3,7 +3,14 @@
 import pytest
 
 from penstock.errors import InternalError
-from penstock.memory.problem import Buffer, Problem, live_peak, peak_live_bytes, stacked_bytes
+from penstock.memory.problem import (
+    Buffer,
+    Problem,
+    live_peak,
+    peak_live_bytes,
+    shapes,
+    stacked_bytes,
+)
 
 
 def test_the_peak_names_its_tick_and_its_buffers() -> None:
@@ -42,6 +49,10 @@ def test_an_empty_problem_needs_nothing() -> None:
         (("a", 0, 1, 1, 0), "alignment must be at least 1"),
         (("a", 0, 1, 1, 1, -4), "must not be negative"),
         (("a", 0, 1, 1, 8, 4), "must be aligned"),
+        (("a", 0, 1, 1, 1, None, "b", -1), "must not be negative"),
+        (("a", 0, 1, 1, 4, None, "b", 6), "distance must be aligned"),
+        (("a", 0, 1, 1, 1, None, None, 6), "no distance"),
+        (("a", 0, 1, 1, 1, 8, "b", 6), "either tied or fixed"),
     ],
 )
 def test_a_malformed_buffer_is_refused(buffer: tuple[str, int, int, int], why: str) -> None:
@@ -59,3 +70,37 @@ def test_fixed_buffers_must_not_overlap() -> None:
     with pytest.raises(InternalError, match="overlap: low, high"):
         Problem((Buffer("high", 0, 2, 4, 1, 3), Buffer("low", 1, 3, 4, 1, 0)))
     Problem((Buffer("high", 0, 2, 4, 1, 4), Buffer("low", 1, 3, 4, 1, 0)))
+
+
+def test_a_shape_is_an_anchor_and_what_is_tied_to_it() -> None:
+    above, alone = Buffer("above", 0, 2, 4, 1, None, "below", 4), Buffer("alone", 0, 1, 9)
+    below = Buffer("below", 0, 1, 4)
+    assert shapes((above, alone, below)) == ((alone,), (below, above))
+
+
+@pytest.mark.parametrize("anchor", ["absent", "a", "tied"])
+def test_an_anchor_must_be_there_and_untied(anchor: str) -> None:
+    tied = Buffer("tied", 0, 1, 1, anchor="free")
+    with pytest.raises(InternalError, match=f"a is tied to {anchor}") as caught:
+        Problem((Buffer("free", 1, 2, 1), tied, Buffer("a", 2, 3, 1, anchor=anchor)))
+    assert "not tied itself" in caught.value.why
+
+
+def test_buffers_of_one_shape_must_not_overlap() -> None:
+    low, high = Buffer("low", 0, 2, 4), Buffer("high", 1, 3, 4, 1, None, "low", 3)
+    with pytest.raises(InternalError, match="of one shape overlap: low, high"):
+        Problem((high, low))
+    Problem((Buffer("high", 2, 3, 4, 1, None, "low", 3), low))
+    Problem((Buffer("high", 1, 3, 4, 1, None, "low", 4), low))
+
+
+def test_a_buffer_tied_to_a_fixed_one_is_fixed_too() -> None:
+    low, high = Buffer("low", 0, 1, 4, 1, 8), Buffer("high", 1, 2, 4, 1, None, "low", 4)
+    assert peak_live_bytes(Problem((low, high))) == 16
+    with pytest.raises(InternalError, match="fixed buffers overlap: high, other"):
+        Problem((low, high, Buffer("other", 1, 2, 4, 1, 14)))
+
+
+def test_a_shape_raises_the_bound_to_its_height() -> None:
+    row = Buffer("row", 1, 2, 4, 1, None, "first", 20)
+    assert peak_live_bytes(Problem((Buffer("first", 0, 1, 4), row))) == 24

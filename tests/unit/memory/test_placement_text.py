@@ -27,6 +27,12 @@ def test_alignments_and_fixed_offsets_survive_the_round_trip() -> None:
     assert parse(show(problem)) == problem
 
 
+def test_ties_survive_the_round_trip() -> None:
+    problem = Problem((Buffer("r0", 0, 3, 4), Buffer("r1", 2, 5, 4, anchor="r0", distance_bytes=4)))
+    assert "r1,2,5,4,r0,4" in show(problem)
+    assert parse(show(problem)) == problem
+
+
 def test_a_placement_reads_back_as_a_problem_without_choice() -> None:
     problem = parse(TEXT)
     placement = place_greedily(problem)
@@ -45,6 +51,8 @@ def test_a_placement_reads_back_as_a_problem_without_choice() -> None:
         ("id,lower,upper,size\na,3,0,4\n", "at least one tick"),
         ("id,lower,upper,size\na,0,3,4\na,0,3,4\n", "same name"),
         ("id,lower,upper,size\na,0,3,4,5\n", "line 2"),
+        ("id,lower,upper,size,anchor\na,0,3,4,b\n", "a is tied to b"),
+        ("id,lower,upper,size,distance\na,0,3,4,8\n", "without an anchor"),
     ],
 )
 def test_malformed_text_is_refused_with_its_place(text: str, message: str) -> None:

@@ -6,21 +6,28 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from penstock.codegen import observer
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.c_program import c_sources, generate_harness, step_symbol
+from penstock.codegen.c_program import c_sources
+from penstock.codegen.interface import interface
+from penstock.codegen.names import Names
 from penstock.errors import CapacityError, InternalError, ToolError
+from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline import Compilation
-from penstock.program.program import Call, View
-from penstock.simulators.cortex_m import Simulator
+from penstock.program.expr import evaluate
+from penstock.program.program import View
+from penstock.program.steps import streams
+from penstock.simulators.cortex_m import Outcome, Simulator
 from penstock.simulators.counts import Counts
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
-from penstock.toolchains.elf_file import object_sections
+from penstock.toolchains.elf_file import defined_symbols, object_sections
 from penstock.toolchains.host import (
     host_compiler,
     link_executable,
@@ -28,6 +35,10 @@ from penstock.toolchains.host import (
     sanitised_compiler,
 )
 
+THUMB = 1
+"""In a pointer to a function: it is Thumb code."""
+_FED = ("feed", "rows", "next")
+"""What the observer has for each streamed input: function, elements, number of the next row."""
 Tensors = dict[str, Array]
 """Elements by name of a tensor."""
 
@@ -57,35 +68,39 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
 
     Raises ToolError where there is no compiler, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
-    program = compilation.program
-    with unpacked(compilation.bundle) as folder:
-        (folder / "harness.c").write_bytes(generate_harness(program, compilation.prefix))
-        sources = [folder / name for name in (*c_sources(compilation.prefix), "harness.c")]
+    names = (*c_sources(compilation.prefix), observer.SOURCE, observer.HARNESS)
+    with unpacked(_observed(compilation)) as folder:
         objects = compile_objects(
             found.compiler,
-            sources,
+            [folder / name for name in names],
             folder / "objects",
             include=(folder,),
-            flags=("-DPENSTOCK_TRACE=penstock_trace",),
+            flags=(observer.TRACED,),
         )
         executable = link_executable(found.compiler, objects, folder / "harness")
         stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
-        stdout = run_executable(executable, stdin)
+        stdout = run_executable(executable, stdin, (str(len(sets)),))
     return HostRun(_split(compilation, stdout, len(sets)), found.sanitizers)
 
 
+def _observed(compilation: Compilation) -> Bundle:
+    """The bundle, and what watches it."""
+    watching = observer.generate_observer(compilation.program, compilation.prefix)
+    return compilation.bundle.with_files(*watching)
+
+
 def input_bytes(compilation: Compilation, inputs: Mapping[str, Array]) -> bytes:
-    """The inputs of one set, one behind the other."""
-    return b"".join(
-        np.ascontiguousarray(inputs[view.tensor]).tobytes() for view in compilation.program.inputs
-    )
+    """The inputs of one set, one behind the other, streamed ones last."""
+    program = compilation.program
+    views = (*program.inputs, *streams(program))
+    return b"".join(np.ascontiguousarray(inputs[view.tensor]).tobytes() for view in views)
 
 
 def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors, ...]:
-    """The harness' output as tensors."""
+    """The harness' output as tensors: for every set its trace, then its outputs."""
     program = compilation.program
-    views = [c.output for c in program.run if isinstance(c, Call)] + list(program.outputs)
-    size = sum(view.type.size_bytes for view in views)
+    trace_bytes = observer.trace_bytes(program)
+    size = trace_bytes + sum(view.type.size_bytes for view in program.outputs)
     if len(stdout) != size * count:
         raise ToolError(
             "tool-020",
@@ -93,14 +108,22 @@ def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors
             where=compilation.model.name,
         )
     found: list[Tensors] = []
-    position = 0
-    for _ in range(count):
-        tensors: Tensors = {}
-        for view in views:
+    for begin in range(0, size * count, size):
+        tensors = traced_tensors(compilation, stdout[begin : begin + trace_bytes])
+        position = begin + trace_bytes
+        for view in program.outputs:
             tensors[view.tensor] = elements(stdout, view.type, position)
             position += view.type.size_bytes
         found.append(tensors)
     return tuple(found)
+
+
+def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
+    """What every step of a run computed, whole; zeros where no step computed anything."""
+    return {
+        t.view.tensor: elements(trace, t.view.type, t.offset)
+        for t in observer.traced(compilation.program)
+    }
 
 
 def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
@@ -125,7 +148,8 @@ class CoreRun:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Bytes of the linked model's own objects, without start-up code."""
+    """Bytes of the linked model's own objects, without start-up code.  `weights` are all constants:
+    the weights file, and tables of rows and bounds."""
 
     code: int
     weights: int
@@ -134,7 +158,7 @@ class Sections:
 
 
 class Firmware:
-    """A compiled model on a simulated core."""
+    """A compiled model on a simulated core: as it is, for counts; and traced, for its tensors."""
 
     def __init__(self, compilation: Compilation, folder: Path, compiler: str = "zig") -> None:
         target = compilation.request.target
@@ -147,30 +171,46 @@ class Firmware:
             )
         flags = getattr(target.compiler, compiler)
         make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[compiler]
-        tools = make(flags, target.compiler.optimise)
-        prefix = compilation.prefix
-        sources = [folder / name for name in c_sources(prefix)]
         self._compilation = compilation
-        self._objects = compile_objects(
-            tools, sources, folder / compiler, include=(folder,), flags=(OBSERVABLE_STEPS,)
-        )
-        self._steps = tuple(
-            step_symbol(prefix, k, command.output.tensor)
-            for k, command in enumerate(compilation.program.run)
-            if isinstance(command, Call)
-        )
-        keep = (f"{prefix}_run", f"{prefix}_arena", *self._steps)
-        elf = link_firmware(tools, self._objects, folder / f"{compiler}.elf", keep=keep)
-        self._simulator = Simulator(elf, target.core)
-        self._arena = self._simulator.symbol(f"{prefix}_arena")
+        self._names = Names.of(compilation.program, compilation.prefix)
+        self._core = target.core
+        self._tools = make(flags, target.compiler.optimise)
+        self._folder = folder
+        self._steps = tuple(self._names.steps.values())
+        self._rams = interface(compilation.program, self._names).rams
+        sources = (*c_sources(compilation.prefix), observer.SOURCE)
+        self._objects = self._compile(sources, compiler, OBSERVABLE_STEPS)
+        self._simulator = self._load(self._objects, compiler, *self._steps)
+
+    def _compile(self, sources: Sequence[str], kind: str, *flags: str) -> tuple[Path, ...]:
+        files = [self._folder / name for name in sources]
+        folder = self._folder / kind
+        return compile_objects(self._tools, files, folder, include=(self._folder,), flags=flags)
+
+    def _load(self, objects: Sequence[Path], kind: str, *keep: str) -> Simulator:
+        prefix, program = self._compilation.prefix, self._compilation.program
+        fed = [f"{prefix}_{name}_{k}" for k, _ in enumerate(streams(program)) for name in _FED]
+        kept = (f"{prefix}_run", *(ram.array for ram in self._rams), *fed, *keep)
+        elf = self._folder / f"{kind}.elf"
+        return Simulator(link_firmware(self._tools, objects, elf, keep=kept), self._core)
+
+    @cached_property
+    def _traced(self) -> Simulator:
+        """The same model, which keeps a copy of what it computes."""
+        code, watching = f"{self._compilation.prefix}.c", observer.SOURCE
+        model, observing = self._compile((code, watching), "traced", observer.TRACED)
+        objects = (model, *self._objects[1:3], observing)
+        return self._load(objects, "traced", f"{self._compilation.prefix}_trace")
 
     @property
     def sections(self) -> Sections:
         """Section bytes of the model's objects: its code, its weights, its arena."""
-        code, weights, arena = map(object_sections, self._objects)
+        code, weights, arena = map(object_sections, self._objects[:3])
+        names = {*self._names.rows.values(), *self._names.bounds.values()}
+        tables = sum(s.size_bytes for s in defined_symbols(self._objects[0]) if s.name in names)
         return Sections(
-            code=code.text + code.rodata,
-            weights=weights.text + weights.rodata,
+            code=code.text + code.rodata - tables,
+            weights=weights.text + weights.rodata + tables,
             data=code.data + weights.data + arena.data,
             bss=code.bss + weights.bss + arena.bss,
         )
@@ -179,11 +219,7 @@ class Firmware:
         """One inference by the run function: its outputs, its counts and its stack.
 
         Raises CapacityError where the stack is above its reserve."""
-        self._fill(inputs)
-        name = f"{self._compilation.prefix}_run"
-        outcome = self._simulator.call(name, self._arena, phases=self._steps)
-        if outcome.return_value != 0:
-            raise InternalError("execution-001", f"{name} returned {outcome.return_value}")
+        outcome = self._run(self._simulator, inputs, self._steps)
         reserve = self._compilation.request.stack_bytes
         if outcome.stack_bytes > reserve:
             raise CapacityError(
@@ -192,38 +228,65 @@ class Firmware:
                 where=self._compilation.model.name,
                 help=f"give at least --stack {outcome.stack_bytes}",
             )
-        outputs = {view.tensor: self._read(view) for view in self._compilation.program.outputs}
+        outputs = self._outputs(self._simulator)
         return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)
 
     def trace(self, inputs: Mapping[str, Array]) -> Tensors:
-        """One inference, step by step: every step's output as the step leaves it."""
-        self._fill(inputs)
-        tensors: Tensors = {}
-        calls = (c for c in self._compilation.program.run if isinstance(c, Call))
-        for symbol, call in zip(self._steps, calls, strict=True):
-            self._simulator.call(symbol, self._arena)
-            tensors[call.output.tensor] = self._read(call.output)
-        return tensors
+        """One inference: what every step computed, gathered row by row; and the outputs."""
+        core, prefix = self._traced, self._compilation.prefix
+        address = core.symbol(f"{prefix}_trace")
+        size = observer.trace_bytes(self._compilation.program)
+        core.write(address, bytes(size))
+        self._run(core, inputs)
+        tensors = traced_tensors(self._compilation, core.read(address, size))
+        return {**tensors, **self._outputs(core)}
 
-    def _fill(self, inputs: Mapping[str, Array]) -> None:
-        for view in self._compilation.program.inputs:
-            raw = np.ascontiguousarray(inputs[view.tensor]).tobytes()
-            self._simulator.write(self._address(view), raw)
+    def _run(
+        self, core: Simulator, inputs: Mapping[str, Array], phases: Sequence[str] = ()
+    ) -> Outcome:
+        """A call of the run function, after its inputs have been put into memory."""
+        program, prefix = self._compilation.program, self._compilation.prefix
+        for view in program.inputs:
+            self._put(core, view, inputs[view.tensor])
+        arguments = [core.symbol(ram.array) for ram in self._rams]
+        for k, view in enumerate(streams(program)):
+            feed, rows, following = (core.symbol(f"{prefix}_{name}_{k}") for name in _FED)
+            core.write(rows, np.ascontiguousarray(inputs[view.tensor]).tobytes())
+            core.write(following, bytes(4))
+            arguments += [feed | THUMB, following]
+        outcome = core.call(f"{prefix}_run", *arguments, phases=phases)
+        if outcome.return_value != 0:
+            raise InternalError("execution-001", f"{prefix}_run returned {outcome.return_value}")
+        return outcome
 
-    def _read(self, view: View) -> Array:
-        buffer = self._compilation.program.buffer(view.buffer)
-        if buffer.data is not None:
-            return elements(buffer.data.raw, view.type)
-        return elements(self._simulator.read(self._address(view), view.type.size_bytes), view.type)
+    def _outputs(self, core: Simulator) -> Tensors:
+        return {view.tensor: self._get(core, view) for view in self._compilation.program.outputs}
 
-    def _address(self, view: View) -> int:
-        return self._arena + self._compilation.program.buffer(view.buffer).address
+    def _put(self, core: Simulator, view: View, array: Array) -> None:
+        raw = np.ascontiguousarray(array).tobytes()
+        for row, address in enumerate(self._row_addresses(core, view)):
+            core.write(address, raw[row * view.row_bytes : (row + 1) * view.row_bytes])
+
+    def _get(self, core: Simulator, view: View) -> Array:
+        data = self._compilation.program.buffer(view.buffer).data
+        if data is not None:
+            return elements(data.raw, view.type)
+        rows = (core.read(address, view.row_bytes) for address in self._row_addresses(core, view))
+        return elements(b"".join(rows), view.type)
+
+    def _row_addresses(self, core: Simulator, view: View) -> list[int]:
+        """Where every row of an input or output lies."""
+        program = self._compilation.program
+        buffer = program.buffer(view.buffer)
+        memory = [ram.name for ram in program.ram()].index(buffer.memory)
+        base = core.symbol(self._rams[memory].array) + buffer.address + evaluate(view.offset, {})
+        return [base + view.rows.offset(row) for row in range(row_count(view.type.shape))]
 
 
 @contextmanager
 def firmware(compilation: Compilation, compiler: str = "zig") -> Generator[Firmware]:
     """The model compiled, linked and loaded, in a folder that is gone afterwards."""
-    with unpacked(compilation.bundle) as folder:
+    with unpacked(_observed(compilation)) as folder:
         yield Firmware(compilation, folder, compiler)
 
 

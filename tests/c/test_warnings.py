@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from available import COMMITTED, compiled, every_model
-from penstock.codegen.c_program import generate_harness
+from penstock.codegen import observer
 from penstock.toolchains.compiler import (
     WARNINGS_AS_ERRORS,
     Compiler,
@@ -51,19 +51,21 @@ def test_every_file_compiles_without_a_warning(
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("model", COMMITTED)
-def test_the_harness_of_the_ladder_compiles_without_a_warning(
+def test_what_the_ladder_adds_compiles_without_a_warning(
     model: str, kind: Kind, bundle_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     compiler, done = compiler_named(kind), compiled(model).compilation
-    harness = bundle_of(model) / "harness" / "harness.c"
-    harness.parent.mkdir(exist_ok=True)
-    harness.write_bytes(generate_harness(done.program, done.prefix))
+    for name, content in observer.generate_observer(done.program, done.prefix):
+        (tmp_path / name).write_bytes(content)
     compile_objects(
         compiler,
-        [harness, bundle_of(model) / f"{done.prefix}.c"],
+        [
+            *(tmp_path / name for name in (observer.SOURCE, observer.HARNESS)),
+            bundle_of(model) / f"{done.prefix}.c",
+        ],
         tmp_path,
-        include=(bundle_of(model),),
-        flags=(*WARNINGS_AS_ERRORS, "-DPENSTOCK_TRACE=penstock_trace"),
+        include=(tmp_path, bundle_of(model)),
+        flags=(*WARNINGS_AS_ERRORS, observer.TRACED),
     )
 
 

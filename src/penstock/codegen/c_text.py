@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, count
 
 import numpy as np
 
@@ -18,6 +20,7 @@ C_TYPES = {
     DType.FLOAT32: "float",
 }
 INDENT = "    "
+LINE_LENGTH = 100
 NAME_LENGTH = 40
 
 
@@ -31,16 +34,19 @@ def identifier(text: str) -> str:
     return f"_{name}" if not name or name[0].isdigit() else name
 
 
-_WORDS = """
+_KEYWORDS = """
 auto break case char class const continue default delete do double else enum extern float for goto
 if inline int long namespace new private public register restrict return short signed sizeof static
 struct switch template this typedef union unsigned using virtual void volatile while
+"""
+_FILES = """
 assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdalign stdarg
 stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar
 wctype
 main example harness kernels all clean help install package test aux con nul prn c m dl rt pthread
 """
-RESERVED = frozenset(_WORDS.split())
+KEYWORDS = frozenset(_KEYWORDS.split())
+RESERVED = KEYWORDS.union(_FILES.split())
 """Names that no model's files and library can have: keywords of C and C++; headers of the standard
 library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and Windows;
 libraries that -lNAME means."""
@@ -56,6 +62,51 @@ def prefix(text: str) -> str:
     if not name or name[0].isdigit() or name.lower().startswith("penstock"):
         return f"model_{name}".rstrip("_")
     return f"{name}_model" if name.lower() in RESERVED else name
+
+
+def free_identifier(text: str, taken: Collection[str] = ()) -> str:
+    """A C identifier for `text` that is no keyword and none of `taken`.
+
+    >>> free_identifier("rows/x"), free_identifier("x", {"x"}), free_identifier("int")
+    ('rows_x', 'x_2', 'int_2')
+    """
+    name = identifier(text)
+    names = chain([name], (f"{name}_{k}" for k in count(2)))
+    return next(n for n in names if n not in taken and n not in KEYWORDS)
+
+
+def distinct_identifiers(texts: Iterable[str]) -> dict[str, str]:
+    """By text, C identifiers no two of which are equal, in order.
+
+    >>> distinct_identifiers(["row 0", "row/0"])
+    {'row 0': 'row_0', 'row/0': 'row_0_2'}
+    """
+    found: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        found[text] = free_identifier(text, found.values())
+    return found
+
+
+def wrapped(head: str, items: Iterable[str], tail: str) -> str:
+    """Head, items and tail on one line; where it is full, on more, aligned behind the head.
+
+    >>> wrapped("f(", ("a,", "b"), ");")
+    'f(a, b);'
+    """
+    lines, space = [head], ""
+    *first, last = items
+    for item in (*first, last + tail):
+        if space and len(lines[-1]) + len(space) + len(item) > LINE_LENGTH:
+            lines.append(" " * min(len(head), LINE_LENGTH // 2) + item)
+        else:
+            lines[-1] += space + item
+        space = " "
+    return "\n".join(lines)
+
+
+def parted(items: Sequence[str]) -> tuple[str, ...]:
+    """The items, a comma after each but the last."""
+    return (*(f"{item}," for item in items[:-1]), *items[-1:])
 
 
 def comment(text: str) -> str:

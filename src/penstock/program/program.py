@@ -79,6 +79,18 @@ class View:
         """A tensor that a buffer holds from its first byte, whole."""
         return View(tensor, type, buffer, Rows.whole(type), 0, row_count(type.shape))
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.type.size_bytes // row_count(self.type.shape)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether every row has its place, one behind the other."""
+        whole = Rows.whole(self.type)
+        rows = self.rows
+        return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -178,3 +190,9 @@ class Program:
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name."""
         return next(b for b in self.buffers if b.name == name)
+
+    def ram(self) -> tuple[Memory, ...]:
+        """The writable memories that hold buffers, at least one, in order."""
+        used = {b.memory for b in self.buffers}
+        writable = tuple(m for m in self.memories if m.writable)
+        return tuple(m for m in writable if m.name in used) or writable[:1]

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
-from penstock.program.program import Call, Kind, Program
+from penstock.program.program import Kind, Program
+from penstock.program.steps import lives, steps
+from penstock.program.tables import table_bytes
 from penstock.scheduling.cost import total
 from penstock.scheduling.schedule import Schedule
 
@@ -166,28 +168,21 @@ def layers(schedule: Schedule) -> tuple[Layer, ...]:
 
 
 def spans(program: Program) -> tuple[Span, ...]:
-    """The buffers of the arena over the steps."""
-    first: dict[str, int] = {v.buffer: -1 for v in program.inputs}
-    last: dict[str, int] = {v.buffer: -1 for v in program.inputs}
-    for step, command in enumerate(program.run):
-        if isinstance(command, Call):
-            views = (*command.inputs, command.output)
-            names = [v.buffer for v in views] + ([command.scratch] if command.scratch else [])
-            for name in names:
-                first.setdefault(name, step)
-                last[name] = step
-    last |= {v.buffer: len(program.run) for v in program.outputs}
+    """The buffers of the first memory over the steps."""
+    arena = program.ram()[0].name
+    alive = lives(program)
     return tuple(
-        Span(b.name, b.kind.value, b.address, b.address + b.size_bytes, first[b.name], last[b.name])
+        Span(b.name, b.kind.value, b.address, b.address + b.size_bytes, *alive[b.name])
         for b in program.buffers
-        if b.kind is not Kind.CONSTANT and b.name in first
+        if b.kind is not Kind.CONSTANT and b.memory == arena and b.name in alive
     )
 
 
 def weight_bytes(program: Program) -> int:
-    """Bytes of constants: the model's tensors and the kernels' tables."""
+    """Bytes of constants: the model's tensors, the kernels' tables, those of rows and of bounds."""
     tensors = sum(b.size_bytes for b in program.buffers if b.kind is Kind.CONSTANT)
-    return tensors + sum(c.kernel.table_bytes for c in program.run if isinstance(c, Call))
+    kernels = sum(step.kernel.table_bytes for step in steps(program))
+    return tensors + kernels + table_bytes(program)
 
 
 def make_report(
@@ -205,11 +200,11 @@ def make_report(
     `streamed_bytes`: the least total where the input is streamed."""
     cost = schedule.cost
     weights = weight_bytes(program)
-    arena = next(m.size_bytes for m in program.memories if m.writable)
+    arena, *others = (memory.size_bytes for memory in program.ram())
     ram = Ram(
-        total=arena + stack_bytes,
+        total=arena + sum(others) + stack_bytes,
         arena=arena,
-        static=0,  # the model's objects have no data but the arena
+        static=sum(others),  # the model's objects have no data but these blocks
         stack=stack_bytes,
         io=_bytes_of(program, Kind.IO),
         scratch=_bytes_of(program, Kind.SCRATCH),
@@ -233,14 +228,14 @@ def make_report(
 
 
 def _bytes_of(program: Program, kind: Kind) -> int:
-    """Arena bytes that buffers of a kind occupy at any time."""
-    intervals = sorted(
-        (b.address, b.address + b.size_bytes) for b in program.buffers if b.kind is kind
-    )
-    total, end = 0, 0
-    for lower, upper in intervals:
-        total += max(0, upper - max(lower, end))
-        end = max(end, upper)
+    """Bytes of all memories that buffers of a kind occupy at any time."""
+    total = 0
+    for memory in program.ram():
+        inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
+        end = 0
+        for lower, upper in sorted((b.address, b.address + b.size_bytes) for b in inside):
+            total += max(0, upper - max(lower, end))
+            end = max(end, upper)
     return total
 
 

@@ -17,13 +17,6 @@
 #define PENSTOCK_STEP static
 #endif
 
-/* Called after each step; a tool that observes tensors may name a function of its own. */
-#ifdef PENSTOCK_TRACE
-void PENSTOCK_TRACE(int step, const int8_t *arena);
-#else
-#define PENSTOCK_TRACE(step, arena) ((void)0)
-#endif
-
 typedef struct {
     const int8_t *base;     /* where row 0 lies */
     const uint32_t *table;  /* offset of each row in bytes, or NULL */
@@ -37,6 +30,14 @@ typedef struct {
     int32_t pitch;
     int32_t ring;
 } penstock_sink;
+
+/* Called after each call of a kernel, with the rows that it wrote; a tool that observes tensors may
+ * name a function of its own. */
+#ifdef PENSTOCK_TRACE
+void PENSTOCK_TRACE(int step, const penstock_sink *y, int32_t lower, int32_t upper);
+#else
+#define PENSTOCK_TRACE(step, y, lower, upper) ((void)0)
+#endif
 
 /* Offset of row r in a ring; the remainder is a division, which most rows can do without. */
 static inline int32_t penstock_ring_offset(int32_t r, int32_t ring, int32_t pitch) {

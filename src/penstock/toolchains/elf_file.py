@@ -109,6 +109,12 @@ def object_sections(path: Path) -> SectionBytes:
     return SectionBytes(**sizes)
 
 
+def defined_symbols(path: Path) -> tuple[Symbol, ...]:
+    """Functions and objects of an object file or program, those of its own use too."""
+    with _opened(path) as elf:
+        return tuple(_symbols(elf))
+
+
 def undefined_symbols(path: Path) -> tuple[str, ...]:
     """Names that an object file uses and does not define, in the order of the alphabet."""
     with _opened(path) as elf:

@@ -1,0 +1,80 @@
+"""The constant arrays of a model's C: tensors, tables of kernels, tables of rows and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.codegen import c_text
+from penstock.codegen.c_functions import table_symbol
+from penstock.codegen.names import Names
+from penstock.ir.op import Table
+from penstock.program.program import Program
+from penstock.program.steps import steps, views_of, walk
+from penstock.program.tables import entry_bytes
+
+_BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A constant array of the weights file."""
+
+    symbol: str
+    table: Table
+    note: str
+
+    @property
+    def c_type(self) -> str:
+        return c_text.C_TYPES[self.table.type.dtype]
+
+    @property
+    def declaration(self) -> str:
+        return f"const {self.c_type} {self.symbol}[{self.table.type.elements}]"
+
+    @property
+    def definition(self) -> str:
+        body = c_text.array_body(self.table.array)
+        return (
+            f"/* {c_text.comment(self.note)} */\n_Alignas(4) {self.declaration} = {{\n{body}\n}};"
+        )
+
+
+def arrays(program: Program, names: Names) -> tuple[Array, ...]:
+    """Every array of the weights file: tensors of the model, then tables of kernels."""
+    views = [view for command in walk(program.run) for view in views_of(command)]
+    types = {view.buffer: view.type for view in (*views, *program.outputs)}
+    tensors = [
+        Array(names.buffers[b.name], Table(types[b.name], b.data), f"{b.name}: {types[b.name]}")
+        for b in program.buffers
+        if b.data is not None
+    ]
+    tables = [
+        Array(
+            table_symbol(names.prefix, number, name),
+            table,
+            f"{name} of step {number}, made by the compiler",
+        )
+        for step, number in steps(program).items()
+        for name, table in step.kernel.tables
+    ]
+    return (*tensors, *tables)
+
+
+def tables(names: Names) -> tuple[str, ...]:
+    """Definitions of the tables that places of rows, and bounds of loops, are looked up in."""
+    rows = (
+        _definition(f"/* rows of {c_text.short(buffer)} */", "uint32_t", symbol, values)
+        for (buffer, values), symbol in names.rows.items()
+    )
+    bounds = (
+        _definition("/* bounds of loops */", _BOUND_TYPES[entry_bytes(values)], symbol, values)
+        for values, symbol in names.bounds.items()
+    )
+    return (*rows, *bounds)
+
+
+def _definition(note: str, c_type: str, symbol: str, values: tuple[int, ...]) -> str:
+    body = c_text.array_body(np.array(values, np.int64))
+    return f"{note}\nstatic const {c_type} {symbol}[{len(values)}] = {{\n{body}\n}};"

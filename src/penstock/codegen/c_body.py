@@ -1,0 +1,152 @@
+"""Commands -> C: the body of the run function, and the loops that it calls by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.codegen import c_text
+from penstock.codegen.c_expr import Scope, expression
+from penstock.codegen.c_functions import Doing, Function, common, given
+from penstock.codegen.names import NO_TOKEN, Names
+from penstock.codegen.row_interval import row_interval
+from penstock.program.program import Call, Command, Copy, Loop, Program, Pull, Wait
+from penstock.program.steps import as_step, views_of, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The run function's lines, and the functions of its loops."""
+
+    loops: tuple[str, ...]
+    lines: str
+
+
+def body(program: Program, names: Names, functions: Mapping[Doing, Function]) -> Body:
+    """The run entry: a line a command; a loop is a function of its own, which a line calls."""
+    writer = _Writer(program, names, functions)
+    loops: list[str] = []
+    lines: list[str] = []
+    for command in program.run:
+        if isinstance(command, Loop):
+            symbol = _loop_symbol(names.prefix, len(loops), command)
+            loops.append(writer.loop_function(symbol, command))
+            lines += writer.loop_call(symbol, command)
+        else:
+            lines += writer.command(command, writer.scope, 1)
+    return Body(tuple(loops), "\n".join(lines))
+
+
+def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
+    """A loop is called after the tensor that it computes last."""
+    tensors = [c.output.tensor for c in walk((loop,)) if isinstance(c, Call)]
+    last = f"_{c_text.identifier(tensors[-1])}" if tensors else ""
+    return f"{prefix}_loop_{number:02d}{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """What every line needs."""
+
+    program: Program
+    names: Names
+    functions: Mapping[Doing, Function]
+
+    @property
+    def scope(self) -> Scope:
+        """Names outside of any loop."""
+        taken = frozenset(p.name for p in self.names.parameters)
+        return Scope(self.names.bounds, taken, {})
+
+    def loop_function(self, symbol: str, loop: Loop) -> str:
+        """The function of a loop, with its loops inside in itself."""
+        result = "int" if _pulls(loop) else "void"
+        taken = [p.declaration for p in given(self.program, self.names, loop)]
+        end = [f"    return {self.names.prefix.upper()}_OK;"] if _pulls(loop) else []
+        return "\n".join(
+            (
+                self.loop_comment(loop),
+                c_text.wrapped(f"static {result} {symbol}(", c_text.parted(taken), ") {"),
+                *self.command(loop, self.scope, 1),
+                *end,
+                "}",
+            )
+        )
+
+    def loop_comment(self, loop: Loop) -> str:
+        """The steps that a loop has, a line each."""
+        numbers = {step: k for k, step in enumerate(self.names.steps)}
+        inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))
+        shown = [f" *   {numbers[s]:>3}  {c_text.short(s.output.tensor)}" for s in inside]
+        return "\n".join(("/* steps, row by row:", *shown)) + " */"
+
+    def loop_call(self, symbol: str, loop: Loop) -> Iterator[str]:
+        """A line of the run function that runs a loop."""
+        handed = [p.name for p in given(self.program, self.names, loop)]
+        yield from self.line(symbol, handed, 1, fails=_pulls(loop))
+
+    def command(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
+        """The lines of a command."""
+        match command:
+            case Loop():
+                yield from self.loop(command, scope, depth)
+            case Wait(engine, token):
+                yield self.wait(engine, token, depth)
+            case Call() | Copy() | Pull():
+                symbol = self.functions[common(command)].symbol
+                handed = self.handed(command, scope)
+                yield from self.line(symbol, handed, depth, fails=isinstance(command, Pull))
+        if isinstance(command, Copy) and command.token is None:
+            yield self.wait(command.engine, NO_TOKEN, depth)
+
+    def loop(self, loop: Loop, scope: Scope, depth: int) -> Iterator[str]:
+        lower, upper = expression(loop.lower, scope), expression(loop.upper, scope)
+        inner = scope.inside(loop.variable)
+        name = inner.variables[loop.variable]
+        step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
+        pad = c_text.INDENT * depth
+        parts = (f"int32_t {name} = {lower};", f"{name} < {upper};", step)
+        if max(map(len, parts)) + len(f"{pad}for (") > c_text.LINE_LENGTH:
+            parts = re.split(r"(?<=,) ", " ".join(parts))
+        yield c_text.wrapped(f"{pad}for (", parts, ") {")
+        for command in loop.body:
+            yield from self.command(command, inner, depth + 1)
+        yield f"{pad}}}"
+
+    def wait(self, engine: str, token: str, depth: int) -> str:
+        names = self.names
+        arguments = f"{names.engines[engine]}, {names.tokens[token]}"
+        return f"{c_text.INDENT * depth}PENSTOCK_COPY_WAIT({arguments});"
+
+    def handed(self, command: Doing, scope: Scope) -> list[str]:
+        """What the function of a command is called with."""
+        shared = common(command)
+        function = self.functions[shared]
+        found = [p.name for p in function.given]
+        if isinstance(command, Copy):
+            found.append(self.names.tokens[command.token or NO_TOKEN])
+        if function.by_rows:
+            found += [expression(bound, scope) for bound in row_interval(command)]
+        pairs = zip(views_of(command), views_of(shared), strict=True)
+        found += [
+            expression(view.offset, scope)
+            for view, kept in pairs
+            if not isinstance(kept.offset, int)
+        ]
+        return found
+
+    def line(self, symbol: str, handed: Iterable[str], depth: int, *, fails: bool) -> Iterator[str]:
+        """A call of a function; of one that may fail, with what ends the run."""
+        pad, items = c_text.INDENT * depth, c_text.parted(list(handed))
+        if not fails:
+            yield c_text.wrapped(f"{pad}{symbol}(", items, ");")
+            return
+        failed = f"{self.names.prefix.upper()}_PULL_FAILED"
+        yield c_text.wrapped(f"{pad}if ({symbol}(", items, ") != 0) {")
+        yield f"{pad}{c_text.INDENT}return {failed};"
+        yield f"{pad}}}"
+
+
+def _pulls(command: Command) -> bool:
+    return any(isinstance(c, Pull) for c in walk((command,)))

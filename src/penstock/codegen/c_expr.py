@@ -1,0 +1,64 @@
+"""Expr -> C: bounds and offsets of loops, as a person would write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.codegen import c_text
+from penstock.program.expr import Binary, Expr, TableEntry, Var
+
+_FUNCTIONS = {
+    "min": "penstock_min",
+    "max": "penstock_max",
+    "//": "penstock_divide",
+    "%": "penstock_modulo",
+}
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
+_STRENGTH = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """C names: of tables, of loop variables in sight, and of what else may not be hidden."""
+
+    tables: Mapping[tuple[int, ...], str]
+    taken: frozenset[str]
+    variables: Mapping[str, str]
+
+    def inside(self, variable: str) -> Scope:
+        """The scope of the body of a loop over `variable`, which may hide one of its name."""
+        taken = self.taken.union(self.variables.values(), self.tables.values())
+        name = c_text.free_identifier(variable, taken)
+        return replace(self, variables={**self.variables, variable: name})
+
+
+def expression(expr: Expr, scope: Scope) -> str:
+    """The expression in C, an int32_t."""
+    return _text(expr, scope)[0]
+
+
+def _text(expr: Expr, scope: Scope) -> tuple[str, int]:
+    """The text, and its strength."""
+    match expr:
+        case Var(name):
+            return scope.variables[name], _ATOM
+        case TableEntry(values, index):
+            return f"{scope.tables[values]}[{expression(index, scope)}]", _ATOM
+        case Binary(operator, left, right) if operator in _FUNCTIONS:
+            arguments = f"{expression(left, scope)}, {expression(right, scope)}"
+            return f"{_FUNCTIONS[operator]}({arguments})", _ATOM
+        case Binary("+", left, int(right)) if right < 0:
+            return _text(Binary("-", left, -right), scope)
+        case Binary(operator, left, right):
+            return _infix(operator, _text(left, scope), _text(right, scope))
+        case _:
+            return c_text.integer(expr), _ATOM if expr >= 0 else _SUM
+
+
+def _infix(operator: str, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:
+    """Parentheses only where they are needed: an equal on the right is weaker than it looks."""
+    strength = _STRENGTH[operator]
+    first = left[0] if left[1] >= strength else f"({left[0]})"
+    second = right[0] if right[1] > strength else f"({right[0]})"
+    return f"{first} {operator} {second}", strength

@@ -1,0 +1,303 @@
+"""The static functions of a model's file: one for each step; one for what copies of one tensor, or
+pulls of one streamed input, have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.codegen import c_text
+from penstock.codegen.names import Names, Parameter
+from penstock.codegen.row_interval import all_rows
+from penstock.errors import InternalError
+from penstock.ir.op import row_count
+from penstock.ir.tensor import TensorType
+from penstock.program.expr import Var
+from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, View
+from penstock.program.steps import as_step, as_stream, as_transfer, buffers_of, views_of, walk
+
+Doing = Call | Copy | Pull
+"""Commands that a function does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the model's file.  It takes `given`; a copy's, a token; where it is `by_rows`,
+    an interval of rows; then the offsets of views whose offset depends on loop variables."""
+
+    symbol: str
+    given: tuple[Parameter, ...]
+    by_rows: bool
+    text: str
+
+
+def common(command: Doing) -> Doing:
+    """What the commands of one function have in common."""
+    match command:
+        case Call():
+            return as_step(command)
+        case Copy():
+            return as_transfer(command)
+        case Pull():
+            return as_stream(command)
+
+
+def functions(program: Program, names: Names) -> dict[Doing, Function]:
+    """By what its commands have in common, every function of the run entry, in order."""
+    by_rows: dict[Doing, bool] = {}
+    for command in walk(program.run):
+        if isinstance(command, Doing):
+            shared = common(command)
+            by_rows[shared] = by_rows.get(shared, False) or not all_rows(command)
+    return {shared: _function(program, names, shared, rows) for shared, rows in by_rows.items()}
+
+
+def given(program: Program, names: Names, command: Command) -> tuple[Parameter, ...]:
+    """The memories that a command touches, in order, and callbacks of inputs that it pulls."""
+    buffers = map(program.buffer, buffers_of(command))
+    touched = {b.memory for b in buffers if b.kind is not Kind.CONSTANT}
+    pulled = {c.target.tensor for c in walk((command,)) if isinstance(c, Pull)}
+    memories = (p for memory, p in names.memories.items() if memory in touched)
+    callbacks = (p for tensor, pair in names.pulls.items() if tensor in pulled for p in pair)
+    return (*memories, *callbacks)
+
+
+def table_symbol(prefix: str, number: int, name: str) -> str:
+    """The array of a table of the kernel of step `number`."""
+    return f"{prefix}_step_{number:02d}_{name}"
+
+
+def view_text(program: Program, names: Names, view: View) -> str:
+    """A penstock_source or penstock_sink of a view."""
+    rows = view.rows
+    table = "NULL" if rows.table is None else names.rows[view.buffer, rows.table]
+    return f"{{{_base(program, names, view)}, {table}, {rows.pitch}, {rows.ring}}}"
+
+
+def _function(program: Program, names: Names, shared: Doing, by_rows: bool) -> Function:
+    frame = _Frame(program, names, by_rows)
+    match shared:
+        case Call():
+            symbol, text = names.steps[shared], _step(frame, shared)
+        case Copy():
+            symbol, text = names.transfers[shared], _transfer(frame, shared)
+        case Pull():
+            symbol, text = names.streams[shared], _stream(frame, shared)
+    return Function(symbol, given(program, names, shared), by_rows, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What every function's text needs."""
+
+    program: Program
+    names: Names
+    by_rows: bool
+
+    def head(self, result: str, symbol: str, command: Doing) -> str:
+        """The first line of the function of a command."""
+        taken = [p.declaration for p in given(self.program, self.names, command)]
+        taken += ["int token"] if isinstance(command, Copy) else []
+        taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
+        offsets = (view.offset for view in views_of(command))
+        taken += [f"int32_t {offset.name}" for offset in offsets if isinstance(offset, Var)]
+        return c_text.wrapped(f"{result} {symbol}(", c_text.parted(taken), ") {")
+
+    def view(self, view: View) -> str:
+        return view_text(self.program, self.names, view)
+
+    def rows(self, type: TensorType) -> tuple[str, str]:
+        """Rows [lower, upper) of a tensor that the function is for."""
+        return ("lower", "upper") if self.by_rows else ("0", str(row_count(type.shape)))
+
+
+def _step(frame: _Frame, call: Call) -> str:
+    """The function of a step, behind the parameters of its kernel."""
+    names, kernel = frame.names, call.kernel
+    if frame.by_rows and not kernel.by_rows:
+        raise InternalError(
+            "codegen-002",
+            f'kernel {kernel.name} computes whole tensors, not rows of "{call.output.tensor}"',
+        )
+    number = list(names.steps).index(call)
+    params = f"step_{number:02d}_params"
+    fixed, moved = _constants(frame, call)
+    members = {member for member, _ in kernel.constants}
+    sources = ", ".join(frame.view(v) for k, v in enumerate(call.inputs) if k not in members)
+    lower, upper = frame.rows(call.output.type)
+    scratch = f", {_address(frame.program, names, call.scratch)}" if call.scratch else ""
+    return "\n".join(
+        (
+            _step_comment(call, number),
+            f"static const struct {kernel.name} {params} = {{",
+            *_initialisers(call, fixed | _tables(names, call, number)),
+            "};",
+            frame.head("PENSTOCK_STEP void", names.steps[call], call),
+            *([f"    struct {kernel.name} p = {params};"] if moved else []),
+            *(f"    p.{member} = {pointer};" for member, pointer in moved.items()),
+            f"    const penstock_source x[] = {{{sources}}};",
+            f"    const penstock_sink y = {frame.view(call.output)};",
+            f"    {kernel.name}(&{'p' if moved else params}, x, &y, {lower}, {upper}{scratch});",
+            f"    PENSTOCK_TRACE({number}, &y, {lower}, {upper});",
+            "}",
+        )
+    )
+
+
+def _step_comment(call: Call, number: int) -> str:
+    """What the step is in the model file, and the types of all that it reads and writes."""
+    origin = c_text.comment(call.origin.split(": ", 1)[-1])
+    members = dict(call.kernel.constants)
+    shown = [
+        f" *   {members.get(k, 'x'):<8}{c_text.type_comment(view.type)}  "
+        f"{c_text.short(view.tensor)}"
+        for k, view in enumerate(call.inputs)
+    ]
+    out = (
+        f" *   {'y':<8}{c_text.type_comment(call.output.type)}  {c_text.short(call.output.tensor)}"
+    )
+    title = f"/* step {number}  {c_text.short(origin, 88)}".rstrip()
+    return "\n".join([title, *shown, f"{out} */"])
+
+
+def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str]]:
+    """Pointers by member of the kernel's parameters: those that are fixed, and those to constants
+    that were copied into a memory, which are known when the step runs."""
+    fixed: dict[str, str] = {}
+    moved: dict[str, str] = {}
+    for k, member in call.kernel.constants:
+        view = call.inputs[k]
+        buffer = frame.program.buffer(view.buffer)
+        if buffer.kind is Kind.CONSTANT:
+            fixed[member] = _whole(view, frame.names.buffers[view.buffer])
+        else:
+            fixed[member] = "NULL"
+            moved[member] = _pointer(frame, view)
+    return fixed, moved
+
+
+def _whole(view: View, text: str) -> str:
+    """The text, of a view that has all rows from its buffer's first byte on."""
+    if view.offset != 0 or not view.contiguous:
+        raise _unreadable(view)
+    return text
+
+
+def _pointer(frame: _Frame, view: View) -> str:
+    """A pointer to elements in a memory."""
+    c_type = c_text.C_TYPES[view.type.dtype]
+    base = _base(frame.program, frame.names, view)
+    if not view.contiguous:
+        raise _unreadable(view)
+    if c_type == "int8_t":
+        return base
+    address = frame.program.buffer(view.buffer).address
+    if not isinstance(view.offset, int) or (address + view.offset) % view.type.dtype.size_bytes:
+        raise _unreadable(view)
+    return f"(const {c_type} *)(const void *)({base})"
+
+
+def _unreadable(view: View) -> InternalError:
+    return InternalError(
+        "codegen-003",
+        f'a kernel cannot read constant "{view.tensor}" through a view that has gaps, or that '
+        "begins within an element",
+    )
+
+
+def _initialisers(call: Call, pointers: Mapping[str, str]) -> tuple[str, ...]:
+    """Lines of the kernel's parameters, by name."""
+    items = [f".{name} = {c_text.integer(value)}," for name, value in call.kernel.params]
+    items += [f".{member} = {pointer}," for member, pointer in pointers.items()]
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + len(item) < 96:
+            lines[-1] += f" {item}"
+        else:
+            lines.append(c_text.INDENT + item)
+    return tuple(lines)
+
+
+def _transfer(frame: _Frame, copy: Copy) -> str:
+    """The function that copies a tensor, or rows of it, one by one."""
+    x, y, type = frame.view(copy.source), frame.view(copy.target), copy.source.type
+    begin = f"PENSTOCK_COPY_BEGIN({frame.names.engines[copy.engine]}, token"
+    lower, upper = frame.rows(type)
+    if not frame.by_rows and copy.source.contiguous and copy.target.contiguous:
+        bases = (_base(frame.program, frame.names, v) for v in (copy.target, copy.source))
+        body = [f"    {begin}, {', '.join(bases)}, {type.size_bytes});"]
+    else:
+        body = [
+            f"    const penstock_source x = {x};",
+            f"    const penstock_sink y = {y};",
+            f"    for (int32_t row = {lower}; row < {upper}; row++) {{",
+            "        int8_t *target = penstock_write_row(&y, row);",
+            f"        {begin}, target, penstock_read_row(&x, row), {copy.source.row_bytes});",
+            "    }",
+        ]
+    return "\n".join(
+        (
+            f"/* copies {'rows of ' if frame.by_rows else ''}{_described(copy.source)}",
+            f" * from {_memory(frame, copy.source)} to {_memory(frame, copy.target)} */",
+            frame.head("static void", frame.names.transfers[copy], copy),
+            *body,
+            "}",
+        )
+    )
+
+
+def _stream(frame: _Frame, pull: Pull) -> str:
+    """The function that takes rows of a streamed input from the caller."""
+    names = frame.names
+    callback, context = (p.name for p in names.pulls[pull.target.tensor])
+    lower, upper = frame.rows(pull.target.type)
+    return "\n".join(
+        (
+            f"/* takes rows of {_described(pull.target)} */",
+            frame.head("static int", names.streams[pull], pull),
+            f"    const penstock_sink y = {frame.view(pull.target)};",
+            f"    for (int32_t row = {lower}; row < {upper}; row++) {{",
+            f"        if ({callback}({context}, row, penstock_write_row(&y, row)) != 0) {{",
+            f"            return {names.prefix.upper()}_PULL_FAILED;",
+            "        }",
+            "    }",
+            f"    return {names.prefix.upper()}_OK;",
+            "}",
+        )
+    )
+
+
+def _described(view: View) -> str:
+    return f"{c_text.short(view.tensor)}, {c_text.type_comment(view.type)}"
+
+
+def _memory(frame: _Frame, view: View) -> str:
+    return c_text.comment(frame.program.buffer(view.buffer).memory)
+
+
+def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
+    """Tables of a step's kernel, by member."""
+    return {name: table_symbol(names.prefix, number, name) for name, _ in call.kernel.tables}
+
+
+def _base(program: Program, names: Names, view: View) -> str:
+    """A pointer to the first byte that a view may show."""
+    base = _address(program, names, view.buffer)
+    if program.buffer(view.buffer).kind is Kind.CONSTANT:
+        base = base if c_text.C_TYPES[view.type.dtype] == "int8_t" else f"(const int8_t *){base}"
+    match view.offset:
+        case 0:
+            return base
+        case Var(name):
+            return f"{base} + {name}"
+        case offset:
+            return f"{base} + {offset}"
+
+
+def _address(program: Program, names: Names, buffer: str) -> str:
+    """Where a buffer begins: in a memory, or a constant array."""
+    found = program.buffer(buffer)
+    symbol = names.buffers[buffer]
+    if found.kind is Kind.CONSTANT:
+        return symbol
+    return f"{names.memories[found.memory].name} + {symbol}"

@@ -1,0 +1,210 @@
+"""What callers of a model's C see: memories, inputs, outputs, streamed inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from penstock.codegen import c_text
+from penstock.codegen.c_functions import view_text
+from penstock.codegen.names import Names
+from penstock.ir.op import row_count
+from penstock.ir.tensor import DType
+from penstock.program.program import Kind, Memory, Program, View
+from penstock.program.steps import lives, steps, streams
+
+
+@dataclass(frozen=True, slots=True)
+class Ram:
+    """A memory that the run function is handed as `pointer`; `array` is what the library brings for
+    it; `plan` says what lies in it, a line each buffer, and `end` where it ends."""
+
+    note: str
+    pointer: str
+    array: str
+    macro: str
+    size_bytes: int
+    plan: tuple[str, ...]
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of the model, as the header declares it.  `function` takes `pointer`, for
+    which the library brings `array`; where `by_rows`, rows do not lie one behind the other, and
+    the function gives one of them, as `view` says."""
+
+    function: str
+    c_type: str
+    macro: str
+    size_bytes: int
+    pointer: str
+    array: str
+    place: str
+    constant: bool
+    by_rows: bool
+    rows: int
+    row_bytes: int
+    view: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An input that the run function takes row by row, by calling `pull` with `context`."""
+
+    number: int
+    pull: str
+    context: str
+    macro: str
+    rows: int
+    row_bytes: int
+    note: str
+
+    @property
+    def size_bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """All of it, and the run function's parameters and arguments, as text."""
+
+    prefix: str
+    rams: tuple[Ram, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    streams: tuple[Stream, ...]
+    engines: tuple[str, ...]
+    tokens: tuple[str, ...]
+
+    @property
+    def parameters(self) -> str:
+        """Of the run function, in the header."""
+        return self._joined((f"void *{ram.pointer}" for ram in self.rams), self._pulls)
+
+    @property
+    def parameters_of_caller(self) -> str:
+        """The same where the run function is defined, and checks pointers before it uses them."""
+        return self._joined((f"void *{ram.pointer}_of_caller" for ram in self.rams), self._pulls)
+
+    @property
+    def arguments(self) -> str:
+        """Of a run in the library's own memories, as a caller writes them."""
+        pulls = (f"{s.pull}, {s.context}" for s in self.streams)
+        return self._joined((ram.array for ram in self.rams), pulls)
+
+    @property
+    def arguments_without_context(self) -> str:
+        """The same for callbacks that need no context."""
+        pulls = (f"{s.pull}, NULL" for s in self.streams)
+        return self._joined((ram.array for ram in self.rams), pulls)
+
+    @property
+    def arguments_observed(self) -> str:
+        """The same for the observer's callbacks."""
+        pulls = (
+            f"{self.prefix}_feed_{s.number}, &{self.prefix}_next_{s.number}" for s in self.streams
+        )
+        return self._joined((ram.array for ram in self.rams), pulls)
+
+    @property
+    def _pulls(self) -> Iterator[str]:
+        return (f"{self.prefix}_pull {s.pull}, void *{s.context}" for s in self.streams)
+
+    def _joined(self, *parts: Iterable[str]) -> str:
+        return ", ".join(chain(*parts))
+
+
+def interface(program: Program, names: Names) -> Interface:
+    """What callers of the program's C see."""
+    return Interface(
+        names.prefix,
+        tuple(_ram(program, memory, names) for memory in program.ram()),
+        _ports(program, program.inputs, "input", names),
+        _ports(program, program.outputs, "output", names),
+        tuple(_stream(view, k, names) for k, view in enumerate(streams(program))),
+        tuple(names.engines.values()),
+        tuple(names.tokens.values()),
+    )
+
+
+def _ram(program: Program, memory: Memory, names: Names) -> Ram:
+    pointer = names.memories[memory.name].name
+    array = f"{names.prefix}_{pointer}"
+    first = pointer == "arena"
+    return Ram(
+        "the arena" if first else f"memory {c_text.comment(memory.name)}",
+        pointer,
+        array,
+        f"{array}_bytes".upper(),
+        max(1, memory.size_bytes),
+        _plan(program, memory, names),
+        "plan_end" if first else f"plan_end_of_{pointer}",
+    )
+
+
+def _plan(program: Program, memory: Memory, names: Names) -> tuple[str, ...]:
+    """The memory plan, a line each buffer: offset, bytes, steps, tensor."""
+    inside = [b for b in program.buffers if b.memory == memory.name and b.kind is not Kind.CONSTANT]
+    alive, count = lives(program), len(steps(program))
+    width = max((len(names.buffers[b.name]) for b in inside), default=0)
+    digits = max((len(str(b.address + b.size_bytes)) for b in inside), default=0)
+    lines: list[str] = []
+    for b in inside:
+        first, last = (_when(step, count) for step in alive.get(b.name, (None, None)))
+        span = f"[{b.address:>{digits}}, {b.address + b.size_bytes:>{digits}})"
+        lines.append(
+            f"{names.buffers[b.name]:<{width}} = {b.address:>{digits}}, /* {span}  "
+            f"[{first}, {last}]  {b.kind.value}  {c_text.short(b.name)} */"
+        )
+    return tuple(lines)
+
+
+def _when(step: int | None, count: int) -> str:
+    """A step of the plan in words: the caller's turn, a number, or never."""
+    return "-" if step is None else "in" if step < 0 else "out" if step >= count else str(step)
+
+
+def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -> tuple[Port, ...]:
+    """Inputs or outputs: NAME_input, then NAME_input_1, .."""
+    found: list[Port] = []
+    for k, view in enumerate(views):
+        name = f"{names.prefix}_{role}_{k}" if k else f"{names.prefix}_{role}"
+        buffer = program.buffer(view.buffer)
+        constant = buffer.kind is Kind.CONSTANT
+        memory = program.ram()[0].name if constant else buffer.memory
+        pointer, symbol = names.memories[memory].name, names.buffers[buffer.name]
+        c_type = "int8_t" if view.type.dtype is DType.INT8 else "void"
+        found.append(
+            Port(
+                name if view.contiguous else f"{name}_row",
+                f"const {c_type}" if role == "output" else c_type,
+                f"{name}_bytes".upper(),
+                view.type.size_bytes,
+                pointer,
+                f"{names.prefix}_{pointer}",
+                symbol if constant else f"(int8_t *){pointer} + {symbol}",
+                constant,
+                not view.contiguous,
+                row_count(view.type.shape),
+                view.row_bytes,
+                view_text(program, names, view),
+                _note(view),
+            )
+        )
+    return tuple(found)
+
+
+def _stream(view: View, number: int, names: Names) -> Stream:
+    pull, context = names.pulls[view.tensor]
+    macro = f"{names.prefix}_{pull.name}".upper()
+    rows = row_count(view.type.shape)
+    return Stream(number, pull.name, context.name, macro, rows, view.row_bytes, _note(view))
+
+
+def _note(view: View) -> str:
+    q = view.type.quantisation
+    real = f", real = {q.scales[0]!r} * (q - {q.zero_points[0]})" if q else ""
+    return f"{c_text.comment(view.tensor)}: {c_text.type_comment(view.type)}{real}"

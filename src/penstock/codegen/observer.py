@@ -1,0 +1,52 @@
+"""The C that watches a model's C in tests: a copy of every tensor, streamed inputs, a main."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.codegen.c_program import render
+from penstock.codegen.interface import interface
+from penstock.codegen.names import Names
+from penstock.program.program import Program, View
+from penstock.program.steps import steps
+
+TRACED = "-DPENSTOCK_TRACE=penstock_trace"
+"""Compiles a model's C, and the observer's, so that what every call computes is kept."""
+SOURCE, HARNESS = "observer.c", "harness.c"
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A tensor that steps compute, and where it begins in the trace."""
+
+    view: View
+    offset: int
+
+
+def traced(program: Program) -> tuple[Traced, ...]:
+    """The tensors of a trace; one that several steps compute parts of is there once."""
+    views = {step.output.tensor: step.output for step in steps(program)}
+    found: list[Traced] = []
+    end = 0
+    for view in views.values():
+        found.append(Traced(view, end))
+        end += view.type.size_bytes
+    return tuple(found)
+
+
+def trace_bytes(program: Program) -> int:
+    """Bytes of a trace; C has no empty arrays."""
+    return max(1, sum(t.view.type.size_bytes for t in traced(program)))
+
+
+def generate_observer(program: Program, prefix: str) -> tuple[tuple[str, bytes], ...]:
+    """Files that stand beside the bundle's: the observer, and the program that runs it on hosts."""
+    offsets = {t.view.tensor: t.offset for t in traced(program)}
+    holes = {
+        "model": interface(program, Names.of(program, prefix)),
+        "prefix": prefix,
+        "upper": prefix.upper(),
+        "trace_bytes": trace_bytes(program),
+        "traced": [(offsets[s.output.tensor], s.output.row_bytes) for s in steps(program)],
+    }
+    return tuple((name, render(name, holes)) for name in ("observer.h", SOURCE, HARNESS))

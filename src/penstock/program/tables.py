@@ -1,0 +1,75 @@
+"""Tables that a program's addresses and bounds stand in: constants that no tensor is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.program.expr import Binary, Expr, TableEntry
+from penstock.program.program import Call, Command, Copy, Loop, Program, Pull
+from penstock.program.steps import views_of, walk
+
+ROW_ENTRY_BYTES = 4
+"""An entry of a row table is an offset in bytes, a word."""
+
+RowTable = tuple[str, tuple[int, ...]]
+"""The buffer in which rows lie, and the offset of each in bytes."""
+
+
+def row_tables(program: Program) -> tuple[RowTable, ...]:
+    """Every row table once, in program order."""
+    used = [view for command in walk(program.run) for view in views_of(command)]
+    found = (
+        (view.buffer, view.rows.table)
+        for view in (*used, *program.inputs, *program.outputs)
+        if view.rows.table is not None
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
+    """Every table of which an entry is in a bound or offset, once, in program order."""
+    found = (
+        entry.values
+        for command in walk(program.run)
+        for expr in _expressions(command)
+        for entry in _entries(expr)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def entry_bytes(values: tuple[int, ...]) -> int:
+    """Bytes of each entry of a table of bounds: 1 or 2 without sign, else 4 with it."""
+    if min(values) < 0:
+        return 4
+    return 1 if max(values) < 1 << 8 else 2 if max(values) < 1 << 16 else 4
+
+
+def table_bytes(program: Program) -> int:
+    """Bytes of all tables."""
+    rows = sum(ROW_ENTRY_BYTES * len(table) for _, table in row_tables(program))
+    return rows + sum(entry_bytes(values) * len(values) for values in bound_tables(program))
+
+
+def _expressions(command: Command) -> Iterator[Expr]:
+    """Bounds and offsets; not the rows of a view, which are for checks only."""
+    yield from (view.offset for view in views_of(command))
+    match command:
+        case Call():
+            yield from (*command.out.lower, *command.out.upper)
+        case Copy() | Pull() | Loop():
+            yield from (command.lower, command.upper)
+        case _:
+            pass
+
+
+def _entries(expr: Expr) -> Iterator[TableEntry]:
+    """Every look-up in an expression, inner ones too."""
+    match expr:
+        case TableEntry():
+            yield expr
+            yield from _entries(expr.index)
+        case Binary():
+            yield from _entries(expr.left)
+            yield from _entries(expr.right)
+        case _:
+            pass

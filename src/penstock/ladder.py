@@ -93,7 +93,7 @@ def _completed(
 ) -> Tensors:
     """The tensors with the inputs, and with aliases under their own shapes."""
     found = {**inputs, **tensors}
-    storages = compilation.parts.storages()
+    storages = compilation.parts.owners
     for value in compilation.graph.variables():
         if value.name not in found:
             found[value.name] = found[storages[value.name]].reshape(value.type.shape)

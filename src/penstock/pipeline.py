@@ -36,7 +36,8 @@ from penstock.scheduling.lifetimes import Unfolded, problem, storage_of_block
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
-from penstock.scheduling.schedule import Frontier, Homes, Schedule
+from penstock.scheduling.memories import Memories
+from penstock.scheduling.schedule import Frontier, Schedule
 from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
@@ -122,8 +123,13 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
-    homes = Homes(target.memory_for("arena").name, target.memory_for("constant").name)
-    return cascades(parts, Processor(target.engines[0]), homes, options)
+    memories = Memories(
+        target.memories_for("arena"),
+        target.memory_for("constant"),
+        target.engines[0],
+        target.copier,
+    )
+    return cascades(parts, Processor(target.engines[0]), memories, options)
 
 
 def place(frontier: Frontier, options: Options) -> tuple[Point, ...]:

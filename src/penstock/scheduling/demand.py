@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from penstock.scheduling.memories import FINE
 from penstock.scheduling.rows import RowParts
 
 Numbers = npt.NDArray[np.int64]
@@ -107,6 +108,12 @@ def tables_of(
     )
 
 
+def at_home(tables: Tables, homes: Numbers) -> Tables:
+    """The tables, but for writing over what lives in another memory: `homes[s]` by storage."""
+    same = homes[tables.storage] == homes[tables.written[tables.reader]]
+    return tables._replace(joint=tables.joint * same)
+
+
 _NOTHING = np.zeros(1, np.int32)
 
 
@@ -146,6 +153,26 @@ def peak_and_cycles(
     is not below the ceiling."""
     peak, _, cycles = _run(tables, lower, upper, stripe, ceiling_bytes, _NO_CALLS)
     return None if peak >= ceiling_bytes else (int(peak), int(cycles))
+
+
+def peaks_and_time(
+    tables: Tables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    home: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    waits: Numbers,
+) -> tuple[Numbers, int]:
+    """Live bytes at the peak of a cascade in each memory, and the time that its calls add, in fine
+    units (`memories`).
+
+    `home[s]`: memory of a storage; `extra`: bytes by memory that are alive all the time;
+    `constants`: by position, time of reading the constants once; `waits`: by memory, time that a
+    region adds to a call, and each of its bytes."""
+    peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits)
+    return peaks, int(time)
 
 
 class Lives(NamedTuple):
@@ -295,3 +322,40 @@ def _live(t, lower, upper, calls, tick, starts, born, died, over):  # type: igno
                 gone = _gone(t, lower, source, produced)
                 died[starts[source] + dead[source] : starts[source] + gone] = tick + k + 1
                 dead[source] = gone
+
+
+@njit(cache=True)
+def _traffic(t, lower, upper, calls, home, extra, constants, waits):  # type: ignore[no-untyped-def]
+    """See `peaks_and_time`."""
+    produced = _begin(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    live = extra.copy()
+    for s in range(t.rows.shape[0]):
+        if t.maker[s] < lower <= t.last[s]:
+            live[home[s]] += t.rows[s] * t.row_bytes[s]
+    live[0] += t.scratch[lower:upper].sum()
+    peaks = live.copy()
+    time = 0
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        made = (end - first) * t.row_bytes[s]
+        time += t.call_cycles[a] * FINE + constants[a - lower]
+        time += waits[home[s], 0] + made * waits[home[s], 1]
+        for e in range(t.reads[a], t.reads[a + 1]):
+            source = t.storage[e]
+            rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
+            if rows > 0:
+                moved = rows * t.row_bytes[source]
+                time += waits[home[source], 0] + moved * waits[home[source], 1]
+        produced[s] = end
+        if _joined(t, a, lower, upper, first, end, produced, dead) < 0:
+            peaks[home[s]] = max(peaks[home[s]], live[home[s]] + made)
+        live[home[s]] += made
+        for e in range(t.reads[a], t.reads[a + 1]):
+            source = t.storage[e]
+            if t.last[source] < upper:
+                gone = _gone(t, lower, source, produced)
+                live[home[source]] -= (gone - dead[source]) * t.row_bytes[source]
+                dead[source] = gone
+    return peaks, time

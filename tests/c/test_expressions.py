@@ -87,6 +87,8 @@ def test_parentheses_stand_only_where_they_are_needed() -> None:
         "2 * r + 1": Binary("+", Binary("*", 2, r), 1),
         "r - (m - 1)": Binary("-", r, Binary("-", m, 1)),
         "r - m - 1": Binary("-", Binary("-", r, m), 1),
+        "r + 1": Binary("+", Binary("-", r, 1), 2),
+        "m": Binary("-", Binary("+", m, 3), 3),
         "(-2) * r": Binary("*", -2, r),
         "penstock_min(r + 1, 7)": Binary("min", Binary("+", r, 1), 7),
         "small[penstock_divide(r, 2)]": TableEntry((5, 0, 255), Binary("//", r, 2)),

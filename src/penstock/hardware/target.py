@@ -8,8 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.  Inputs and outputs
-    live in the first that holds an arena.
+    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.  The first that
+    holds an arena has inputs and outputs, too.
 
     Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved.
     """

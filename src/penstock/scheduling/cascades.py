@@ -80,7 +80,8 @@ class _Maker:
         away = (
             (parts.rows.storages[s].name, names[m]) for c in proposal.cascades for s, m in c.away
         )
-        homes = Homes(names[0], memories.constants.name, tuple(away))
+        copier = memories.copier.name if memories.copier is not None else ""
+        homes = Homes(names[0], memories.constants.name, copier, tuple(away))
         plans = tuple(_plan(c, proposal.order, names) for c in proposal.cascades)
         keep = self.options.keep_input
         bare = Schedule(parts, plans, homes, keep, proposal.peak_bytes, self.gaps)

@@ -83,6 +83,11 @@ class Unfolded:
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
 
+    @property
+    def constants(self) -> Mapping[str, Value]:
+        """Constants that nodes read, by name."""
+        return {value.name: value for value in self.schedule.parts.graph.constants()}
+
     @cached_property
     def _owners(self) -> Mapping[str, str]:
         return self.schedule.parts.owners
@@ -171,7 +176,7 @@ def scratch_name(part: str) -> str:
 
 def copy_name(copy: ConstantCopy) -> str:
     """Name of the buffer of a copied constant."""
-    return f"{copy.constant}/copy"
+    return f"{copy.constant}/{copy.memory}"
 
 
 def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:

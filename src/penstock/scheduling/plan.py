@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from penstock.scheduling.cost import Cost
+from penstock.scheduling.cost import NOTHING, Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Plan:
     nearest_first: bool
     costs: tuple[Cost, ...]
     copies: tuple[ConstantCopy, ...] = ()
-    copying: Cost = Cost()
+    copying: Cost = NOTHING
 
     @property
     def cost(self) -> Cost:

@@ -12,10 +12,12 @@ from penstock.scheduling.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """Names of memories: of tensors, but those `away` (storage, memory), and of constants."""
+    """Names of memories: of tensors, but those `away` (storage, memory), and of constants; and of
+    the engine that copies between them, if there is one."""
 
     tensors: str
     constants: str
+    copier: str = ""
     away: tuple[tuple[str, str], ...] = ()
 
     def of(self, storage: str) -> str:

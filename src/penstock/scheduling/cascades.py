@@ -35,7 +35,7 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
     every: list[Proposal] = []
     for order in dict.fromkeys((found.order, file_order)):
         every += proposals(order, _plans(parts, order, model, memories, options))
-    make = _Maker(Expenses(parts, model, memories), _gaps(found, options), options)
+    make = _Maker(Expenses(parts, model, memories), _gaps(found, memories, options), options)
     chosen = _worth_placing(every, options.slack)
     return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
 
@@ -60,9 +60,10 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-def _gaps(found: Order, options: Options) -> Gaps:
+def _gaps(found: Order, memories: Memories, options: Options) -> Gaps:
     """What the search proves."""
-    exhaustive = len(found.order) <= options.max_parts
+    most = options.max_parts if memories.uniform else options.max_region_parts
+    exhaustive = len(found.order) <= most
     return Gaps(found.gap, 0.0 if exhaustive else 1.0)
 
 

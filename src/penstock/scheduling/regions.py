@@ -16,10 +16,10 @@ import numpy as np
 
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import (
+    NO_CEILING,
     WHOLE,
     Numbers,
     Tables,
-    at_home,
     choices,
     peaks_and_time,
     tables_of,
@@ -68,11 +68,22 @@ class RegionSearch:
         self._choices = np.append(0, np.cumsum(choices(*self._tables)))
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
         self._waits = np.array([memories.waits(m) for m in memories.every], np.int64)
-        self._rooms = np.array([m.size_bytes for m in memories.tensors], np.int64)
+        rooms = [NO_CEILING, *(m.size_bytes for m in memories.tensors[1:])]
+        self._rooms = np.array(rooms, np.int64)
+        home = memories.constants.name
+        reading = [
+            sum(memories.access(home, size) for _, size in self._constants(p))
+            for p in range(len(order))
+        ]
+        self._reading = np.array(reading, np.int64)
+        self._readers: dict[str, list[int]] = {}
+        for p in range(len(order)):
+            for name, _ in self._constants(p):
+                self._readers.setdefault(name, []).append(p)
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position."""
-        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_parts), -1):
+        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 for before in states[lower]:
                     yield from self._placed(cascade, before)
@@ -160,18 +171,15 @@ class RegionSearch:
         """Peak in the first memory and time; None where another memory is too small."""
         c = cascade.candidate
         names = [memory.name for memory in self._memories.tensors]
-        where = {name: m for name, _, m in copied}
-        constants = np.zeros(c.upper - c.lower, np.int64)
-        for p in range(c.lower, c.upper):
-            for name, size in self._constants(p):
-                m = where.get(name)
-                memory = self._memories.constants.name if m is None else names[m]
-                constants[p - c.lower] += self._memories.access(memory, size)
+        constants = self._reading[c.lower : c.upper].copy()
         extra = np.zeros(len(names), np.int64)
-        for _, size, m in copied:
+        for name, size, m in copied:
             extra[m] += size
-        peaks, time = peaks_and_time(
-            at_home(cascade.tables, home),
+            for p in self._readers[name]:
+                if c.lower <= p < c.upper:
+                    constants[p - c.lower] -= self._spared(size, names[m])
+        found = peaks_and_time(
+            cascade.tables,
             c.lower,
             c.upper,
             cascade.calls,
@@ -179,8 +187,10 @@ class RegionSearch:
             extra,
             constants,
             self._waits,
+            self._rooms,
         )
-        if (peaks[1:] > self._rooms[1:]).any():
+        if found is None:
             return None
+        peaks, time = found
         wait = sum(FINE * self._copy(size, names[m]) for _, size, m in copied)
-        return int(peaks[0]), int(time) + wait
+        return int(peaks[0]), time + wait

@@ -38,6 +38,7 @@ static void conv2d_s8(const struct conv2d_s8 *p, const penstock_source *x, const
                       int32_t lower, int32_t upper) {
     const int32_t depth = p->in_c / p->groups;
     const int32_t group_outputs = p->out_c / p->groups;
+    const penstock_source in_rows = *x; /* no element that is written lies in it */
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
@@ -56,7 +57,7 @@ static void conv2d_s8(const struct conv2d_s8 *p, const penstock_source *x, const
                     if (in_row < 0 || in_row >= p->in_h) {
                         continue;
                     }
-                    const int8_t *in = penstock_read_row(x, first_row + in_row);
+                    const int8_t *in = penstock_read_row(&in_rows, first_row + in_row);
                     const int8_t *w =
                         p->weights + ((o * p->kernel_h + k) * p->kernel_w + first) * depth;
                     sum = conv2d_s8_taps(in + (left + first * p->dilation_w) * p->in_c + group, w,

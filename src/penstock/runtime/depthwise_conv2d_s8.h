@@ -22,6 +22,7 @@ struct depthwise_conv2d_s8 {
 
 static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penstock_source *x,
                                 const penstock_sink *y, int32_t lower, int32_t upper) {
+    const penstock_source in_rows = *x; /* no element that is written lies in it */
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
@@ -39,7 +40,7 @@ static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penst
                         if (in_row < 0 || in_row >= p->in_h) {
                             continue;
                         }
-                        const int8_t *in = penstock_read_row(x, first_row + in_row) +
+                        const int8_t *in = penstock_read_row(&in_rows, first_row + in_row) +
                                            (left + first * p->dilation_w) * p->in_c + channel;
                         const int8_t *w = p->weights + (k * p->kernel_w + first) * p->out_c + o;
                         for (int32_t l = first; l < last; l++) {

@@ -247,10 +247,12 @@ def verify(
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite"] | None = None,
+    every_point: bool = False,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
-    """Walks the verification ladder for a model.
+    """Walks the verification ladder for a model; with `every_point`, the machine runs every point
+    of the frontier, on the first set of inputs.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
@@ -261,7 +263,7 @@ def verify(
     sets = drawn_sets(done, DRAWN_SETS)
     if truth is not None:
         sets = ladder.golden_inputs(done.model, truth)
-    rungs = tuple(ladder.climb(done, truth, sets, on_stage))
+    rungs = tuple(ladder.climb(done, truth, sets, on_stage, every_point=every_point))
     verified = tuple(
         Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
         for r in rungs

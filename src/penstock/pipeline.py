@@ -7,8 +7,8 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -156,13 +156,18 @@ def place(frontier: Frontier, target: Target, options: Options) -> tuple[Point, 
     return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
 
 
-def least_streamed_bytes(graph: Graph, request: Request) -> int:
-    """The least RAM that the network needs where its input is streamed, planned anew."""
-    parts = assign(graph, request.target, stream_input=True)
+def least_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM in which a network runs, whatever the request's budget."""
+    parts = parts_of(graph, request)
     points = place(
         schedule(parts, request.target, request.options), request.target, request.options
     )
     return points[0].ram_bytes(request)
+
+
+def least_streamed_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM that the network needs where its input is streamed, planned anew."""
+    return least_bytes(graph, replace(request, stream_input=True))
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
@@ -226,6 +231,18 @@ def compile_request(
     )
 
 
+def with_point(done: Compilation, point: Point) -> Compilation:
+    """The compilation as it were if that point had been chosen."""
+    program = lower_point(point)
+    return replace(
+        done,
+        schedule=point.schedule,
+        placement=point.placement,
+        program=program,
+        bundle=write(program, done.request),
+    )
+
+
 def stage(request: Request, name: str) -> object:
     """The noun that stage `name` of STAGES makes."""
     graph = read(request.model)
@@ -279,28 +296,60 @@ def _ram_limit(request: Request) -> int:
 
 
 def _too_large(least: Point, request: Request) -> CapacityError:
-    """The error that names the smallest reachable figure and the tensors that hold it there."""
+    """The error that names the smallest reachable figure, the tensors that hold it there, and what
+    would lower it."""
     smallest = least.ram_bytes(request)
-    held = ", ".join(
-        f'"{name.split(";")[0]}" ({size} bytes)' for name, size in _held(least.schedule).items()
-    )
+    held = [f'"{name.split(";")[0]}" ({size} bytes)' for name, size in _held(least.schedule)]
+    if len(held) > NAMED_TENSORS:
+        held = [*held[:NAMED_TENSORS], f"and parts of {len(held) - NAMED_TENSORS} more"]
     return CapacityError(
         "capacity-001",
         f"the network needs {smallest} bytes of RAM, the budget is {_ram_limit(request)}",
         where=least.schedule.parts.graph.name,
         why=f"{least.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
-        f"the least reachable; at its worst moment these are alive: {held}",
-        help=f"give at least --sram {smallest}; a smaller input or fewer channels in these "
-        "layers lowers it",
+        f"the least reachable; at its worst moment these are alive: {', '.join(held)}",
+        help="; ".join((f"give at least {_enough(smallest, request)}", *_lowering(least, request))),
     )
 
 
-def _held(schedule: Schedule) -> dict[str, int]:
-    """Bytes of each tensor at the moment of greatest need, the largest first."""
+NAMED_TENSORS = 8
+"""So many tensors does the message about a budget name, the largest ones."""
+
+
+def _enough(size_bytes: int, request: Request) -> str:
+    """The options that give a network so many bytes of RAM."""
+    memory = request.target.memory_for("arena")
+    options: list[str] = []
+    if memory.size_bytes < size_bytes:
+        options.append(f"--memory {memory.name}={size_bytes}")
+    if request.sram_bytes is not None and request.sram_bytes < size_bytes:
+        options.append(f"--sram {size_bytes}")
+    return " ".join(options)
+
+
+def _lowering(least: Point, request: Request) -> Iterator[str]:
+    """What would lower the least RAM, with figures where they can be computed."""
+    parts, options = least.schedule.parts, request.options
+    changes = {
+        "with --stream-input": replace(request, stream_input=True),
+        "without --keep-input": replace(request, options=replace(options, keep_input=False)),
+    }
+    for words, other in changes.items():
+        if other != request:
+            size = least_bytes(parts.graph, other)
+            if size < least.ram_bytes(request):
+                yield f"{words} {size} bytes are enough"
+    if options.max_parts < len(parts.parts):
+        yield f"a larger --max-parts than {options.max_parts} may lower it"
+    yield "a smaller input or fewer channels in these layers lower it"
+
+
+def _held(schedule: Schedule) -> list[tuple[str, int]]:
+    """Tensors and their bytes at the moment of greatest need, the largest first."""
     _, rectangles = problems(Unfolded(schedule))[0]
     sizes = {b.name: b.size_bytes for b in rectangles.buffers}
     held: dict[str, int] = {}
     for name in live_peak(rectangles).names:
         storage = storage_of_block(name)
         held[storage] = held.get(storage, 0) + sizes[name]
-    return dict(sorted(held.items(), key=lambda item: -item[1]))
+    return sorted(held.items(), key=lambda item: -item[1])

@@ -245,7 +245,7 @@ def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
 @compiled
 def _touched(t: Tables, a: int, k: int) -> int:
     """The storage that part a writes (k = 0), then those that it reads."""
-    return t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1]
+    return int(t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1])
 
 
 @compiled

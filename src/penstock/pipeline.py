@@ -25,7 +25,8 @@ from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.memory.check import check
 from penstock.memory.exact import ExactOptions
-from penstock.memory.exact import place as place_exactly
+from penstock.memory.place import PlaceOptions
+from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, live_peak
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
@@ -236,7 +237,7 @@ class _Clock:
 def _place(schedule: Schedule, options: Options) -> Placement:
     rectangles = problem(Unfolded(schedule))
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    placement = place_exactly(rectangles, limits)
+    placement = place_buffers(rectangles, PlaceOptions(exact=limits))
     if faults := check(rectangles, placement):
         raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
     return placement

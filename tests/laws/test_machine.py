@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from cascades import EVERY_PROGRAM
 from found import every_computing_sample, few, inputs_of
 from lowered import Lowered, inputs_of_graph, lower
 from penstock.hardware.load import target_names
@@ -16,7 +17,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
-from programs import EXAMPLES, Example
+from programs import Example
 from strategies import graphs, seeds
 
 
@@ -86,7 +87,7 @@ def test_the_machine_computes_the_graph_for_every_target(
     assert_equal_to_graph(lower(graph, target), seed)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", EVERY_PROGRAM, ids=lambda example: example.name)
 @given(seed=seeds)
 def test_a_program_written_by_hand_computes_its_graph(example: Example, seed: int) -> None:
     inputs = inputs_of_graph(example.graph, seed)
@@ -96,7 +97,7 @@ def test_a_program_written_by_hand_computes_its_graph(example: Example, seed: in
         np.testing.assert_array_equal(outputs[value.name], expected[value.name])
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", EVERY_PROGRAM, ids=lambda example: example.name)
 def test_a_cascade_computes_no_row_twice(example: Example) -> None:
     machine = Machine(example.program)
     machine.run(inputs_of_graph(example.graph, 1))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascades import EVERY_PROGRAM
 from found import every_sample
 from lowered import lower
 from penstock.errors import ModelError
@@ -16,7 +17,7 @@ from penstock.ir.op import Sample
 from penstock.ir.tensor import Data
 from penstock.program.program import Buffer, Kind
 from penstock.program.text import parse, show
-from programs import EXAMPLES, Example
+from programs import Example
 from strategies import graphs
 
 
@@ -41,7 +42,7 @@ def test_a_lowered_program_reads_back(graph: Graph) -> None:
     assert parse(show(program)) == program
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", EVERY_PROGRAM, ids=lambda example: example.name)
 def test_a_program_with_loops_and_copies_reads_back(example: Example) -> None:
     assert parse(show(example.program)) == example.program
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
@@ -78,6 +78,8 @@ class _Writer:
         """The steps that a loop has, a line each."""
         numbers = {step: k for k, step in enumerate(self.names.steps)}
         inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))
+        if not inside:
+            return "/* moves rows */"
         shown = [f" *   {numbers[s]:>3}  {c_text.short(s.output.tensor)}" for s in inside]
         return "\n".join(("/* steps, row by row:", *shown)) + " */"
 
@@ -107,9 +109,9 @@ class _Writer:
         step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
         pad = c_text.INDENT * depth
         parts = (f"int32_t {name} = {lower};", f"{name} < {upper};", step)
-        if max(map(len, parts)) + len(f"{pad}for (") > c_text.LINE_LENGTH:
-            parts = re.split(r"(?<=,) ", " ".join(parts))
-        yield c_text.wrapped(f"{pad}for (", parts, ") {")
+        room = c_text.LINE_LENGTH - len(f"{pad}for (")
+        fitted = (c_text.pieces(part) if len(part) > room else (part,) for part in parts)
+        yield c_text.wrapped(f"{pad}for (", chain(*fitted), ") {")
         for command in loop.body:
             yield from self.command(command, inner, depth + 1)
         yield f"{pad}}}"

@@ -48,12 +48,29 @@ def _text(expr: Expr, scope: Scope) -> tuple[str, int]:
         case Binary(operator, left, right) if operator in _FUNCTIONS:
             arguments = f"{expression(left, scope)}, {expression(right, scope)}"
             return f"{_FUNCTIONS[operator]}({arguments})", _ATOM
-        case Binary("+", left, int(right)) if right < 0:
-            return _text(Binary("-", left, -right), scope)
+        case Binary("+" | "-", _, int()):
+            rest, number = _apart(expr)
+            if number == 0:
+                return _text(rest, scope)
+            sign = "+" if number >= 0 else "-"
+            return _infix(sign, _text(rest, scope), _text(abs(number), scope))
         case Binary(operator, left, right):
             return _infix(operator, _text(left, scope), _text(right, scope))
         case _:
             return c_text.integer(expr), _ATOM if expr >= 0 else _SUM
+
+
+def _apart(expr: Expr) -> tuple[Expr, int]:
+    """A sum as what varies and one number: r - 1 + 2 is r and 1."""
+    match expr:
+        case Binary("+", left, int(right)):
+            rest, number = _apart(left)
+            return rest, number + right
+        case Binary("-", left, int(right)):
+            rest, number = _apart(left)
+            return rest, number - right
+        case _:
+            return expr, 0
 
 
 def _infix(operator: str, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:

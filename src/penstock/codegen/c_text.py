@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, count
+from itertools import accumulate, chain, count, pairwise
 
 import numpy as np
 
@@ -102,6 +102,21 @@ def wrapped(head: str, items: Iterable[str], tail: str) -> str:
             lines[-1] += space + item
         space = " "
     return "\n".join(lines)
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """A call in pieces, cut behind the commas between its own arguments.
+
+    >>> pieces("max(min(a, b), c)")
+    ('max(min(a, b),', 'c)')
+    """
+    depths = accumulate((c == "(") - (c == ")") for c in text)
+    cuts = [
+        k + 1
+        for k, (c, depth) in enumerate(zip(text, depths, strict=True))
+        if c == "," and depth == 1
+    ]
+    return tuple(text[a:b].strip() for a, b in pairwise((0, *cuts, len(text))))
 
 
 def parted(items: Sequence[str]) -> tuple[str, ...]:

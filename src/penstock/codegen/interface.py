@@ -80,6 +80,11 @@ class Interface:
     tokens: tuple[str, ...]
 
     @property
+    def all_inside(self) -> bool:
+        """Whether inputs and outputs lie in the one block of RAM."""
+        return len(self.rams) == 1 and not self.streams
+
+    @property
     def parameters(self) -> str:
         """Of the run function, in the header."""
         return self._joined((f"void *{ram.pointer}" for ram in self.rams), self._pulls)

@@ -99,7 +99,7 @@ class Placement:
     height_bytes: int
     bound_bytes: int  # proven: no placement is lower than this
     method: str
-    nodes: int = 0  # work that the exact search spent
+    nodes: int = 0  # work that the search spent: attempts if exact, comparisons if by rows
 
     @property
     def optimal(self) -> bool:

@@ -1,0 +1,141 @@
+"""Row problems: placement problems of networks that run row by row, from a simulation on demand.
+
+A row of a tensor is made when it is first needed, one row a tick, and dies when the last row that
+reads it is made. Knows nothing of penstock's scheduler; stands in for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from penstock.memory.problem import Buffer, Problem, round_up
+
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a row of a tensor reads of a source: `kernel` rows, `stride` further for each row."""
+
+    source: int
+    kernel: int = 1
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Rows, their bytes, and what they are made from; the network's input has no windows."""
+
+    rows: int
+    row_bytes: int
+    windows: tuple[Window, ...] = ()
+
+
+Network = tuple[Tensor, ...]
+"""In order of execution: the first is the input, the last the output."""
+
+
+class Chain:
+    """A network in the making; every method appends tensors, and reads what was appended last."""
+
+    def __init__(self, rows: int, row_bytes: int) -> None:
+        self.tensors = [Tensor(rows, row_bytes)]
+        self.width = rows
+
+    def windowed(self, kernel: int, stride: int, channels: int) -> Chain:
+        """A convolution or a pooling over square windows, padded to the same size."""
+        last = len(self.tensors) - 1
+        rows = -(-self.tensors[last].rows // stride)
+        self.width = -(-self.width // stride)
+        window = Window(last, kernel, stride)
+        self.tensors.append(Tensor(rows, self.width * channels, (window,)))
+        return self
+
+    def separable(self, stride: int, channels: int) -> Chain:
+        """A depthwise convolution, 3 x 3, and a pointwise one, as in MobileNetV1."""
+        before = self.tensors[-1].row_bytes // self.width
+        return self.windowed(3, stride, before).windowed(1, 1, channels)
+
+    def inverted(self, stride: int, channels: int, expansion: int = 6) -> Chain:
+        """An inverted residual block of MobileNetV2; it adds its input where that has its shape."""
+        source = len(self.tensors) - 1
+        wide = expansion * self.tensors[source].row_bytes // self.width
+        self.windowed(1, 1, wide).windowed(3, stride, wide).windowed(1, 1, channels)
+        last = self.tensors[-1]
+        if (last.rows, last.row_bytes) == (
+            self.tensors[source].rows,
+            self.tensors[source].row_bytes,
+        ):
+            windows = (Window(source), Window(len(self.tensors) - 1))
+            self.tensors.append(Tensor(last.rows, last.row_bytes, windows))
+        return self
+
+    def network(self) -> Network:
+        """What was made."""
+        return tuple(self.tensors)
+
+
+def row_problem(network: Network, borders: tuple[int, ...] = (), streamed: bool = False) -> Problem:
+    """The network in cascades, with each row as a buffer.
+
+    `borders` names tensors, in order of execution, that are made to their ends before anything
+    after them begins. The output's rows are tied into an array, and so are the input's, which are
+    there from the first tick; a streamed input comes row by row, and is not tied.
+    """
+    births = _births(network, (*borders, len(network) - 1), streamed)
+    end = max(max(ticks) for ticks in births) + 1
+    deaths = [[tick + 1 for tick in ticks] for ticks in births]
+    deaths[-1] = [end] * len(deaths[-1])
+    for tensor, ticks in zip(network, births, strict=True):
+        for row, tick in enumerate(ticks):
+            for window in tensor.windows:
+                for read in _reads(network, tensor, window, row):
+                    deaths[window.source][read] = max(deaths[window.source][read], tick + 1)
+    arrays = (len(network) - 1,) if streamed else (0, len(network) - 1)
+    return Problem(
+        tuple(
+            _buffer(index, row, births[index][row], deaths[index][row], tensor, index in arrays)
+            for index, tensor in enumerate(network)
+            for row in range(tensor.rows)
+        )
+    )
+
+
+def _births(network: Network, goals: tuple[int, ...], streamed: bool) -> list[list[int]]:
+    """For each tensor the ticks at which its rows are made; 0 for an input that is there."""
+    births: list[list[int]] = [[] for _ in network]
+    if not streamed:
+        births[0] = [0] * network[0].rows
+    ticks = count()
+
+    def make(index: int, rows: int) -> None:
+        tensor = network[index]
+        for row in range(len(births[index]), rows):
+            for window in tensor.windows:
+                make(window.source, _reads(network, tensor, window, row).stop)
+            births[index].append(next(ticks))
+
+    for goal in goals:
+        make(goal, network[goal].rows)
+    return births
+
+
+def _reads(network: Network, tensor: Tensor, window: Window, row: int) -> range:
+    """Rows of the source that a row reads; padding is shared out as TFLite's SAME does."""
+    source = network[window.source]
+    padding = max((tensor.rows - 1) * window.stride + window.kernel - source.rows, 0) // 2
+    first = row * window.stride - padding
+    return range(max(first, 0), min(first + window.kernel, source.rows))
+
+
+def _buffer(index: int, row: int, birth: int, death: int, tensor: Tensor, array: bool) -> Buffer:
+    name = f"t{index}[{row}]"
+    if not array:
+        return Buffer(name, birth, death, round_up(tensor.row_bytes, WORD_BYTES), WORD_BYTES)
+    if row == 0:
+        return Buffer(name, birth, death, tensor.row_bytes, WORD_BYTES)
+    distance = row * tensor.row_bytes
+    return Buffer(
+        name, birth, death, tensor.row_bytes, anchor=f"t{index}[0]", distance_bytes=distance
+    )

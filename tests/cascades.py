@@ -1,0 +1,253 @@
+"""More programs written by hand, each with something that `programs.py` has not: chains of three
+layers, bounds in tables, offsets, streamed inputs, constants in RAM, layers in two memories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ops.add import Add
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.samples import int8
+from penstock.ops.window import Window
+from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
+from penstock.program.program import (
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Copy,
+    Kind,
+    Loop,
+    Program,
+    Pull,
+    Rows,
+    View,
+    Wait,
+)
+from programs import (
+    EXAMPLES,
+    MEMORIES,
+    SAME,
+    WIDTH,
+    Example,
+    call,
+    cascade,
+    constant_buffers,
+    conv,
+    lower,
+    one_convolution,
+    produced_before,
+    ring_layout,
+    rolling,
+    row_bytes,
+    rows_box,
+    two_convolutions,
+    upper,
+)
+from strategies import node_of
+
+STRIDED = Window(3, 2, 1, 0, 1)
+
+
+def layers(height: int, *windows: Window) -> Graph:
+    """x -> layer0 -> layer1 -> ..; a convolution for every window."""
+    x = Value("x", int8(1, height, WIDTH, 3))
+    nodes: list[Node] = []
+    for k, window in enumerate(windows):
+        source = nodes[-1].output if nodes else x
+        nodes.append(conv(f"layer{k}", source, window, 2 + k))
+    return Graph("chain", (x,), (nodes[-1].output,), tuple(nodes))
+
+
+def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> Program:
+    """The layers row by row, each tensor in a ring of `memories[k]`, the last one whole.
+
+    `pulled`: the input is streamed, else whole."""
+    values = (*graph.inputs, *(node.output for node in graph.nodes))
+    whole = {values[-1].name} | (set() if pulled else {values[0].name})
+    rings = [_ring(value, node, value.name in whole) for value, node in _read_by(graph)]
+    buffers = tuple(
+        Buffer(
+            v.name, Kind.IO if v.name in whole else Kind.ARENA, memory, 512 * k, r.ring * r.pitch
+        )
+        for k, (v, r, memory) in enumerate(zip(values, rings, memories, strict=True))
+    )
+
+    def make(k: int, first: Expr, end: Expr) -> tuple[Command, ...]:
+        """Rows [first, end) of tensor k."""
+        if k == 0:
+            target = rolling(values[0], "x", rings[0], first, end)
+            return (Pull(target, first, end),) if pulled else ()
+        node, x, row = graph.nodes[k - 1], values[k - 1], Var(f"row of {values[k].name}")
+        window, height = window_of(node), values[k - 1].type.shape[1]
+        needed = lower(window, row), upper(window, row, height)
+        there = binary("max", produced_before(window, row, height), needed[0])
+        if k == 1 and pulled:
+            there = produced_before(window, row, height)  # rows come in order, each once
+        after = binary("+", row, 1)
+        compute = call(
+            node,
+            rolling(x, x.name, rings[k - 1], *needed),
+            rolling(values[k], values[k].name, rings[k], row, after),
+            rows_box(values[k], row, after),
+        )
+        body = (*make(k - 1, there, needed[1]), compute)
+        return (Loop(str(row.name), first, end, 1, body),)
+
+    y = values[-1]
+    return Program(
+        "chain",
+        MEMORIES,
+        (*buffers, *constant_buffers(*graph.nodes)),
+        () if pulled else (View.whole("x", values[0].type, "x"),),
+        (View.whole(y.name, y.type, y.name),),
+        (),
+        (),
+        make(len(graph.nodes), 0, y.type.shape[1]),
+    )
+
+
+def _read_by(graph: Graph) -> Iterator[tuple[Value, Node | None]]:
+    """Every tensor of a chain, and the node that reads it."""
+    values = (*graph.inputs, *(node.output for node in graph.nodes))
+    yield from zip(values, (*graph.nodes, None), strict=True)
+
+
+def _ring(value: Value, reader: Node | None, whole: bool) -> Rows:
+    """As many rows as the reader needs at a time."""
+    if whole or reader is None:
+        return Rows.whole(value.type)
+    return Rows(row_bytes(value), window_of(reader).extent)
+
+
+def window_of(node: Node) -> Window:
+    assert isinstance(node.op, Conv2D)
+    return node.op.rows
+
+
+def tabulated(program: Program, turns: int = 16) -> Program:
+    """The same program, the bounds of its inner loops looked up in tables of `turns` entries."""
+
+    def entry(bound: Expr, outer: str) -> Expr:
+        if isinstance(bound, int):
+            return bound
+        return TableEntry(tuple(evaluate(bound, {outer: k}) for k in range(turns)), Var(outer))
+
+    def inside(commands: tuple[Command, ...], outer: str) -> Iterator[Command]:
+        for command in commands:
+            if isinstance(command, Loop):
+                first, end = entry(command.lower, outer), entry(command.upper, outer)
+                body = tuple(inside(command.body, command.variable))
+                command = replace(command, lower=first, upper=end, body=body)
+            yield command
+
+    return replace(program, run=tuple(inside(program.run, "")))
+
+
+def in_two_loops(graph: Graph, program: Program) -> Program:
+    """The rows of the last tensor in two loops: the same steps, called from both."""
+    (whole,) = program.run
+    assert isinstance(whole, Loop)
+    middle = graph.outputs[0].type.shape[1] // 2
+    return replace(program, run=(replace(whole, upper=middle), replace(whole, lower=middle)))
+
+
+def by_offset(graph: Graph) -> Program:
+    """Each row of x is copied, at once, to a place of its own, before it is read there."""
+    (x,), (node,) = graph.inputs, graph.nodes
+    y, r = node.output, Var("r")
+    end = binary("+", r, 1)
+    places = (0, 700, 75, 500, 30)
+    place = TableEntry(tuple(places[row % 5] for row in range(x.type.shape[1])), r)
+    near = replace(rolling(x, "places", Rows(row_bytes(x), 1), r, end), offset=place)
+    turn = (
+        Copy(View.whole("x", x.type, "x"), near, r, end, "cpu"),
+        call(node, near, View.whole("y", y.type, "y"), rows_box(y, r, end)),
+    )
+    buffers = (
+        Buffer("x", Kind.IO, "far", 0, x.type.size_bytes),
+        Buffer("places", Kind.ARENA, "near", 0, 700 + row_bytes(x)),
+        Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),
+        *constant_buffers(node),
+    )
+    run = (Loop("r", 0, x.type.shape[1], 1, turn),)
+    inputs, outputs = (View.whole("x", x.type, "x"),), (View.whole("y", y.type, "y"),)
+    return Program("streamed", MEMORIES, buffers, inputs, outputs, (), (), run)
+
+
+def constants_in_ram(graph: Graph) -> Program:
+    """Weights and bias are copied into RAM, where the kernel reads them; all tensors whole."""
+    (x,), (node,) = graph.inputs, graph.nodes
+    y, (weights, bias) = node.output, node.inputs[1:]
+    at = {weights.name: 64, bias.name: 256}
+    moved = {v.name: View.whole(v.name, v.type, f"{v.name} here") for v in (weights, bias)}
+
+    def fetch(value: Value, extent: int) -> Copy:
+        source = View.whole(value.name, value.type, value.name)
+        return Copy(source, moved[value.name], 0, extent, "dma", "weights")
+
+    ends = View.whole("x", x.type, "x"), View.whole(y.name, y.type, "y")
+    whole = call(node, *ends, Box((0,) * 4, y.type.shape))
+    compute = replace(whole, inputs=(whole.inputs[0], *moved.values()))
+    buffers = (
+        Buffer("x", Kind.IO, "near", 512, x.type.size_bytes),
+        Buffer("y", Kind.IO, "near", 1024, y.type.size_bytes),
+        *(
+            Buffer(f"{v.name} here", Kind.ARENA, "near", at[v.name], v.type.size_bytes)
+            for v in (weights, bias)
+        ),
+        *constant_buffers(node),
+    )
+    fetches = fetch(weights, weights.type.shape[1]), fetch(bias, bias.type.shape[0])
+    run = (*fetches, Wait("dma", "weights"), compute)
+    return Program("constants", MEMORIES, buffers, ends[:1], ends[1:], (), (), run)
+
+
+def sum_of_streams(height: int) -> Example:
+    """Two streamed inputs, added row by row, each through a single row."""
+    a, b = (Value(name, int8(1, height, WIDTH, 3)) for name in "ab")
+    node = node_of("y", Add(), (a, b))
+    y, r = node.output, Var("r")
+    end = binary("+", r, 1)
+    rows = [rolling(v, v.name, Rows(row_bytes(v), 1), r, end) for v in (a, b)]
+    compute = Call(
+        node.op,
+        node.site,
+        node.op.kernel(node.site),
+        "cpu",
+        tuple(rows),
+        View.whole("y", y.type, "y"),
+        rows_box(y, r, end),
+    )
+    buffers = (
+        *(Buffer(v.name, Kind.ARENA, "far", 64 * k, row_bytes(v)) for k, v in enumerate((a, b))),
+        Buffer("y", Kind.IO, "near", 0, y.type.size_bytes),
+    )
+    run = (Loop("r", 0, height, 1, (*(Pull(view, r, end) for view in rows), compute)),)
+    outputs = (View.whole("y", y.type, "y"),)
+    program = Program("sum", MEMORIES, buffers, (), outputs, (), (), run)
+    return Example("two streams", Graph("sum", (a, b), (y,), (node,)), program)
+
+
+def _cascades() -> Iterator[Example]:
+    near, both = ("near",) * 4, ("far", "near", "far", "near")
+    deep = layers(11, SAME, STRIDED, SAME)
+    yield Example("three deep", deep, chain(deep, near))
+    yield Example("three deep, two memories", deep, chain(deep, both))
+    yield Example("three deep, bounds in tables", deep, tabulated(chain(deep, near)))
+    yield Example("three deep, streamed", deep, chain(deep, near, pulled=True))
+    yield Example("three deep, streamed, two memories", deep, chain(deep, both, pulled=True))
+    pair = two_convolutions(8, SAME, SAME)
+    split = in_two_loops(pair, cascade(pair, ring_layout(pair, 3)))
+    yield Example("one cascade in two loops", pair, split)
+    yield sum_of_streams(5)
+    single = one_convolution(24)
+    yield Example("places by offset", single, by_offset(single))
+    square = layers(5, SAME)
+    yield Example("constants in RAM", square, constants_in_ram(square))
+
+
+CASCADES = tuple(_cascades())
+EVERY_PROGRAM = (*EXAMPLES, *CASCADES)

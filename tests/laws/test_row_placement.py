@@ -1,0 +1,161 @@
+"""Law: the judge accepts every placement of rows; laying is first fit, the slow way's equal."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from penstock.memory.check import check
+from penstock.memory.laying import improve, lay
+from penstock.memory.problem import Buffer, Column, Problem, peak_live_bytes, shapes
+from penstock.memory.rows import RowOptions, Tables, place_rows, tables_of
+from penstock.memory.text import parse, show
+
+CHEAP = RowOptions(comparisons=200, orders=3, patience=4)
+
+
+@st.composite
+def tied_problems(draw: st.DrawFn, max_shapes: int, max_bytes: int) -> Problem:
+    """Shapes of up to four buffers that do not overlap in their shape; now and then a fixed one."""
+    buffers: list[Buffer] = []
+    for i in range(draw(st.integers(0, max_shapes))):
+        alignment = draw(st.sampled_from((1, 1, 2, 4)))
+        fixed = draw(st.sampled_from((None,) * 9 + (draw(st.integers(0, 3)) * 4,)))
+        if any(buffer.fixed_offset is not None for buffer in buffers):
+            fixed = None
+        distance = 0
+        for k in range(draw(st.sampled_from((1, 1, 2, 4)))):
+            lower = draw(st.integers(0, 6))
+            size = draw(st.integers(1, max_bytes))
+            life = (lower, lower + draw(st.integers(1, 4)), size)
+            if k == 0:
+                buffers.append(Buffer(f"s{i}", *life, alignment, fixed))
+            else:
+                own = draw(st.sampled_from((1, 2)))
+                distance = -(-distance // own) * own
+                buffers.append(Buffer(f"s{i}.{k}", *life, own, None, f"s{i}", distance))
+            distance += size + draw(st.integers(0, 1))
+    return Problem(tuple(draw(st.permutations(buffers))))
+
+
+def pinned_first(problem: Problem) -> tuple[tuple[Buffer, ...], ...]:
+    """The shapes, the fixed ones first, as the placer has to lay them."""
+    return tuple(sorted(shapes(problem.buffers), key=lambda shape: shape[0].fixed_offset is None))
+
+
+def lies_free(shape: tuple[Buffer, ...], base: int, placed: list[tuple[Buffer, int]]) -> bool:
+    """Whether a shape at a base is aligned, where it is fixed, and apart from what is placed."""
+    return shape[0].fixed_offset in (None, base) and all(
+        (base + b.distance_bytes) % b.alignment == 0
+        and all(
+            not b.meets(other)
+            or at + other.size_bytes <= base + b.distance_bytes
+            or base + b.distance_bytes + b.size_bytes <= at
+            for other, at in placed
+        )
+        for b in shape
+    )
+
+
+def lay_by_hand(order: tuple[tuple[Buffer, ...], ...]) -> dict[str, int]:
+    """Every shape at the first base of 0, 1, 2, .. where it lies free."""
+    placed: list[tuple[Buffer, int]] = []
+    for shape in order:
+        base = 0
+        while not lies_free(shape, base, placed):
+            base += 1
+        placed += [(buffer, base + buffer.distance_bytes) for buffer in shape]
+    return {buffer.name: at for buffer, at in placed}
+
+
+def ends(tables: Tables, bases: Column) -> Column:
+    """Where each row ends."""
+    first, last = tables.shapes[:2]
+    return np.repeat(bases, last - first) + tables.rows[3] + tables.rows[2]
+
+
+def fits_by_brute_force(
+    order: tuple[tuple[Buffer, ...], ...], ceiling: int, placed: list[tuple[Buffer, int]]
+) -> bool:
+    """Whether any bases at all keep the shapes apart under the ceiling."""
+    if not order:
+        return True
+    height = max(buffer.distance_bytes + buffer.size_bytes for buffer in order[0])
+    return any(
+        lies_free(order[0], base, placed)
+        and fits_by_brute_force(
+            order[1:], ceiling, [*placed, *((b, base + b.distance_bytes) for b in order[0])]
+        )
+        for base in range(ceiling - height + 1)
+    )
+
+
+@given(tied_problems(max_shapes=8, max_bytes=30))
+@settings(deadline=None, max_examples=150)
+def test_the_judge_accepts_every_placement_which_is_never_under_the_bound(problem: Problem) -> None:
+    placement = place_rows(problem, CHEAP)
+    assert check(problem, placement) == ()
+    assert placement.bound_bytes == peak_live_bytes(problem) <= placement.height_bytes
+    assert place_rows(problem, CHEAP) == placement
+    further = place_rows(problem)
+    assert check(problem, further) == ()
+    assert further.bound_bytes <= further.height_bytes
+
+
+@given(tied_problems(max_shapes=4, max_bytes=4))
+@settings(deadline=None, max_examples=100)
+def test_the_lowest_by_brute_force_lies_between_bound_and_placement(problem: Problem) -> None:
+    placement = place_rows(problem)
+    order = pinned_first(problem)
+    least = 0
+    while not fits_by_brute_force(order, least, []):
+        least += 1
+    assert placement.bound_bytes <= least <= placement.height_bytes
+
+
+@given(tied_problems(max_shapes=7, max_bytes=9), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=150)
+def test_laying_in_any_order_is_first_fit(problem: Problem, random: Random) -> None:
+    found = shapes(problem.buffers)
+    assume(found)
+    free = [i for i, shape in enumerate(found) if shape[0].fixed_offset is None]
+    random.shuffle(free)
+    order = [i for i in range(len(found)) if i not in free] + free
+    by_hand = lay_by_hand(tuple(found[i] for i in order))
+    tables = tables_of(found)
+    shelf = np.empty((5, len(problem.buffers)), dtype=np.int64)
+    bases = np.zeros(len(found), dtype=np.int64)
+    end = max(by_hand[buffer.name] + buffer.size_bytes for buffer in problem.buffers)
+    for ceiling in (end, end - 1):
+        turn, filled, work = lay(
+            np.array(order), 0, tables.rows, tables.shapes, ceiling, shelf, 0, bases
+        )
+        laid = [shape for i in order[:turn] for shape in found[i]]
+        assert (turn == len(order)) == (ceiling == end)
+        assert (filled, work >= turn) == (len(laid), True)
+        for i in order[:turn]:
+            assert bases[i] == by_hand[found[i][0].name]
+
+
+@given(tied_problems(max_shapes=8, max_bytes=20))
+@settings(deadline=None, max_examples=100)
+def test_improving_any_order_never_raises_what_is_reached(problem: Problem) -> None:
+    assume(problem.buffers)
+    tables = tables_of(shapes(problem.buffers))
+    bound = peak_live_bytes(problem)
+    order = np.argsort(tables.shapes[3] < 0, kind="stable")
+    args = (order, tables.pinned, tables.rows, tables.shapes)
+    for reached in (bound, bound + 1, 2 * bound + 9):
+        height, bases, _ = improve(*args, bound, reached, 500, 3)
+        assert bound <= height <= reached
+        assert (bases.min() >= 0) == (height < reached)
+        if height < reached:
+            assert (ends(tables, bases) <= height).all()
+        assert improve(*args, bound, reached, 0, 3)[0] == reached
+
+
+@given(tied_problems(max_shapes=6, max_bytes=9))
+@settings(deadline=None)
+def test_text_reads_back_as_the_same_problem(problem: Problem) -> None:
+    assert parse(show(problem)) == problem

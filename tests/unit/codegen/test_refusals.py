@@ -1,0 +1,112 @@
+"""What has no C form is an error, never other C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from by_hand import compilation_of
+from cascades import EVERY_PROGRAM, constants_in_ram, layers
+from penstock.codegen.c_program import generate
+from penstock.codegen.row_interval import all_rows, row_interval
+from penstock.errors import InternalError
+from penstock.program.expr import Var
+from penstock.program.program import Box, Call, Command, Kind, Loop, Program
+from penstock.program.steps import calls
+from programs import SAME, Example, cascade, ring_layout, two_convolutions
+
+
+def refused(program: Program) -> str:
+    """The code of the error."""
+    with pytest.raises(InternalError) as caught:
+        generate(program, "by_hand", "a test", keeps_input=False)
+    return caught.value.code
+
+
+def a_call() -> Call:
+    """A call for row m of an image of 8 rows."""
+    graph = two_convolutions(8, SAME, SAME)
+    return calls(cascade(graph, ring_layout(graph, 3)))[0]
+
+
+def with_calls(program: Program, **changes: object) -> Program:
+    """The program with something else in every call."""
+
+    def changed(command: Command) -> Command:
+        if isinstance(command, Loop):
+            return replace(command, body=tuple(map(changed, command.body)))
+        return replace(command, **changes) if isinstance(command, Call) else command
+
+    return replace(program, run=tuple(map(changed, program.run)))
+
+
+def test_rows_are_counted_through_leading_axes() -> None:
+    first = a_call()
+    shape = first.output.type.shape
+    batch = replace(first.output, type=first.output.type.with_shape((3, *shape[1:])))
+    box = Box((2, 1, 0, 0), (3, 4, *shape[2:]))
+    assert row_interval(replace(first, output=batch, out=box)) == (17, 20)
+    assert row_interval(first) == (Var("m"), first.out.upper[1])
+    whole = Box((0,) * 4, batch.type.shape)
+    assert row_interval(replace(first, output=batch, out=whole)) == (0, 24)
+    assert all_rows(replace(first, output=batch, out=whole))
+    assert not all_rows(first)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        Box((0, 0, 1, 0), (1, 8, 5, 4)),
+        Box((0, 0, 0, 0), (1, 8, 5, 3)),
+        Box((0, 0, 0, 0), (0, 8, 5, 4)),
+        Box((Var("n"), 0, 0, 0), (1, 8, 5, 4)),
+    ],
+)
+def test_what_are_no_whole_rows_is_refused(box: Box) -> None:
+    with pytest.raises(InternalError) as caught:
+        row_interval(replace(a_call(), out=box))
+    assert caught.value.code == "codegen-001"
+
+
+def test_rows_of_a_kernel_for_whole_tensors_are_refused() -> None:
+    graph = two_convolutions(8, SAME, SAME)
+    kernel = replace(a_call().kernel, by_rows=False)
+    program = with_calls(cascade(graph, ring_layout(graph, 3)), kernel=kernel)
+    assert refused(program) == "codegen-002"
+
+
+@pytest.mark.parametrize("fault", ["misaligned", "a ring", "an offset"])
+def test_constants_in_ram_that_no_pointer_shows_are_refused(fault: str) -> None:
+    graph = layers(5, SAME)
+    program = constants_in_ram(graph)
+    compute = calls(program)[0]
+    bias = compute.inputs[2]
+    if fault == "misaligned":
+        buffers = tuple(
+            replace(b, address=b.address + 2) if b.name == bias.buffer else b
+            for b in program.buffers
+        )
+        assert refused(replace(program, buffers=buffers)) == "codegen-003"
+        return
+    wrong = {
+        "a ring": replace(bias, rows=replace(bias.rows, pitch=12)),
+        "an offset": replace(bias, offset=Var("r")),
+    }[fault]
+    inputs = (*compute.inputs[:2], wrong)
+    assert refused(with_calls(program, inputs=inputs)) == "codegen-003"
+
+
+def test_entries_other_than_run_are_refused() -> None:
+    graph = layers(5, SAME)
+    program = constants_in_ram(graph)
+    assert refused(replace(program, init=program.run[:1])) == "codegen-004"
+    assert refused(replace(program, reset=program.run[:1])) == "codegen-004"
+
+
+@pytest.mark.parametrize("example", EVERY_PROGRAM, ids=lambda e: e.name)
+def test_the_plan_has_every_buffer_once(example: Example) -> None:
+    text = compilation_of(example).bundle["by_hand.c"].decode()
+    for k, buffer in enumerate(example.program.buffers):
+        if buffer.kind is not Kind.CONSTANT:
+            assert text.count(f"    at{k:02d}_") == 1, buffer.name

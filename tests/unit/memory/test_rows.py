@@ -1,0 +1,103 @@
+"""Rows: arrays slide over each other, cascades come near their live bytes, numba is kept away."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks import rows
+from benchmarks.row_problems import Chain, Tensor, Window, row_problem
+from penstock.memory import laying
+from penstock.memory.check import check
+from penstock.memory.exact import place as place_exactly
+from penstock.memory.place import PlaceOptions, place
+from penstock.memory.problem import Buffer, Problem, live_peak
+from penstock.memory.rows import RowOptions, place_rows
+
+WITHOUT_IMPROVEMENT = RowOptions(comparisons=0)
+
+
+def test_nothing_is_placed_nowhere() -> None:
+    assert place_rows(Problem(())).optimal
+
+
+def test_the_rows_of_a_chain_live_as_worked_out_by_hand() -> None:
+    # Three rows by a window of three with stride two: output row 0 reads rows 0 and 1.
+    problem = row_problem(Chain(3, 8).windowed(3, 2, 5).network())
+    assert problem.buffers == (
+        Buffer("t0[0]", 0, 1, 8, 4),
+        Buffer("t0[1]", 0, 2, 8, anchor="t0[0]", distance_bytes=8),
+        Buffer("t0[2]", 0, 2, 8, anchor="t0[0]", distance_bytes=16),
+        Buffer("t1[0]", 0, 2, 10, 4),
+        Buffer("t1[1]", 1, 2, 10, anchor="t1[0]", distance_bytes=10),
+    )
+
+
+def test_a_streamed_residual_is_made_on_demand_and_kept_until_it_is_added() -> None:
+    network = (Tensor(3, 4), Tensor(3, 4, (Window(0, 3),)), Tensor(3, 4, (Window(0), Window(1))))
+    lives = [(b.lower, b.upper) for b in row_problem(network, streamed=True).buffers]
+    assert lives == [
+        (0, 6), (1, 8), (4, 9),  # the input's rows 1 and 2 wait for the window's last row
+        (2, 4), (5, 7), (7, 9),  # each dies as soon as it is added
+        (3, 9), (6, 9), (8, 9),
+    ]  # fmt: skip
+
+
+def test_an_output_slides_over_the_rows_of_the_input_that_are_dead() -> None:
+    # As many bytes out as in, one row behind: three rows are alive beside the array itself.
+    problem = row_problem(Chain(16, 32).windowed(3, 1, 2).network())
+    placement = place(problem)
+    assert check(problem, placement) == ()
+    assert placement.height_bytes == live_peak(problem).size_bytes == 16 * 32 + 2 * 32
+
+
+@pytest.mark.parametrize("case", rows.cases(), ids=lambda case: case.name)
+def test_a_cascade_needs_hardly_more_than_its_live_bytes(case: rows.Case) -> None:
+    problem = case.problem()
+    placement = place(problem)
+    assert check(problem, placement) == ()
+    assert placement.height_bytes <= rows.LIMIT * placement.bound_bytes
+    assert placement.height_bytes <= place_rows(problem, WITHOUT_IMPROVEMENT).height_bytes
+
+
+def test_improvement_pays() -> None:
+    problem = rows.Case("", rows.mobilenet_v1(224, 1.0), (8, 12)).problem()
+    plain, improved = place_rows(problem, WITHOUT_IMPROVEMENT), place_rows(problem)
+    assert improved.height_bytes < plain.height_bytes
+    assert improved.nodes > plain.nodes
+    assert improved.method.endswith(", improved")
+
+
+def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
+    few = Problem((Buffer("a", 0, 2, 4), Buffer("b", 1, 3, 4)))
+    assert place(few) == place_exactly(few)
+    assert place(few, PlaceOptions(max_exact_buffers=1)).method.startswith("rows by")
+    tied = Problem((Buffer("a", 0, 2, 4), Buffer("b", 1, 3, 4, 1, None, "a", 4)))
+    assert place(tied).method.startswith("rows by")
+
+
+def test_whole_tensors_are_placed_without_numba() -> None:
+    program = (
+        "import sys, penstock.api\n"
+        "from penstock.memory.place import place\n"
+        "from penstock.memory.problem import Buffer, Problem\n"
+        "place(Problem((Buffer('a', 0, 2, 4), Buffer('b', 1, 3, 4))))\n"
+        "print('numba' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "False"
+
+
+def test_without_a_folder_for_the_cache_functions_are_compiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def njit(*functions: Callable[..., object], cache: bool = False) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return "compiled", *functions
+
+    monkeypatch.setattr(laying, "njit", njit)
+    assert laying.compiled(len) == ("compiled", len)

@@ -41,11 +41,10 @@ from penstock.reports.report import (
     Layer,
     Point,
     Report,
-    Span,
     layers,
     make_report,
-    spans,
 )
+from penstock.reports.timeline import Timeline, timeline
 from penstock.scheduling.options import Options
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
@@ -81,18 +80,20 @@ class Compiled:
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.spans, None, budget)
+        page = render_html(self.report, self.layers, self.timeline, None, budget)
         return self.compilation.bundle.with_files(
             ("report.json", text.encode()), ("report.html", page)
         )
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        return layers(self.compilation.schedule)
+        return layers(self.compilation.schedule, self.compilation.program)
 
     @property
-    def spans(self) -> tuple[Span, ...]:
-        return spans(self.compilation.program)
+    def timeline(self) -> Timeline:
+        """The arena over one inference."""
+        done = self.compilation
+        return timeline(done.schedule, done.placement, done.program)
 
     def write(self, folder: str | Path) -> None:
         """Writes the bundle into a new folder.  Raises OutputError."""
@@ -343,11 +344,12 @@ def write_array(path: Path, array: Array) -> None:
 def layer_rows(ran: Ran) -> list[Json]:
     """The layers of a run as JSON objects, with their simulated figures."""
     found: list[Json] = []
-    for k, layer in enumerate(ran.compiled.layers):
-        row: dict[str, Json] = {**dataclasses.asdict(layer), "shape": list(layer.shape)}
+    for layer in ran.compiled.layers:
+        row: dict[str, Json] = dataclasses.asdict(layer)
         if ran.steps:
-            row["simulated_cycles"] = ran.steps[k].cycles
-            row["simulated_instructions"] = ran.steps[k].instructions
+            counts = None if layer.step is None else ran.steps[layer.step]
+            row["simulated_cycles"] = counts.cycles if counts else None
+            row["simulated_instructions"] = counts.instructions if counts else None
         found.append(row)
     return found
 

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.reports import formats
+from penstock.reports.graph_figure import graph_svg
 from penstock.reports.memory_picture import memory_svg
-from penstock.reports.report import Layer, Ram, Report, Span
+from penstock.reports.report import Layer, Ram, Report
 from penstock.reports.row import Measured, rows
+from penstock.reports.timeline import Timeline
 from penstock.reports.verdict import verdicts
 
 
@@ -28,7 +30,7 @@ class Figure:
 def render_html(
     report: Report,
     layers: Sequence[Layer],
-    spans: Sequence[Span],
+    timeline: Timeline,
     measured: Sequence[Measured] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
@@ -46,6 +48,7 @@ def render_html(
     )
     environment.filters |= {"number": formats.number, "percent": formats.percent}
     lines = rows(layers, measured)
+    has_cascades = any(layer.cascade is not None for layer in layers)
     page = environment.get_template("report.html.j2").render(
         model=formats.printable(report.model),
         target=formats.printable(report.target),
@@ -56,12 +59,14 @@ def render_html(
         verdicts=verdicts(report.optimality),
         frontier=report.frontier,
         verified=report.verified,
-        picture=memory_svg(tuple(spans), len(layers), budget_bytes),
+        picture=memory_svg(timeline, budget_bytes),
         rows=lines,
         largest_share=max((row.share for row in lines), default=0.0) or 1.0,
         extents=formats.extents,
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
+        has_cascades=has_cascades,
+        graph=graph_svg(layers, timeline) if has_cascades else None,
     )
     return page.encode()
 

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.formats import extents, number, per_mac, printable, short_names
+from penstock.reports.formats import ABSENT, extents, number, per_mac, printable, short_names
 from penstock.reports.report import Layer, Report
 from penstock.reports.row import Measured, Row, rows
 from penstock.reports.verdict import verdicts
@@ -54,8 +54,9 @@ def layer_table(layers: Sequence[Layer], measured: Sequence[Measured] | None = N
         table.add_column(header, total, justify="right", no_wrap=True)
     for row in lines:
         layer = row.layer
+        step = ABSENT if layer.step is None else str(layer.step)
         words = (layer.kind, names[layer.name], extents(layer.shape))
-        table.add_row(str(layer.step), *map(Text, words), *_numbers(row, bool(measured)))
+        table.add_row(step, *map(Text, words), *_numbers(row, bool(measured)))
     return table
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from penstock import execution, ladder, pipeline
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
+from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import read_bytes
 from penstock.hardware.load import load_target
@@ -66,6 +67,10 @@ _MISMATCH_HELP = {
 
 def _silent(stage: str) -> None:
     """Progress that nobody watches."""
+
+
+def _unseen(stage: str, done: int = 0, of: int = 1) -> None:
+    """The same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,20 @@ def compile(
     )
     _check_flash(report, wanted)
     return Compiled(done, report)
+
+
+def explore(
+    model: str | Path | Request,
+    target: str = "host",
+    *,
+    on_progress: OnProgress = _unseen,
+    **settings: Unpack[Settings],
+) -> Explored:
+    """The whole frontier of a model: what there is to choose from.
+
+    Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    return explore_request(wanted, on_progress)
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:

@@ -58,6 +58,12 @@ class Request:
     rounding: Rounding = Rounding.DOUBLE
     options: Options = DEFAULTS
 
+    @property
+    def ram_limit_bytes(self) -> int:
+        """The budget, or the target's memory where that is less."""
+        memory = self.target.memory_for("arena").size_bytes
+        return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -127,10 +133,15 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     return cascades(parts, Processor(target.engines[0]), homes, options)
 
 
-def place(frontier: Frontier, options: Options) -> tuple[Point, ...]:
+def place(
+    frontier: Frontier, options: Options, on_count: Callable[[int], None] = lambda done: None
+) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
-    is as good as, once they are placed, are left out."""
-    points = [Point(schedule, _place(schedule, options)) for schedule in frontier.schedules]
+    is as good as, once they are placed, are left out.  `on_count` is told how many are placed."""
+    points: list[Point] = []
+    for schedule in frontier.schedules:
+        on_count(len(points))
+        points.append(Point(schedule, _place(schedule, options)))
     return efficient_items(points, lambda p: (p.placement.height_bytes, p.schedule.cost.cycles))
 
 
@@ -143,7 +154,7 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
     """The fastest point that fits.  Raises CapacityError where none does."""
-    fitting = [point for point in points if point.ram_bytes(request) <= _ram_limit(request)]
+    fitting = [point for point in points if point.ram_bytes(request) <= request.ram_limit_bytes]
     if not fitting:
         raise _too_large(points[0], request)
     return fitting[-1]
@@ -243,11 +254,6 @@ def _place(schedule: Schedule, options: Options) -> Placement:
     return placement
 
 
-def _ram_limit(request: Request) -> int:
-    memory = request.target.memory_for("arena").size_bytes
-    return min(memory, request.sram_bytes) if request.sram_bytes is not None else memory
-
-
 def _too_large(least: Point, request: Request) -> CapacityError:
     """The error that names the smallest reachable figure and the tensors that hold it there."""
     smallest = least.ram_bytes(request)
@@ -256,7 +262,7 @@ def _too_large(least: Point, request: Request) -> CapacityError:
     )
     return CapacityError(
         "capacity-001",
-        f"the network needs {smallest} bytes of RAM, the budget is {_ram_limit(request)}",
+        f"the network needs {smallest} bytes of RAM, the budget is {request.ram_limit_bytes}",
         where=least.schedule.parts.graph.name,
         why=f"{least.placement.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
         f"the least reachable; at its worst moment these are alive: {held}",

@@ -1,4 +1,4 @@
-"""html: report.html, one file that opens offline: totals, memory over time, a table of layers.
+"""html: pages, each one file that opens offline: totals, memory over time, a table of layers.
 
 It loads nothing: style and picture are inside, there is no script.  Equal reports give equal bytes.
 """
@@ -36,20 +36,10 @@ def render_html(
 ) -> bytes:
     """The page.  `measured`: what a simulated core counted for each layer, in their order;
     `budget_bytes`: what the arena may take."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("penstock.reports"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-    )
-    environment.filters |= {"number": formats.number, "percent": formats.percent}
     lines = rows(layers, measured)
     has_cascades = any(layer.cascade is not None for layer in layers)
-    page = environment.get_template("report.html.j2").render(
+    return page(
+        "report.html.j2",
         model=formats.printable(report.model),
         target=formats.printable(report.target),
         figures=_figures(report),
@@ -68,7 +58,22 @@ def render_html(
         has_cascades=has_cascades,
         graph=graph_svg(layers, timeline) if has_cascades else None,
     )
-    return page.encode()
+
+
+def page(template: str, **holes: object) -> bytes:
+    """A page of a template, its holes filled; what is filled in is text, never markup."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("penstock.reports"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=True,
+    )
+    environment.filters |= {"number": formats.number, "percent": formats.percent}
+    return environment.get_template(template).render(**holes).encode()
 
 
 def _figures(report: Report) -> tuple[Figure, ...]:

@@ -5,8 +5,9 @@ time, whatever settings of matplotlib the user has.
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,19 @@ def png(draw: Callable[[], Figure]) -> bytes:
     return _drawn(draw, "png", {"Software": None})
 
 
-def with_titles(svg: str, group: str, titles: list[str]) -> str:
-    """The picture with a title, which browsers show under the pointer, in each path of the group of
-    that id; the paths stand in the order of the titles."""
+def with_titles(svg: str, group: str, titles: Sequence[str], element: str = "path") -> str:
+    """The picture with titles, which browsers show under the pointer: in the first elements of the
+    group of that id, in their order."""
     opening = f'<g id="{group}">'
     if not titles or opening not in svg:
         return svg
     head, rest = svg.split(opening, 1)
-    inside, tail = rest.split("</g>", 1)
-    *paths, end = inside.split("/>")
+    *pieces, tail = re.split(f"(<{element} [^>]*)/>", rest, maxsplit=len(titles))
     titled = (
-        f"{path}><title>{escape(title)}</title></path>"
-        for path, title in zip(paths, titles, strict=True)
+        f"{before}{begun}><title>{escape(title)}</title></{element}>"
+        for before, begun, title in zip(pieces[::2], pieces[1::2], titles, strict=True)
     )
-    return f"{head}{opening}{''.join(titled)}{end}</g>{tail}"
+    return f"{head}{opening}{''.join(titled)}{tail}"
 
 
 def _drawn(draw: Callable[[], Figure], format: str, metadata: Mapping[str, None]) -> bytes:

@@ -94,6 +94,16 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Striped:
+    """A cascade that runs stripe by stripe: how many layers, at most how many rows a stripe, and
+    in how many calls of kernels."""
+
+    layers: int
+    rows: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What is known of a compiled model."""
 
@@ -107,22 +117,13 @@ class Report:
     frontier: tuple[Point, ...]
     optimality: Optimality
     ram_bytes_streamed_input: int | None = None
+    cascades: tuple[Striped, ...] = ()
     verified: tuple[Checked, ...] = ()
     stack_bytes_measured: int | None = None
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
-
-
-@dataclass(frozen=True, slots=True)
-class Striped:
-    """A cascade that runs stripe by stripe: how many layers, at most how many rows a stripe, and
-    in how many calls of kernels."""
-
-    layers: int
-    rows: int
-    calls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,7 @@ def make_report(
             certificate(placement.gap),
         ),
         streamed_bytes,
+        striped(schedule),
     )
 
 

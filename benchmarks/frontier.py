@@ -39,8 +39,8 @@ SAME_SHAPES: Mapping[str, str] = {
 """Networks of the zoo with the tensors of a model that the facts know."""
 NOBODY = Peers()
 SOURCE = (
-    f"total - stack, in bytes; row bound and figures of others: facts/{BOUNDS}; Vela and TVM are for "
-    "an NPU.\nF: multiply-accumulates executed by those of the model."
+    f"total - stack, in bytes; row bound and figures of others: facts/{BOUNDS}; Vela and TVM "
+    "are for an NPU.\nF: multiply-accumulates executed by those of the model."
 )
 
 

@@ -43,6 +43,6 @@ def plan(model: str, target: str = TARGET, *, stream_input: bool = False) -> Pla
     begun = perf_counter()
     frontier = schedule(parts, request.target, request.options)
     searched = perf_counter()
-    points = place(frontier, request.options)
+    points = place(frontier, request.target, request.options)
     seconds = searched - begun, perf_counter() - searched
     return Planned(request, parts, len(frontier.schedules), points, *seconds)

@@ -104,7 +104,7 @@ def test_shares_are_of_simulated_cycles_where_there_are_any(example: Example) ->
 def test_certificates_are_said_in_words(example: Example) -> None:
     report = dataclasses.replace(example.report, optimality=Optimality("optimal", 0.25, -1.0))
     words = Page(render_html(report, example.layers, example.timeline, None)).words
-    assert "proven optimal: no other order of these steps needs less memory" in words
+    assert "proven optimal: no other order of these layers, each whole, needs less memory" in words
     assert "at most 25.0 % above a proven lower bound" in words
     assert "nothing is proven" in words
 

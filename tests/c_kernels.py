@@ -66,7 +66,7 @@ def table_of(type: TensorType, rows: list[int], rng: np.random.Generator) -> Lay
         row: int(k) * (size + 3) for row, k in zip(rows, rng.permutation(len(rows)), strict=True)
     }
     table = tuple(places.get(row, 0) for row in range(row_count(type.shape)))
-    return Layout(0, 1, max(1, len(rows)) * (size + 3), table)
+    return Layout(0, 0, max(1, len(rows)) * (size + 3), table)
 
 
 def rows_of(shape: tuple[int, ...], region: Region) -> set[int]:

@@ -8,7 +8,7 @@ from penstock.backends.portable import assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.scheduling.layered import order_problem
+from penstock.scheduling.cascades import order_problem
 from penstock.scheduling.order import find_order
 
 CELLS = 120

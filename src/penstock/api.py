@@ -45,7 +45,7 @@ from penstock.reports.report import (
     layers,
     make_report,
 )
-from penstock.reports.timeline import Timeline, timeline
+from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
@@ -85,7 +85,7 @@ class Compiled:
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.timeline, None, budget)
+        page = render_html(self.report, self.layers, self.timelines, None, budget)
         return self.compilation.bundle.with_files(
             ("report.json", text.encode()), ("report.html", page)
         )
@@ -95,10 +95,9 @@ class Compiled:
         return layers(self.compilation.schedule, self.compilation.program)
 
     @property
-    def timeline(self) -> Timeline:
-        """The arena over one inference."""
-        done = self.compilation
-        return timeline(done.schedule, done.placement, done.program)
+    def timelines(self) -> tuple[Timeline, ...]:
+        """The arena over one inference, then other memories."""
+        return timelines(self.compilation.schedule, self.compilation.program)
 
     def write(self, folder: str | Path) -> None:
         """Writes the bundle into a new folder.  Raises OutputError."""
@@ -267,10 +266,12 @@ def verify(
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite"] | None = None,
+    every_point: bool = False,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
-    """Walks the verification ladder for a model.
+    """Walks the verification ladder for a model; with `every_point`, the machine runs every point
+    of the frontier, on the first set of inputs.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
@@ -281,7 +282,7 @@ def verify(
     sets = drawn_sets(done, DRAWN_SETS)
     if truth is not None:
         sets = ladder.golden_inputs(done.model, truth)
-    rungs = tuple(ladder.climb(done, truth, sets, on_stage))
+    rungs = tuple(ladder.climb(done, truth, sets, on_stage, every_point=every_point))
     verified = tuple(
         Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
         for r in rungs

@@ -1,7 +1,8 @@
 """The verification ladder: reference arithmetic, machine, C on the host, C on a simulated core.
 
 The reference arithmetic is compared with ground truth, over every tensor that there is ground truth
-for; each other rung with the reference, over every tensor that survives `simplify`.
+for; each other rung with the reference, over every tensor that survives `simplify`.  The machine
+also runs every point of the frontier, where that is asked for.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.errors import ModelError
+from penstock.errors import InternalError, ModelError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation
+from penstock.pipeline import Compilation, Point, lower_point
+from penstock.program.program import Program
+from penstock.scheduling.cost import Cost
 from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
 from penstock.simulators.goldens import Goldens, crc32_of
 from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
+from penstock.simulators.machine import Counts, Machine
 
 InputSets = Sequence[Mapping[str, Array]]
 
@@ -39,6 +42,8 @@ def climb(
     goldens: Goldens | None,
     sets: InputSets,
     on_rung: Callable[[str], None] = lambda name: None,
+    *,
+    every_point: bool = False,
 ) -> Iterator[Rung]:
     """The rungs, lowest first; each is yielded when it has been compared."""
     on_rung("reference")
@@ -48,6 +53,8 @@ def climb(
     survivors = tuple(value.name for value in compilation.graph.variables())
     on_rung("machine")
     yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
+    if every_point:
+        yield _points_rung(compilation, sets[0], reference[0], on_rung)
     on_rung("host")
     host = run_on_host(compilation, sets)
     found = tuple(_completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
@@ -66,14 +73,70 @@ def climb(
 
 def run_machine(compilation: Compilation, sets: InputSets) -> tuple[Tensors, ...]:
     """Every tensor of every set, by the program in the NumPy machine."""
-    found: list[Tensors] = []
-    for inputs in sets:
-        tensors: Tensors = {}
-        types = {value.name: value.type for value in compilation.graph.variables()}
-        gather = _Gather(tensors, {name: type.shape for name, type in types.items()})
-        outputs = Machine(compilation.program, gather).run(inputs)
-        found.append(_completed(compilation, {**tensors, **outputs}, inputs))
-    return tuple(found)
+    return tuple(in_machine(compilation, compilation.program, inputs)[0] for inputs in sets)
+
+
+def in_machine(
+    compilation: Compilation, program: Program, inputs: Mapping[str, Array]
+) -> tuple[Tensors, Counts]:
+    """Every tensor by a program of the compilation, whichever of its points it runs, and counts."""
+    tensors: Tensors = {}
+    gather = _Gather(tensors, {v.name: v.type.shape for v in compilation.graph.variables()})
+    machine = Machine(program, gather)
+    outputs = machine.run(inputs)
+    return _completed(compilation, {**tensors, **outputs}, inputs), machine.counts
+
+
+def run_point(
+    compilation: Compilation,
+    point: Point,
+    inputs: Mapping[str, Array],
+    reference: Mapping[str, Array],
+) -> Comparison:
+    """A point of the frontier in the machine, compared with the reference.
+
+    Raises InternalError where the machine counts other work or bytes than the point's cost says."""
+    tensors, counts = in_machine(compilation, lower_point(point), inputs)
+    if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:
+        raise InternalError(
+            "ladder-001",
+            f"the machine counts {difference}",
+            where=f"{compilation.model.name}, the point of {point.placement.height_bytes} bytes",
+        )
+    survivors = tuple(value.name for value in compilation.graph.variables())
+    return compare_sets(survivors, (tensors,), (reference,))
+
+
+def _counted_otherwise(cost: Cost, counts: Counts) -> str | None:
+    """What a cost does not say as it was counted; None where all is the same."""
+    pairs = (
+        ("multiply-accumulates", cost.macs, counts.macs),
+        ("bytes read", dict(cost.read_bytes), counts.read_bytes),
+        ("bytes written", dict(cost.written_bytes), counts.written_bytes),
+    )
+    for name, estimated, counted in pairs:
+        if estimated != counted:
+            return f"{counted} {name}, the estimate is {estimated}"
+    return None
+
+
+def _points_rung(
+    compilation: Compilation,
+    inputs: Mapping[str, Array],
+    reference: Mapping[str, Array],
+    on_rung: Callable[[str], None],
+) -> Rung:
+    """Every point of the frontier in the machine, on one set of inputs."""
+    total = Comparison()
+    count = len(compilation.points)
+    wrong: list[str] = []
+    for number, point in enumerate(compilation.points, 1):
+        on_rung(f"point {number} of {count}")
+        found = run_point(compilation, point, inputs, reference)
+        if found.mismatches:
+            wrong.append(f"{point.placement.height_bytes} bytes")
+        total += found
+    return Rung("points", total, f"{count} points" + (f", wrong: {', '.join(wrong)}" * bool(wrong)))
 
 
 class _Gather:
@@ -93,7 +156,7 @@ def _completed(
 ) -> Tensors:
     """The tensors with the inputs, and with aliases under their own shapes."""
     found = {**inputs, **tensors}
-    storages = compilation.parts.storages()
+    storages = compilation.parts.owners
     for value in compilation.graph.variables():
         if value.name not in found:
             found[value.name] = found[storages[value.name]].reshape(value.type.shape)

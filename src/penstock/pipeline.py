@@ -7,8 +7,8 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -33,11 +33,12 @@ from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
 from penstock.scheduling.cascades import cascades
-from penstock.scheduling.lifetimes import Unfolded, problem, storage_of_block
+from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
+from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
-from penstock.scheduling.schedule import Frontier, Homes, Schedule
+from penstock.scheduling.schedule import Frontier, Schedule
 from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
@@ -60,21 +61,43 @@ class Request:
 
     @property
     def ram_limit_bytes(self) -> int:
-        """The budget, or the target's memory where that is less."""
-        memory = self.target.memory_for("arena").size_bytes
+        """The budget, or the target's memories where they are less."""
+        memory = sum(memory.size_bytes for memory in self.target.memories_for("arena"))
         return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A schedule and the addresses of its blocks."""
+    """A schedule and the addresses of its blocks, in the memory of inputs and outputs and in the
+    others that it uses."""
 
     schedule: Schedule
     placement: Placement
+    others: tuple[tuple[str, Placement], ...] = ()
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """Bytes of each memory."""
+        return (self.placement.height_bytes, *(p.height_bytes for _, p in self.others))
+
+    @property
+    def height_bytes(self) -> int:
+        """Bytes of all memories."""
+        return sum(self.heights)
 
     def ram_bytes(self, request: Request) -> int:
-        """The arena and the stack's reserve."""
-        return self.placement.height_bytes + request.stack_bytes
+        """The blocks of all memories and the stack's reserve."""
+        return self.height_bytes + request.stack_bytes
+
+    def fits(self, target: Target) -> bool:
+        """Whether every block fits into its memory."""
+        sizes = {memory.name: memory.size_bytes for memory in target.memories}
+        heights = ((self.schedule.homes.tensors, self.placement), *self.others)
+        return all(placement.height_bytes <= sizes[name] for name, placement in heights)
+
+    def may_be_chosen(self, request: Request) -> bool:
+        """Whether it fits into the target's memories and into the budget."""
+        return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,32 +152,51 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
-    homes = Homes(target.memory_for("arena").name, target.memory_for("constant").name)
-    return cascades(parts, Processor(target.engines[0]), homes, options)
+    memories = Memories(
+        target.memories_for("arena"),
+        target.memory_for("constant"),
+        target.engines[0],
+        target.copier,
+    )
+    return cascades(parts, Processor(target.engines[0]), memories, options)
 
 
 def place(
-    frontier: Frontier, options: Options, on_count: Callable[[int], None] = lambda done: None
+    frontier: Frontier,
+    target: Target,
+    options: Options,
+    on_count: Callable[[int], None] = lambda done: None,
 ) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
-    is as good as, once they are placed, are left out.  `on_count` is told how many are placed."""
+    is as good as, once they are placed, are left out, and those that fit into no memory, but one.
+
+    `on_count` is told how many are placed."""
     points: list[Point] = []
     for schedule in frontier.schedules:
         on_count(len(points))
-        points.append(Point(schedule, _place(schedule, options)))
-    return efficient_items(points, lambda p: (p.placement.height_bytes, p.schedule.cost.cycles))
+        points.append(_place(schedule, options))
+    least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
+    fitting = [p for p in points if p.fits(target)] or [least]
+    return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
+
+
+def least_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM in which a network runs, whatever the request's budget."""
+    parts = parts_of(graph, request)
+    points = place(
+        schedule(parts, request.target, request.options), request.target, request.options
+    )
+    return points[0].ram_bytes(request)
 
 
 def least_streamed_bytes(graph: Graph, request: Request) -> int:
     """The least RAM that the network needs where its input is streamed, planned anew."""
-    parts = assign(graph, request.target, stream_input=True)
-    points = place(schedule(parts, request.target, request.options), request.options)
-    return points[0].ram_bytes(request)
+    return least_bytes(graph, replace(request, stream_input=True))
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
     """The fastest point that fits.  Raises CapacityError where none does."""
-    fitting = [point for point in points if point.ram_bytes(request) <= request.ram_limit_bytes]
+    fitting = [p for p in points if p.may_be_chosen(request)]
     if not fitting:
         raise _too_large(points[0], request)
     return fitting[-1]
@@ -162,8 +204,11 @@ def choose(points: tuple[Point, ...], request: Request) -> Point:
 
 def lower_point(point: Point) -> Program:
     """The commands that run a schedule."""
-    addresses = Addresses(dict(point.placement.offsets), point.placement.height_bytes)
-    return lower(Unfolded(point.schedule), addresses)
+    homes = point.schedule.homes
+    placements = ((homes.tensors, point.placement), *point.others)
+    offsets = {name: at for _, p in placements for name, at in p.offsets}
+    heights = tuple((memory, p.height_bytes) for memory, p in placements)
+    return lower(Unfolded(point.schedule), Addresses(offsets, heights))
 
 
 def write(program: Program, request: Request) -> Bundle:
@@ -190,7 +235,7 @@ def compile_request(
     graph = clock.time("simplify", lambda: simplify(model, request.rounding))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
-    points = clock.time("place", lambda: place(frontier, request.options))
+    points = clock.time("place", lambda: place(frontier, request.target, request.options))
     chosen = choose(points, request)
     program = clock.time("lower", lambda: lower_point(chosen))
     bundle = clock.time("write", lambda: write(program, request))
@@ -209,6 +254,18 @@ def compile_request(
     )
 
 
+def with_point(done: Compilation, point: Point) -> Compilation:
+    """The compilation as it were if that point had been chosen."""
+    program = lower_point(point)
+    return replace(
+        done,
+        schedule=point.schedule,
+        placement=point.placement,
+        program=program,
+        bundle=write(program, done.request),
+    )
+
+
 def stage(request: Request, name: str) -> object:
     """The noun that stage `name` of STAGES makes."""
     graph = read(request.model)
@@ -223,7 +280,7 @@ def stage(request: Request, name: str) -> object:
     frontier = schedule(parts, request.target, request.options)
     if name == "schedule":
         return frontier
-    chosen = choose(place(frontier, request.options), request)
+    chosen = choose(place(frontier, request.target, request.options), request)
     if name == "place":
         return chosen.placement
     program = lower_point(chosen)
@@ -245,38 +302,72 @@ class _Clock:
         return noun
 
 
-def _place(schedule: Schedule, options: Options) -> Placement:
-    rectangles = problem(Unfolded(schedule))
+def _place(schedule: Schedule, options: Options) -> Point:
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    placement = place_buffers(rectangles, PlaceOptions(exact=limits))
-    if faults := check(rectangles, placement):
-        raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
-    return placement
+    found: list[tuple[str, Placement]] = []
+    for memory, rectangles in problems(Unfolded(schedule)):
+        placement = place_buffers(rectangles, PlaceOptions(exact=limits))
+        if faults := check(rectangles, placement):
+            raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
+        found.append((memory, placement))
+    return Point(schedule, found[0][1], tuple(found[1:]))
 
 
 def _too_large(least: Point, request: Request) -> CapacityError:
-    """The error that names the smallest reachable figure and the tensors that hold it there."""
+    """The error that names the smallest reachable figure, the tensors that hold it there, and what
+    would lower it."""
     smallest = least.ram_bytes(request)
-    held = ", ".join(
-        f'"{name.split(";")[0]}" ({size} bytes)' for name, size in _held(least.schedule).items()
-    )
+    held = [f'"{name.split(";")[0]}" ({size} bytes)' for name, size in _held(least.schedule)]
+    if len(held) > NAMED_TENSORS:
+        held = [*held[:NAMED_TENSORS], f"and parts of {len(held) - NAMED_TENSORS} more"]
     return CapacityError(
         "capacity-001",
         f"the network needs {smallest} bytes of RAM, the budget is {request.ram_limit_bytes}",
         where=least.schedule.parts.graph.name,
-        why=f"{least.placement.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
-        f"the least reachable; at its worst moment these are alive: {held}",
-        help=f"give at least --sram {smallest}; a smaller input or fewer channels in these "
-        "layers lowers it",
+        why=f"{least.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
+        f"the least reachable; at its worst moment these are alive: {', '.join(held)}",
+        help="; ".join((f"give at least {_enough(smallest, request)}", *_lowering(least, request))),
     )
 
 
-def _held(schedule: Schedule) -> dict[str, int]:
-    """Bytes of each tensor at the moment of greatest need, the largest first."""
-    rectangles = problem(Unfolded(schedule))
+NAMED_TENSORS = 8
+"""So many tensors does the message about a budget name, the largest ones."""
+
+
+def _enough(size_bytes: int, request: Request) -> str:
+    """The options that give a network so many bytes of RAM."""
+    memory = request.target.memory_for("arena")
+    options: list[str] = []
+    if memory.size_bytes < size_bytes:
+        options.append(f"--memory {memory.name}={size_bytes}")
+    if request.sram_bytes is not None and request.sram_bytes < size_bytes:
+        options.append(f"--sram {size_bytes}")
+    return " ".join(options)
+
+
+def _lowering(least: Point, request: Request) -> Iterator[str]:
+    """What would lower the least RAM, with figures where they can be computed."""
+    parts, options = least.schedule.parts, request.options
+    changes = {
+        "with --stream-input": replace(request, stream_input=True),
+        "without --keep-input": replace(request, options=replace(options, keep_input=False)),
+    }
+    for words, other in changes.items():
+        if other != request:
+            size = least_bytes(parts.graph, other)
+            if size < least.ram_bytes(request):
+                yield f"{words} {size} bytes are enough"
+    if options.max_parts < len(parts.parts):
+        yield f"a larger --max-parts than {options.max_parts} may lower it"
+    yield "a smaller input or fewer channels in these layers lower it"
+
+
+def _held(schedule: Schedule) -> list[tuple[str, int]]:
+    """Tensors and their bytes at the moment of greatest need, the largest first."""
+    _, rectangles = problems(Unfolded(schedule))[0]
     sizes = {b.name: b.size_bytes for b in rectangles.buffers}
     held: dict[str, int] = {}
     for name in live_peak(rectangles).names:
         storage = storage_of_block(name)
         held[storage] = held.get(storage, 0) + sizes[name]
-    return dict(sorted(held.items(), key=lambda item: -item[1]))
+    return sorted(held.items(), key=lambda item: -item[1])

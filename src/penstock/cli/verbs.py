@@ -156,7 +156,7 @@ def verify(
         str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
     ] = None,
     every_point: Annotated[
-        bool, typer.Option(help="Verify every point of the frontier; so far there is one.")
+        bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
     sram: p.Sram = None,
     memory: p.Memory = None,
@@ -175,7 +175,11 @@ def verify(
         _choice(reference, ("tflite",), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
         done = api.verify(
-            wanted, goldens=goldens, reference="tflite" if reference else None, on_stage=on_stage
+            wanted,
+            goldens=goldens,
+            reference="tflite" if reference else None,
+            every_point=every_point,
+            on_stage=on_stage,
         )
     error = done.mismatch()
     if as_json:

@@ -70,8 +70,10 @@ def table_symbol(prefix: str, number: int, name: str) -> str:
 def view_text(program: Program, names: Names, view: View) -> str:
     """A penstock_source or penstock_sink of a view."""
     rows = view.rows
-    table = "NULL" if rows.table is None else names.rows[view.buffer, rows.table]
-    return f"{{{_base(program, names, view)}, {table}, {rows.pitch}, {rows.ring}}}"
+    base = _base(program, names, view)
+    if rows.table is not None:
+        return f"{{{base}, {names.rows[view.buffer, rows.table]}, {rows.pitch}, 0}}"
+    return f"{{{base}, NULL, {rows.pitch}, {rows.ring}}}"
 
 
 def _function(program: Program, names: Names, shared: Doing, by_rows: bool) -> Function:

@@ -54,6 +54,7 @@ def generate(program: Program, prefix: str, provenance: str, *, keeps_input: boo
         "weight_bytes": sum(a.table.type.size_bytes for a in constants),
         "constant_bytes": sum(a.table.type.size_bytes for a in constants) + table_bytes(program),
         "headers": headers,
+        "window_rows": max((step.kernel.window_rows for step in steps(program)), default=0),
         "tables": tables(names),
         "functions": (*(part.text for part in parts.values()), *run.loops),
         "run": run.lines,

@@ -83,6 +83,11 @@ class Kernel:
     def table_bytes(self) -> int:
         return sum(table.type.size_bytes for _, table in self.tables)
 
+    @property
+    def window_rows(self) -> int:
+        """Rows of the window that the kernel slides over its input; 0 where it has none."""
+        return dict(self.params).get("kernel_h", 0)
+
 
 class Op(Protocol):
     """What every operator must be able to say.  Laws in `tests/laws` run over every operator.

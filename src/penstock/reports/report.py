@@ -161,7 +161,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
         pairs = zip((schedule.parts.parts[k] for k in plan.parts), plan.costs, strict=True)
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
-    owners = schedule.parts.storages()
+    owners = schedule.parts.owners
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
         Layer(

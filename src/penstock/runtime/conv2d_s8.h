@@ -7,7 +7,7 @@
 #define PENSTOCK_CONV2D_S8_H
 
 #include "fixedpoint.h"
-#include "view.h"
+#include "window.h"
 
 struct conv2d_s8 {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
@@ -34,39 +34,40 @@ static inline int32_t conv2d_s8_taps(const int8_t *x, const int8_t *w, int32_t c
     return sum;
 }
 
-static void conv2d_s8(const struct conv2d_s8 *p, const penstock_source *x, const penstock_sink *y,
-                      int32_t lower, int32_t upper) {
+/* A row of y, from the rows of its window. */
+static void conv2d_s8_row(const struct conv2d_s8 *p, const int8_t *const *in_rows,
+                          penstock_span rows, int8_t *out) {
     const int32_t depth = p->in_c / p->groups;
     const int32_t group_outputs = p->out_c / p->groups;
+    for (int32_t column = 0; column < p->out_w; column++) {
+        const int32_t left = column * p->stride_w - p->pad_left;
+        const penstock_span taps =
+            penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
+        for (int32_t o = 0; o < p->out_c; o++) {
+            const int32_t group = o / group_outputs * depth;
+            int32_t sum = p->bias[o];
+            for (int32_t k = rows.lower; k < rows.upper; k++) {
+                const int8_t *w =
+                    p->weights + ((o * p->kernel_h + k) * p->kernel_w + taps.lower) * depth;
+                sum = conv2d_s8_taps(in_rows[k] + before + group, w, taps.upper - taps.lower,
+                                     depth, p->dilation_w * p->in_c, p->in_zero, sum);
+            }
+            sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+            *out++ = (int8_t)penstock_clamp(sum, p->least, p->most);
+        }
+    }
+}
+
+static void conv2d_s8(const struct conv2d_s8 *p, const penstock_source *x, const penstock_sink *y,
+                      int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++) {
-            const int32_t left = column * p->stride_w - p->pad_left;
-            /* taps [first, last) of a window row lie inside the tensor */
-            const int32_t first = left < 0 ? (-left + p->dilation_w - 1) / p->dilation_w : 0;
-            int32_t last = left < p->in_w ? (p->in_w - 1 - left) / p->dilation_w + 1 : 0;
-            last = last < p->kernel_w ? last : p->kernel_w;
-            for (int32_t o = 0; o < p->out_c; o++) {
-                const int32_t group = o / group_outputs * depth;
-                int32_t sum = p->bias[o];
-                for (int32_t k = 0; k < p->kernel_h; k++) {
-                    const int32_t in_row = top + k * p->dilation_h;
-                    if (in_row < 0 || in_row >= p->in_h) {
-                        continue;
-                    }
-                    const int8_t *in = penstock_read_row(x, first_row + in_row);
-                    const int8_t *w =
-                        p->weights + ((o * p->kernel_h + k) * p->kernel_w + first) * depth;
-                    sum = conv2d_s8_taps(in + (left + first * p->dilation_w) * p->in_c + group, w,
-                                         last - first, depth, p->dilation_w * p->in_c, p->in_zero,
-                                         sum);
-                }
-                sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
-                out[column * p->out_c + o] = (int8_t)penstock_clamp(sum, p->least, p->most);
-            }
-        }
+        const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
+        const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
+        penstock_window_rows(x, first_row + top, p->dilation_h, rows, in_rows);
+        conv2d_s8_row(p, in_rows, rows, penstock_write_row(y, row));
     }
 }
 

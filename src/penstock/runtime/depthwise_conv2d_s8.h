@@ -7,7 +7,7 @@
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_H
 
 #include "fixedpoint.h"
-#include "view.h"
+#include "window.h"
 
 struct depthwise_conv2d_s8 {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
@@ -20,39 +20,44 @@ struct depthwise_conv2d_s8 {
     const int8_t *shift;
 };
 
+/* A row of y, from the rows of its window. */
+static void depthwise_conv2d_s8_row(const struct depthwise_conv2d_s8 *p,
+                                    const int8_t *const *in_rows, penstock_span rows,
+                                    int8_t *out) {
+    const int32_t step = p->dilation_w * p->in_c;
+    for (int32_t column = 0; column < p->out_w; column++) {
+        const int32_t left = column * p->stride_w - p->pad_left;
+        const penstock_span taps =
+            penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int32_t before = (left + taps.lower * p->dilation_w) * p->in_c;
+        for (int32_t channel = 0, o = 0; channel < p->in_c; channel++) {
+            for (int32_t d = 0; d < p->multiplier_d; d++, o++) {
+                int32_t sum = p->bias[o];
+                for (int32_t k = rows.lower; k < rows.upper; k++) {
+                    const int8_t *in = in_rows[k] + before + channel;
+                    const int8_t *w = p->weights + (k * p->kernel_w + taps.lower) * p->out_c + o;
+                    for (int32_t l = taps.lower; l < taps.upper; l++) {
+                        sum += (*in - p->in_zero) * *w;
+                        in += step;
+                        w += p->out_c;
+                    }
+                }
+                sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+                *out++ = (int8_t)penstock_clamp(sum, p->least, p->most);
+            }
+        }
+    }
+}
+
 static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penstock_source *x,
                                 const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
-        int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++) {
-            const int32_t left = column * p->stride_w - p->pad_left;
-            const int32_t first = left < 0 ? (-left + p->dilation_w - 1) / p->dilation_w : 0;
-            int32_t last = left < p->in_w ? (p->in_w - 1 - left) / p->dilation_w + 1 : 0;
-            last = last < p->kernel_w ? last : p->kernel_w;
-            for (int32_t channel = 0, o = 0; channel < p->in_c; channel++) {
-                for (int32_t d = 0; d < p->multiplier_d; d++, o++) {
-                    int32_t sum = p->bias[o];
-                    for (int32_t k = 0; k < p->kernel_h; k++) {
-                        const int32_t in_row = top + k * p->dilation_h;
-                        if (in_row < 0 || in_row >= p->in_h) {
-                            continue;
-                        }
-                        const int8_t *in = penstock_read_row(x, first_row + in_row) +
-                                           (left + first * p->dilation_w) * p->in_c + channel;
-                        const int8_t *w = p->weights + (k * p->kernel_w + first) * p->out_c + o;
-                        for (int32_t l = first; l < last; l++) {
-                            sum += (*in - p->in_zero) * *w;
-                            in += p->dilation_w * p->in_c;
-                            w += p->out_c;
-                        }
-                    }
-                    sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
-                    out[column * p->out_c + o] = (int8_t)penstock_clamp(sum, p->least, p->most);
-                }
-            }
-        }
+        const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
+        const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
+        penstock_window_rows(x, first_row + top, p->dilation_h, rows, in_rows);
+        depthwise_conv2d_s8_row(p, in_rows, rows, penstock_write_row(y, row));
     }
 }
 

@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 
 _LEAST = {
     "max_parts": 1,
+    "max_region_parts": 1,
     "max_stripe": 1,
     "slack": 0,
     "order_states": 0,
@@ -22,10 +23,20 @@ _LEAST = {
 class Options:
     """Options of scheduling and placement.  The metadata is the sentence that help shows."""
 
+    copies: bool = field(
+        default=True, metadata={"help": "Let a copy engine copy constants into faster memory."}
+    )
+    double_buffering: bool = field(
+        default=True, metadata={"help": "Let it copy while the cascade before runs."}
+    )
     keep_input: bool = field(
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
     )
     max_parts: int = field(default=64, metadata={"help": "Most parts of a cascade."})
+    max_region_parts: int = field(
+        default=10,
+        metadata={"help": "Most parts of a cascade where memories are to be chosen, too."},
+    )
     max_stripe: int = field(
         default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
     )

@@ -45,7 +45,7 @@ from penstock.reports.report import (
     layers,
     make_report,
 )
-from penstock.reports.timeline import Timeline, timeline
+from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
@@ -85,7 +85,7 @@ class Compiled:
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.timeline, None, budget)
+        page = render_html(self.report, self.layers, self.timelines, None, budget)
         return self.compilation.bundle.with_files(
             ("report.json", text.encode()), ("report.html", page)
         )
@@ -95,11 +95,9 @@ class Compiled:
         return layers(self.compilation.schedule, self.compilation.program)
 
     @property
-    def timeline(self) -> Timeline:
-        """The arena over one inference."""
-        done = self.compilation
-        chosen = next(p for p in done.points if p.schedule is done.schedule)
-        return timeline(done.schedule, chosen.addresses, done.program)
+    def timelines(self) -> tuple[Timeline, ...]:
+        """The arena over one inference, then other memories."""
+        return timelines(self.compilation.schedule, self.compilation.program)
 
     def write(self, folder: str | Path) -> None:
         """Writes the bundle into a new folder.  Raises OutputError."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
-from penstock.pipeline import Request, parts_of, place, prefix_of, read, schedule, simplify
+from penstock.pipeline import Point, Request, parts_of, place, prefix_of, read, schedule, simplify
 from penstock.reports.frontier import Choice, Choices, choice
 from penstock.reports.frontier_html import render_frontier
 
@@ -56,11 +56,12 @@ def explore_request(request: Request, on_progress: OnProgress) -> Explored:
     model = read(request.model)
     on_progress("simplify")
     graph = simplify(model, request.rounding)
-    choices = _choices(graph, request, on_progress)
+    points = _points(graph, request, on_progress)
     streamed = None
     if not request.stream_input:
-        streamed = _choices(graph, replace(request, stream_input=True), on_progress, " streamed")
-    fitting = [k for k, c in enumerate(choices) if c.ram_bytes <= request.ram_limit_bytes]
+        other = replace(request, stream_input=True)
+        streamed = _choices(_points(graph, other, on_progress, " streamed"), request)
+    fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
     return Explored(
         Choices(
             model.name,
@@ -69,27 +70,30 @@ def explore_request(request: Request, on_progress: OnProgress) -> Explored:
             request.stack_bytes,
             request.ram_limit_bytes,
             request.stream_input,
-            choices,
+            _choices(points, request),
             max(fitting, default=None),
             streamed,
         )
     )
 
 
-def _choices(
+def _points(
     graph: Graph, request: Request, on_progress: OnProgress, note: str = ""
-) -> tuple[Choice, ...]:
+) -> tuple[Point, ...]:
     on_progress(f"schedule{note}")
     target, options = request.target, request.options
     frontier = schedule(parts_of(graph, request), target, options)
     count = len(frontier.schedules)
+    return place(
+        frontier,
+        request.target,
+        request.options,
+        lambda done: on_progress(f"place{note}", done, count),
+    )
 
-    def on_count(done: int) -> None:
-        on_progress(f"place{note}", done, count)
 
-    points = place(frontier, target, options, on_count)
-    memories = tuple(memory.name for memory in request.target.memories)
+def _choices(points: tuple[Point, ...], request: Request) -> tuple[Choice, ...]:
+    memories = [memory.name for memory in request.target.memories]
     return tuple(
-        choice(point.schedule, point.placement, point.ram_bytes(request), memories)
-        for point in points
+        choice(point.schedule, point.heights, request.stack_bytes, memories) for point in points
     )

@@ -61,7 +61,7 @@ class Request:
 
     @property
     def ram_limit_bytes(self) -> int:
-        """The budget, or the target's memory where that is less."""
+        """The budget, or the target's memories where they are less."""
         memory = sum(memory.size_bytes for memory in self.target.memories_for("arena"))
         return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
 
@@ -76,9 +76,14 @@ class Point:
     others: tuple[tuple[str, Placement], ...] = ()
 
     @property
+    def heights(self) -> tuple[int, ...]:
+        """Bytes of each memory."""
+        return (self.placement.height_bytes, *(p.height_bytes for _, p in self.others))
+
+    @property
     def height_bytes(self) -> int:
         """Bytes of all memories."""
-        return self.placement.height_bytes + sum(p.height_bytes for _, p in self.others)
+        return sum(self.heights)
 
     def ram_bytes(self, request: Request) -> int:
         """The blocks of all memories and the stack's reserve."""
@@ -95,6 +100,10 @@ class Point:
         """Whether every block fits into its memory."""
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
         return all(height <= sizes[memory] for memory, height in self.addresses.heights)
+
+    def may_be_chosen(self, request: Request) -> bool:
+        """Whether it fits into the target's memories and into the budget."""
+        return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,7 @@ def place(
 ) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
     is as good as, once they are placed, are left out, and those that fit into no memory, but one.
+
     `on_count` is told how many are placed."""
     points: list[Point] = []
     for schedule in frontier.schedules:
@@ -192,8 +202,7 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
     """The fastest point that fits.  Raises CapacityError where none does."""
-    limit = request.ram_limit_bytes
-    fitting = [p for p in points if p.fits(request.target) and p.ram_bytes(request) <= limit]
+    fitting = [p for p in points if p.may_be_chosen(request)]
     if not fitting:
         raise _too_large(points[0], request)
     return fitting[-1]

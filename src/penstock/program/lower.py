@@ -95,8 +95,8 @@ class Laid:
     rows: Rows
 
 
-def row_addresses(unfolded: Unfolded, addresses: Addresses) -> npt.NDArray[np.int64]:
-    """The address of each row, numbered as `unfolded.lives` does."""
+def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
+    """By name, where each storage lies."""
     rows = unfolded.schedule.parts.rows
     starts = unfolded.lives.starts
     places = np.zeros(starts[-1], np.int64)
@@ -108,15 +108,10 @@ def row_addresses(unfolded: Unfolded, addresses: Addresses) -> npt.NDArray[np.in
         places[starts[s] + block.lower + mine] = offset + mine * storage.row_bytes
     owner, _ = unfolded.places
     row = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-    return places[starts[owner] + row]
-
-
-def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
-    """By name, where each storage lies."""
-    starts, places = unfolded.lives.starts, row_addresses(unfolded, addresses)
+    places = places[starts[owner] + row]
     return {
         storage.name: _rows(storage, places[starts[s] : starts[s + 1]])
-        for s, storage in enumerate(unfolded.schedule.parts.rows.storages)
+        for s, storage in enumerate(rows.storages)
     }
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from penstock.memory.problem import Placement
 from penstock.reports.report import Json, Striped, striped
 from penstock.scheduling.schedule import Schedule
 
@@ -34,11 +33,12 @@ class Moved:
 class Choice:
     """A schedule that a budget may pick.
 
-    `ram_bytes`: arena and stack; `live_bytes`: of the arena, what is alive at the worst moment, so
-    that no placement of the schedule is lower."""
+    `ram_bytes`: the arena, `static_bytes` of other memories, and the stack; `live_bytes`: of the
+    arena, what is alive at the worst moment, so that no placement of the schedule is lower."""
 
     ram_bytes: int
     arena_bytes: int
+    static_bytes: int
     live_bytes: int
     cycles: int
     calls: int
@@ -55,6 +55,7 @@ class Choice:
         return {
             "ram_bytes": self.ram_bytes,
             "arena_bytes": self.arena_bytes,
+            "static_bytes": self.static_bytes,
             "live_bytes": self.live_bytes,
             "cycles": self.cycles,
             "calls": self.calls,
@@ -122,8 +123,8 @@ class Choices:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
             [
-                *("input", "chosen", "ram_bytes", "arena_bytes", "live_bytes", "cycles", "calls"),
-                *("macs_executed", "macs_factor"),
+                *("input", "chosen", "ram_bytes", "arena_bytes", "static_bytes", "live_bytes"),
+                *("cycles", "calls", "macs_executed", "macs_factor"),
                 *(f"{way}_bytes_{memory}" for memory in memories for way in ("read", "written")),
                 "cascades",
             ]
@@ -140,23 +141,31 @@ class Choices:
 
     def _line(self, kind: str, chosen: int, choice: Choice) -> list[str | int]:
         return [
-            *(kind, chosen, choice.ram_bytes, choice.arena_bytes, choice.live_bytes),
-            *(choice.cycles, choice.calls, choice.macs_executed, f"{self.factor(choice):.4f}"),
+            *(kind, chosen, choice.ram_bytes, choice.arena_bytes, choice.static_bytes),
+            *(
+                choice.live_bytes,
+                choice.cycles,
+                choice.calls,
+                choice.macs_executed,
+                f"{self.factor(choice):.4f}",
+            ),
             *(size for m in choice.moved for size in (m.read_bytes, m.written_bytes)),
             " ".join(f"{c.layers}x{c.rows}" for c in choice.cascades),
         ]
 
 
 def choice(
-    schedule: Schedule, placement: Placement, ram_bytes: int, memories: tuple[str, ...]
+    schedule: Schedule, heights: Sequence[int], stack_bytes: int, memories: Sequence[str]
 ) -> Choice:
-    """A placed schedule as a choice: `ram_bytes` in all memories, stack included; `memories`: names
-    of the memories whose traffic is shown."""
+    """A placed schedule as a choice; `heights`: bytes of the arena and of other memories;
+    `memories`: names of those whose traffic is shown."""
+    arena, *others = heights
     cost = schedule.cost
     read, written = dict(cost.read_bytes), dict(cost.written_bytes)
     return Choice(
-        ram_bytes,
-        placement.height_bytes,
+        sum(heights) + stack_bytes,
+        arena,
+        sum(others),
         schedule.peak_bytes,
         cost.cycles,
         cost.calls,

@@ -34,18 +34,18 @@ _NAME_LETTERS = 30
 _DARK = PAINTS["arena"].edge
 
 
-def graph_svg(layers: Sequence[Layer], timeline: Timeline) -> str:
+def graph_svg(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> str:
     """The graph as an SVG element."""
-    return svg(lambda: graph_figure(layers, timeline))
+    return svg(lambda: graph_figure(layers, timelines))
 
 
-def graph_png(layers: Sequence[Layer], timeline: Timeline) -> bytes:
+def graph_png(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> bytes:
     """The same picture as PNG."""
-    return png(lambda: graph_figure(layers, timeline))
+    return png(lambda: graph_figure(layers, timelines))
 
 
-def graph_figure(layers: Sequence[Layer], timeline: Timeline) -> Figure:
-    """The layers, in order; `timeline` says how much of their outputs is alive at a time."""
+def graph_figure(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> Figure:
+    """The layers, in order; `timelines`: of all memories, for what is alive of their outputs."""
     from matplotlib.figure import Figure
 
     height = 2 * _MARGIN + _PITCH * (len(layers) + 2 * len(_cascades(layers)) + 1)
@@ -59,7 +59,8 @@ def graph_figure(layers: Sequence[Layer], timeline: Timeline) -> Figure:
     _draw_cascades(axes, layers, heights)
     _draw_layers(axes, layers, heights)
     _draw_edges(axes, layers, heights)
-    _draw_bars(axes, layers, heights, {span.name: span for span in timeline.spans})
+    spans = {span.name: span for timeline in timelines for span in timeline.spans}
+    _draw_bars(axes, layers, heights, spans)
     return figure
 
 

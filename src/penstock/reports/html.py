@@ -30,12 +30,12 @@ class Figure:
 def render_html(
     report: Report,
     layers: Sequence[Layer],
-    timeline: Timeline,
+    timelines: Sequence[Timeline],
     measured: Sequence[Measured] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
     """The page.  `measured`: what a simulated core counted for each layer, in their order;
-    `budget_bytes`: what the arena may take."""
+    `budget_bytes`: what all memories may take."""
     lines = rows(layers, measured)
     has_cascades = any(layer.cascade is not None for layer in layers)
     return page(
@@ -49,14 +49,14 @@ def render_html(
         verdicts=verdicts(report.optimality),
         frontier=report.frontier,
         verified=report.verified,
-        picture=memory_svg(timeline, budget_bytes),
+        pictures=[memory_svg(timeline, budget_bytes) for timeline in timelines],
         rows=lines,
         largest_share=max((row.share for row in lines), default=0.0) or 1.0,
         extents=formats.extents,
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
         has_cascades=has_cascades,
-        graph=graph_svg(layers, timeline) if has_cascades else None,
+        graph=graph_svg(layers, timelines) if has_cascades else None,
     )
 
 

@@ -88,7 +88,7 @@ def _draw_axes(axes: Axes, axis: TimeAxis, top: float) -> None:
     ticks = range(0, int(top) + 1, unit)
     divisor, name = (1024, "KiB") if unit >= 1024 else (1, "bytes")
     axes.set_yticks(list(ticks), [number(tick // divisor) for tick in ticks])
-    axes.set_ylabel(f"address in the arena, {name}", labelpad=4)
+    axes.set_ylabel(f"address in {axis.timeline.memory or 'the arena'}, {name}", labelpad=4)
     axes.tick_params(length=3, width=0.7)
     axes.grid(axis="y", color="#e3e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -274,7 +274,7 @@ def _draw_levels(axes: Axes, axis: TimeAxis, budget_bytes: int | None) -> None:
     peak, tick = use.peak_bytes, use.peak_tick
     words = f"peak {number(peak)} bytes, {use.when(tick)}"
     if use.height_bytes > peak:
-        words += f"; arena {number(use.height_bytes)} bytes"
+        words += f"; {use.memory or 'arena'} {number(use.height_bytes)} bytes"
         axes.axhline(use.height_bytes, color=MUTED, linewidth=0.8, zorder=4)
     axes.axhline(peak, color=PEAK, linewidth=1.0, linestyle=(0, (5, 2.5)), zorder=4.5)
     middle = float(axis.places[tick : tick + 2].mean())

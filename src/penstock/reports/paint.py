@@ -22,6 +22,7 @@ PAINTS = {
     "io": Paint("input, output", "#f1bd6c", "#9a6510"),
     "arena": Paint("activations", "#cbe0f3", "#34699a"),
     "scratch": Paint("scratch", "#989da4", "#4c535b"),
+    "constant": Paint("copied constants", "#eef3d2", "#7a8a2a"),
     "state": Paint("state", "#c4a5dd", "#6f4a92"),
 }
 

@@ -1,4 +1,4 @@
-"""Timeline: the arena over one inference: which bytes hold whose data, tick by tick.
+"""Timeline: a memory over one inference: which bytes hold whose data, tick by tick.
 
     bytes ^  +--+                       a Span is a tensor (or scratch); a Piece, some of its bytes
           |  |b1+--+                    that live and die together: all of them where it lives
@@ -21,10 +21,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from penstock.program.lower import Addresses, row_addresses
-from penstock.program.program import Kind, Program
-from penstock.program.steps import steps
-from penstock.scheduling.lifetimes import Unfolded, scratch_name
+from penstock.program.program import Kind, Program, Rows
+from penstock.program.steps import steps, views_of, walk
+from penstock.scheduling.lifetimes import Unfolded, copy_name, problems
 from penstock.scheduling.schedule import Schedule
 
 Numbers = npt.NDArray[np.int64]
@@ -46,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a tensor, or a kernel's scratch, occupies of the arena."""
+    """What a tensor, a kernel's scratch or a copied constant occupies of the memory."""
 
     name: str
     kind: str
@@ -96,10 +95,11 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The arena over one inference; its stretches follow each other."""
+    """A memory over one inference; its stretches follow each other.  No name: the arena."""
 
     spans: tuple[Span, ...]
     stretches: tuple[Stretch, ...]
+    memory: str | None = None
 
     @property
     def ticks(self) -> int:
@@ -143,11 +143,20 @@ class Timeline:
         return "after the run"
 
 
-def timeline(schedule: Schedule, addresses: Addresses, program: Program) -> Timeline:
-    """The timeline of a schedule, in the memory of inputs and outputs."""
+def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
+    """The timelines of a schedule that is lowered: of the arena, then of other memories."""
     unfolded = Unfolded(schedule)
-    spans = (*_tensors(unfolded, addresses, program), *_scratch(unfolded, addresses))
-    return Timeline(spans, tuple(_stretches(unfolded, program)))
+    homes = {buffer.name: buffer.memory for buffer in program.buffers}
+    spans = (*_tensors(unfolded, program), *_others(unfolded, program))
+    stretches = tuple(_stretches(unfolded, program))
+    return tuple(
+        Timeline(
+            tuple(span for span in spans if homes[span.name] == memory.name),
+            stretches,
+            memory.name if k else None,
+        )
+        for k, memory in enumerate(program.ram())
+    )
 
 
 def _stretches(unfolded: Unfolded, program: Program) -> Iterator[Stretch]:
@@ -166,18 +175,27 @@ def _stretches(unfolded: Unfolded, program: Program) -> Iterator[Stretch]:
         cascade += striped
 
 
-def _tensors(unfolded: Unfolded, addresses: Addresses, program: Program) -> Iterator[Span]:
+def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:
     """A span for each storage."""
-    kinds = {buffer.name: buffer.kind.value for buffer in program.buffers}
-    lives = unfolded.lives
-    places, dead = row_addresses(unfolded, addresses), _ends(unfolded)
-    homes = unfolded.schedule.homes
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    views = {view.tensor: view for view in program.inputs}
+    views |= {view.tensor: view for c in walk(program.run) for view in views_of(c)[-1:]}
+    lives, ends = unfolded.lives, _ends(unfolded)
     for s, storage in enumerate(unfolded.schedule.parts.rows.storages):
         if homes.of(storage.name) != homes.tensors:
             continue
         rows = slice(int(lives.starts[s]), int(lives.starts[s + 1]))
-        pieces = _pieces(places[rows], lives.born[rows], dead[rows], storage.row_bytes)
-        yield Span(storage.name, kinds[storage.name], tuple(pieces))
+        buffer = buffers[storage.name]
+        places = buffer.address + _offsets(views[storage.name].rows, storage.rows)
+        pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
+        yield Span(storage.name, buffer.kind.value, tuple(pieces))
+
+
+def _offsets(rows: Rows, count: int) -> Numbers:
+    """Where each of so many rows lies, from the beginning of their buffer."""
+    if rows.table is not None:
+        return np.array(rows.table, np.int64)
+    return np.arange(count) % rows.ring * rows.pitch
 
 
 def _ends(unfolded: Unfolded) -> Numbers:
@@ -202,17 +220,17 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
         yield Piece(lower, upper, int(born[first]), int(dead[first]))
 
 
-def _scratch(unfolded: Unfolded, addresses: Addresses) -> Iterator[Span]:
-    for cascade in unfolded.cascades:
-        for k in cascade.plan.parts:
-            part = unfolded.schedule.parts.parts[k]
-            size = part.kernel.scratch_bytes
-            if size:
-                name = scratch_name(part.name)
-                lower = addresses.offsets[name]
-                end = cascade.tick + len(cascade.calls)
-                piece = Piece(lower, lower + size, cascade.tick, end)
-                yield Span(name, Kind.SCRATCH.value, (piece,))
+def _others(unfolded: Unfolded, program: Program) -> Iterator[Span]:
+    """Scratch of kernels, and constants that are copied."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    copies = {copy_name(copy) for plan in unfolded.schedule.plans for copy in plan.copies}
+    for life in (life for _, problem in problems(unfolded) for life in problem.buffers):
+        buffer = buffers.get(life.name)
+        if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):
+            kind = Kind.CONSTANT if life.name in copies else Kind.SCRATCH
+            end = buffer.address + buffer.size_bytes
+            piece = Piece(buffer.address, end, life.lower, life.upper)
+            yield Span(life.name, kind.value, (piece,))
 
 
 def _live(pieces: Iterable[Piece], ticks: int) -> Numbers:

@@ -24,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def choice(arena: int, live: int, cycles: int, *cascades: Striped) -> Choice:
     moved = (Moved("sram", 5000, 3000), Moved("flash", 700, 0))
-    return Choice(arena + 1024, arena, live, cycles, 7, 1300000, moved, cascades)
+    return Choice(arena + 1024, arena, 0, live, cycles, 7, 1300000, moved, cascades)
 
 
 ARRAY = (
@@ -61,6 +61,7 @@ def test_the_json_says_all_of_it() -> None:
     assert found["frontier"][0] == {
         "ram_bytes": 9024,
         "arena_bytes": 8000,
+        "static_bytes": 0,
         "live_bytes": 7600,
         "cycles": 1002000,
         "calls": 7,

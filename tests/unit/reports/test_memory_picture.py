@@ -74,7 +74,7 @@ def test_a_title_says_name_bytes_addresses_steps_and_kind() -> None:
 
 
 def test_every_kind_of_buffer_in_ram_has_its_own_colours() -> None:
-    assert set(PAINTS) == {kind.value for kind in Kind} - {Kind.CONSTANT.value}
+    assert set(PAINTS) == {kind.value for kind in Kind}
     assert len({paint.face for paint in PAINTS.values()}) == len(PAINTS)
 
 

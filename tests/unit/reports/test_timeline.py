@@ -11,7 +11,7 @@ from penstock.program.steps import steps
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.report import layers, striped
 from penstock.reports.row import rows
-from penstock.reports.timeline import Timeline, timeline
+from penstock.reports.timeline import Timeline, timelines
 
 MODEL = "zoo:resnet8"
 Points = tuple[pipeline.Point, ...]
@@ -23,11 +23,11 @@ def points(request: pytest.FixtureRequest) -> Points:
     wanted = api.request(MODEL, "cortex-m4", stream_input=request.param)
     parts = pipeline.parts_of(pipeline.simplify(pipeline.read(MODEL)), wanted)
     frontier = pipeline.schedule(parts, wanted.target, wanted.options)
-    return pipeline.place(frontier, wanted.options)
+    return pipeline.place(frontier, wanted.target, wanted.options)
 
 
 def drawn(point: pipeline.Point) -> Timeline:
-    return timeline(point.schedule, point.placement, pipeline.lower_point(point))
+    return timelines(point.schedule, pipeline.lower_point(point))[0]
 
 
 def test_the_peak_of_every_timeline_is_its_schedule_s_and_its_height_the_placement_s(

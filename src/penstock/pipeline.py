@@ -189,10 +189,13 @@ def place(
 def least_bytes(graph: Graph, request: Request) -> int:
     """The least RAM in which a network runs, whatever the request's budget."""
     parts = parts_of(graph, request)
-    points = place(
-        schedule(parts, request.target, request.options), request.target, request.options
-    )
-    return points[0].ram_bytes(request)
+    least: int | None = None
+    for found in schedule(parts, request.target, request.options).schedules:
+        if least is not None and found.peak_bytes >= least:
+            break  # nor is any that follows lower
+        height = _place(found, request.options).height_bytes
+        least = height if least is None else min(least, height)
+    return (least or 0) + request.stack_bytes
 
 
 def least_streamed_bytes(graph: Graph, request: Request) -> int:

@@ -27,7 +27,7 @@ def lower(graph: Graph, target_name: str = "host") -> Lowered:
     target = load_target(target_name)
     request = Request(graph.name, target)
     frontier = schedule(assign(graph, target), target, request.options)
-    chosen = choose(place(frontier, request.options), request)
+    chosen = choose(place(frontier, target, request.options), request)
     return Lowered(graph, chosen.schedule, lower_point(chosen))
 
 

@@ -33,11 +33,12 @@ from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
 from penstock.scheduling.cascades import cascades
-from penstock.scheduling.lifetimes import Unfolded, problem, storage_of_block
+from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
+from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
-from penstock.scheduling.schedule import Frontier, Homes, Schedule
+from penstock.scheduling.schedule import Frontier, Schedule
 from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
@@ -61,14 +62,27 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A schedule and the addresses of its blocks."""
+    """A schedule and the addresses of its blocks, in the memory of inputs and outputs and in the
+    others that it uses."""
 
     schedule: Schedule
     placement: Placement
+    others: tuple[tuple[str, Placement], ...] = ()
+
+    @property
+    def height_bytes(self) -> int:
+        """Bytes of all memories."""
+        return self.placement.height_bytes + sum(p.height_bytes for _, p in self.others)
 
     def ram_bytes(self, request: Request) -> int:
-        """The arena and the stack's reserve."""
-        return self.placement.height_bytes + request.stack_bytes
+        """The blocks of all memories and the stack's reserve."""
+        return self.height_bytes + request.stack_bytes
+
+    def fits(self, target: Target) -> bool:
+        """Whether every block fits into its memory."""
+        sizes = {memory.name: memory.size_bytes for memory in target.memories}
+        heights = ((self.schedule.homes.tensors, self.placement), *self.others)
+        return all(placement.height_bytes <= sizes[name] for name, placement in heights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +137,29 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
-    homes = Homes(target.memory_for("arena").name, target.memory_for("constant").name)
-    return cascades(parts, Processor(target.engines[0]), homes, options)
+    memories = Memories(
+        target.memories_for("arena"),
+        target.memory_for("constant"),
+        target.engines[0],
+        target.copier,
+    )
+    return cascades(parts, Processor(target.engines[0]), memories, options)
 
 
-def place(frontier: Frontier, options: Options) -> tuple[Point, ...]:
+def place(frontier: Frontier, target: Target, options: Options) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
-    is as good as, once they are placed, are left out."""
-    points = [Point(schedule, _place(schedule, options)) for schedule in frontier.schedules]
-    return efficient_items(points, lambda p: (p.placement.height_bytes, p.schedule.cost.cycles))
+    is as good as, once they are placed, are left out, and those that fit into no memory, but one.
+    """
+    points = [_place(schedule, options) for schedule in frontier.schedules]
+    least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
+    fitting = [p for p in points if p.fits(target)] or [least]
+    return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
 
 
 def least_bytes(graph: Graph, request: Request) -> int:
     """The least RAM in which a network runs, whatever the request's budget."""
-    parts = parts_of(graph, request)
-    points = place(schedule(parts, request.target, request.options), request.options)
+    frontier = schedule(parts_of(graph, request), request.target, request.options)
+    points = place(frontier, request.target, request.options)
     return points[0].ram_bytes(request)
 
 
@@ -148,7 +170,8 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
     """The fastest point that fits.  Raises CapacityError where none does."""
-    fitting = [point for point in points if point.ram_bytes(request) <= _ram_limit(request)]
+    limit = _ram_limit(request)
+    fitting = [p for p in points if p.fits(request.target) and p.ram_bytes(request) <= limit]
     if not fitting:
         raise _too_large(points[0], request)
     return fitting[-1]
@@ -156,8 +179,11 @@ def choose(points: tuple[Point, ...], request: Request) -> Point:
 
 def lower_point(point: Point) -> Program:
     """The commands that run a schedule."""
-    addresses = Addresses(dict(point.placement.offsets), point.placement.height_bytes)
-    return lower(Unfolded(point.schedule), addresses)
+    homes = point.schedule.homes
+    placements = ((homes.tensors, point.placement), *point.others)
+    offsets = {name: at for _, p in placements for name, at in p.offsets}
+    heights = tuple((memory, p.height_bytes) for memory, p in placements)
+    return lower(Unfolded(point.schedule), Addresses(offsets, heights))
 
 
 def write(program: Program, request: Request) -> Bundle:
@@ -184,7 +210,7 @@ def compile_request(
     graph = clock.time("simplify", lambda: simplify(model, request.rounding))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
-    points = clock.time("place", lambda: place(frontier, request.options))
+    points = clock.time("place", lambda: place(frontier, request.target, request.options))
     chosen = choose(points, request)
     program = clock.time("lower", lambda: lower_point(chosen))
     bundle = clock.time("write", lambda: write(program, request))
@@ -229,7 +255,7 @@ def stage(request: Request, name: str) -> object:
     frontier = schedule(parts, request.target, request.options)
     if name == "schedule":
         return frontier
-    chosen = choose(place(frontier, request.options), request)
+    chosen = choose(place(frontier, request.target, request.options), request)
     if name == "place":
         return chosen.placement
     program = lower_point(chosen)
@@ -251,17 +277,19 @@ class _Clock:
         return noun
 
 
-def _place(schedule: Schedule, options: Options) -> Placement:
-    rectangles = problem(Unfolded(schedule))
+def _place(schedule: Schedule, options: Options) -> Point:
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    placement = place_buffers(rectangles, PlaceOptions(exact=limits))
-    if faults := check(rectangles, placement):
-        raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
-    return placement
+    found: list[tuple[str, Placement]] = []
+    for memory, rectangles in problems(Unfolded(schedule)):
+        placement = place_buffers(rectangles, PlaceOptions(exact=limits))
+        if faults := check(rectangles, placement):
+            raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
+        found.append((memory, placement))
+    return Point(schedule, found[0][1], tuple(found[1:]))
 
 
 def _ram_limit(request: Request) -> int:
-    memory = request.target.memory_for("arena").size_bytes
+    memory = sum(memory.size_bytes for memory in request.target.memories_for("arena"))
     return min(memory, request.sram_bytes) if request.sram_bytes is not None else memory
 
 
@@ -276,9 +304,9 @@ def _too_large(least: Point, request: Request) -> CapacityError:
         "capacity-001",
         f"the network needs {smallest} bytes of RAM, the budget is {_ram_limit(request)}",
         where=least.schedule.parts.graph.name,
-        why=f"{least.placement.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
+        why=f"{least.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
         f"the least reachable; at its worst moment these are alive: {', '.join(held)}",
-        help="; ".join((f"give at least {_enough(smallest, request)}", *_lowering(least, request))),
+        help="; ".join((f"give at least {_enough(least, request)}", *_lowering(least, request))),
     )
 
 
@@ -286,14 +314,16 @@ NAMED_TENSORS = 8
 """So many tensors does the message about a budget name, the largest ones."""
 
 
-def _enough(size_bytes: int, request: Request) -> str:
-    """The options that give a network so many bytes of RAM."""
-    memory = request.target.memory_for("arena")
-    options: list[str] = []
-    if memory.size_bytes < size_bytes:
-        options.append(f"--memory {memory.name}={size_bytes}")
-    if request.sram_bytes is not None and request.sram_bytes < size_bytes:
-        options.append(f"--sram {size_bytes}")
+def _enough(point: Point, request: Request) -> str:
+    """The options that give a point what it needs."""
+    homes = point.schedule.homes
+    needs = {homes.tensors: point.placement.height_bytes + request.stack_bytes}
+    needs |= {name: placement.height_bytes for name, placement in point.others}
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
+    total = point.ram_bytes(request)
+    if request.sram_bytes is not None and request.sram_bytes < total:
+        options.append(f"--sram {total}")
     return " ".join(options)
 
 
@@ -316,7 +346,7 @@ def _lowering(least: Point, request: Request) -> Iterator[str]:
 
 def _held(schedule: Schedule) -> list[tuple[str, int]]:
     """Tensors and their bytes at the moment of greatest need, the largest first."""
-    rectangles = problem(Unfolded(schedule))
+    _, rectangles = problems(Unfolded(schedule))[0]
     sizes = {b.name: b.size_bytes for b in rectangles.buffers}
     held: dict[str, int] = {}
     for name in live_peak(rectangles).names:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from penstock.errors import PenstockError, TargetError, UsageError
 from penstock.hardware.size import parse_size
-from penstock.hardware.target import Compiler, Engine, MemoryRegion, Target
+from penstock.hardware.target import Compiler, Copier, Engine, MemoryRegion, Target
 
 _FOLDER = files("penstock.hardware") / "targets"
 _EXAMPLE = "`penstock targets --show cortex-m4` prints a description that is right"
@@ -39,10 +39,17 @@ class _Engine(BaseModel):
     model_config = _STRICT
     name: str
     kernels: str
+    bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
     cycles_per_mac: float = Field(ge=0, allow_inf_nan=False)
     cycles_per_element: float = Field(ge=0, allow_inf_nan=False)
     cycles_per_loop: float = Field(ge=0, allow_inf_nan=False)
     cycles_per_call: float = Field(ge=0, allow_inf_nan=False)
+
+
+class _Copier(BaseModel):
+    model_config = _STRICT
+    name: str
+    setup_cycles: int = Field(ge=0)
 
 
 class _Compiler(BaseModel):
@@ -60,6 +67,7 @@ class _Target(BaseModel):
     compiler: _Compiler
     memories: tuple[_Memory, ...] = Field(min_length=1)
     engines: tuple[_Engine, ...] = Field(min_length=1)
+    copier: _Copier | None = None
 
 
 def target_names() -> tuple[str, ...]:
@@ -146,4 +154,5 @@ def _convert(read: _Target) -> Target:
             for m in read.memories
         ),
         tuple(Engine(**e.model_dump()) for e in read.engines),
+        None if read.copier is None else Copier(read.copier.name, read.copier.setup_cycles),
     )

@@ -8,7 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.
+    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.  The first that
+    holds an arena has inputs and outputs, too.
 
     Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved.
     """
@@ -25,15 +26,25 @@ class MemoryRegion:
 class Engine:
     """What computes: a processor with the kernels of `kernels`.
 
-    The figures are a linear model of the cycles of its portable kernels; `penstock profile` shows
-    the estimate beside the simulated count."""
+    The figures are a linear model of the cycles of its portable kernels, on memories of the given
+    bandwidth; `penstock profile` shows the estimate beside the simulated count."""
 
     name: str
     kernels: str
+    bandwidth_bytes_per_cycle: float
     cycles_per_mac: float
     cycles_per_element: float
     cycles_per_loop: float
     cycles_per_call: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """An engine that copies between memories while others compute; each copy takes `setup_cycles`
+    of a processor to begin, then as long as the slower of the two memories needs."""
+
+    name: str
+    setup_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,11 @@ class Target:
     compiler: Compiler
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
+    copier: Copier | None = None
+
+    def memories_for(self, kind: str) -> tuple[MemoryRegion, ...]:
+        """The memories that may hold buffers of `kind`."""
+        return tuple(memory for memory in self.memories if kind in memory.holds)
 
     def memory_for(self, kind: str) -> MemoryRegion:
         """The first memory that may hold buffers of `kind`."""

@@ -7,21 +7,16 @@ Shapes and their rows stand in tables of int64, one column each. The *shelf* has
 row that is laid, from low to high. Offsets depend on the order alone, work is counted in
 comparisons, nothing is drawn: the same arguments have the same answer everywhere.
 
-Importing this module imports numba, a third of a second; machine code is made at the first call
-and kept in a cache folder for the next process.
 Source of the idea: what does not fit is moved forward (Joslin and Clements, "Squeaky wheel"
 optimization, 1999).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
 import numpy as np
 import numpy.typing as npt
-from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
 
+from penstock.compiled import compiled
 from penstock.memory.problem import Column
 
 Table = npt.NDArray[np.int64]
@@ -34,16 +29,6 @@ ROW_LOWER, ROW_UPPER, ROW_SIZE, ROW_DISTANCE = range(4)
 SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT, SHAPE_FIXED = range(4)
 # Fields of the shelf: life, bytes [low, high), and the turn in which the row was laid.
 LOWER, UPPER, LOW, HIGH, TURN = range(5)
-
-_Function = TypeVar("_Function", bound=Callable[..., object])
-
-
-def compiled(function: _Function) -> _Function:
-    """The function as machine code, kept for the next process if a folder can be written."""
-    try:
-        return cast(_Function, njit(cache=True)(function))
-    except RuntimeError:  # neither beside this file nor in the user's cache folder
-        return cast(_Function, njit(function))
 
 
 @compiled

@@ -17,6 +17,7 @@ from math import lcm
 import numpy as np
 
 from penstock.memory.greedy import placement_of
+from penstock.memory.laying import HIGH, improve, lay
 from penstock.memory.problem import Buffer, Column, Placement, Problem, peak_live_bytes, shapes
 
 
@@ -69,7 +70,6 @@ def place_rows(problem: Problem, options: RowOptions | None = None) -> Placement
 
 def _search(tables: Tables, bound: int, options: RowOptions) -> tuple[_Found, int]:
     """The best that is found, and the comparisons that it took."""
-    from penstock.memory.laying import improve  # here, for it takes a third of a second
 
     tried: list[_Found] = []
     spent = 0
@@ -97,7 +97,6 @@ def _search(tables: Tables, bound: int, options: RowOptions) -> tuple[_Found, in
 
 def _lay_all(tables: Tables, order: Column, method: str) -> tuple[_Found, int]:
     """What an order leads to without a ceiling, and the comparisons that it took."""
-    from penstock.memory.laying import HIGH, lay
 
     shelf = np.empty((5, len(tables.names)), dtype=np.int64)
     bases = np.zeros(len(order), dtype=np.int64)

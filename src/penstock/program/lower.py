@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +19,18 @@ from penstock.program.program import (
     Buffer,
     Call,
     Command,
+    Copy,
     Kind,
     Memory,
     Program,
     Pull,
     Rows,
     View,
+    Wait,
 )
-from penstock.scheduling.lifetimes import Unfolded, block_name, scratch_name
+from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_name
 from penstock.scheduling.part import Part
+from penstock.scheduling.plan import ConstantCopy
 from penstock.scheduling.rows import Storage, alike
 
 CONSTANT_ALIGNMENT_BYTES = 4
@@ -33,10 +38,10 @@ CONSTANT_ALIGNMENT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the blocks of a schedule lie in the arena, which is `height_bytes` high."""
+    """Where the blocks of a schedule lie in their memories, and how high each is filled."""
 
     offsets: Mapping[str, int]
-    height_bytes: int
+    heights: tuple[tuple[str, int], ...]
 
 
 def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
@@ -46,24 +51,38 @@ def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
     constants = _constants(unfolded, homes.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
     writer = _Writer(unfolded, _laid(unfolded, addresses))
-    run = tuple(
-        command
-        for cascade in unfolded.cascades
-        for command in commands(unfolded.tables_of(cascade.plan), cascade, writer.call)
-    )
     return Program(
         graph.name,
         (
-            Memory(homes.tensors, addresses.height_bytes, writable=True),
+            *(Memory(memory, height, writable=True) for memory, height in addresses.heights),
             Memory(homes.constants, constant_bytes, writable=False),
         ),
-        (*writer.buffers(), *_scratch(unfolded, addresses), *constants),
-        tuple(writer.view(v) for v in schedule.parts.inputs),
-        tuple(writer.view(v) for v in graph.outputs),
+        (
+            *writer.buffers(),
+            *_scratch(unfolded, addresses),
+            *_copied(unfolded, addresses),
+            *constants,
+        ),
+        tuple(writer.view(v, {}) for v in schedule.parts.inputs),
+        tuple(writer.view(v, {}) for v in graph.outputs),
         init=(),
         reset=(),
-        run=run,
+        run=tuple(_run(unfolded, writer)),
     )
+
+
+def _run(unfolded: Unfolded, writer: _Writer) -> Iterator[Command]:
+    """The cascades, each behind the copies that it needs and those that the next one needs."""
+    cascades = unfolded.cascades
+    for cascade, after in zip_longest(cascades, cascades[1:]):
+        copies = cascade.plan.copies
+        yield from (writer.copy(copy) for copy in copies if not copy.early)
+        if after is not None:
+            yield from (writer.copy(copy) for copy in after.plan.copies if copy.early)
+        yield from (writer.wait(copy) for copy in copies if copy.early)
+        places = {copy.constant: copy_name(copy) for copy in copies}
+        tables = unfolded.tables_of(cascade.plan)
+        yield from commands(tables, cascade, partial(writer.call, places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +134,24 @@ class _Writer:
     unfolded: Unfolded
     laid: Mapping[str, Laid]
 
-    def call(self, position: int, first: Expr, end: Expr) -> Command:
-        """Rows [first, end) of the part at a position."""
+    def copy(self, copy: ConstantCopy) -> Command:
+        """The copy of a constant."""
+        value = self.unfolded.constants[copy.constant]
+        source = View.whole(value.name, value.type, value.name)
+        target = View.whole(value.name, value.type, copy_name(copy))
+        rows = value.type.shape[row_axis(value.type.rank)]
+        token = copy_name(copy) if copy.early else None
+        return Copy(source, target, 0, rows, self.unfolded.schedule.homes.copier, token)
+
+    def wait(self, copy: ConstantCopy) -> Command:
+        """Until the constant is there."""
+        return Wait(self.unfolded.schedule.homes.copier, copy_name(copy))
+
+    def call(self, copied: Mapping[str, str], position: int, first: Expr, end: Expr) -> Command:
+        """Rows [first, end) of the part at a position; `copied`: buffers of copied constants."""
         part = self.unfolded.schedule.steps[position]
         if part.pulled is not None:
-            return Pull(self.view(part.pulled), first, end)
+            return Pull(self.view(part.pulled, {}), first, end)
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)
@@ -134,18 +166,18 @@ class _Writer:
             node.site,
             part.kernel,
             part.engine,
-            tuple(map(self.view, node.inputs)),
-            self.view(node.output),
+            tuple(self.view(value, copied) for value in node.inputs),
+            self.view(node.output, {}),
             box,
             scratch_name(part.name) if part.kernel.scratch_bytes else None,
             node.origin,
         )
 
-    def view(self, value: Value) -> View:
+    def view(self, value: Value, copied: Mapping[str, str]) -> View:
         """A value as kernels see it."""
         owner = self.unfolded.storage_of(value)
         if owner is None:
-            return View.whole(value.name, value.type, value.name)
+            return View.whole(value.name, value.type, copied.get(value.name, value.name))
         rows = Rows.whole(value.type)
         if alike(value, owner):
             rows = self.laid[owner.name].rows
@@ -160,7 +192,7 @@ class _Writer:
             Buffer(
                 name,
                 Kind.IO if name in io else Kind.ARENA,
-                schedule.homes.tensors,
+                schedule.homes.of(name),
                 laid.address,
                 laid.size_bytes,
             )
@@ -180,6 +212,15 @@ def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
         )
         for part in unfolded.schedule.steps
         if part.kernel.scratch_bytes
+    )
+
+
+def _copied(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
+    return tuple(
+        Buffer(name, Kind.ARENA, copy.memory, addresses.offsets[name], copy.size_bytes)
+        for cascade in unfolded.cascades
+        for copy in cascade.plan.copies
+        for name in [copy_name(copy)]
     )
 
 

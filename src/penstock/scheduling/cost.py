@@ -35,6 +35,9 @@ class Cost:
         )
 
 
+NOTHING = Cost()
+
+
 class CostModel(Protocol):
     """An engine's word on what its parts cost, in cycles."""
 

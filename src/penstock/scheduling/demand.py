@@ -3,8 +3,8 @@
 Each part whose output is needed behind the cascade computes its rows from the first to the last, a
 stripe of at most `stripe` rows at a time.  Before a stripe, the rows that it needs and that are not
 there yet are produced in the same way, by the parts of the cascade above it; so every row is
-computed once, as late as possible.  A row is alive from then until no part will read it again; a
-row that will be read behind the cascade stays.
+computed once, as late as possible.  Rows that nobody asks for are computed at the end.  A row is
+alive from then until no part will read it again; a row that is read behind the cascade stays.
 
 The loops are compiled (numba), for a search unfolds thousands of cascades of thousands of stripes.
 """
@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from penstock.compiled import compiled
+from penstock.scheduling.memories import FINE
 from penstock.scheduling.rows import RowParts
 
 Numbers = npt.NDArray[np.int64]
@@ -107,6 +108,12 @@ def tables_of(
     )
 
 
+def at_home(tables: Tables, homes: Numbers) -> Tables:
+    """The tables, but for writing over what lives in another memory: `homes[s]` by storage."""
+    same = homes[tables.storage] == homes[tables.written[tables.reader]]
+    return tables._replace(joint=tables.joint * same)
+
+
 _NOTHING = np.zeros(1, np.int32)
 
 
@@ -148,6 +155,26 @@ def peak_and_cycles(
     return None if peak >= ceiling_bytes else (int(peak), int(cycles))
 
 
+def peaks_and_time(
+    tables: Tables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    home: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    waits: Numbers,
+) -> tuple[Numbers, int]:
+    """Live bytes at the peak of a cascade in each memory, and the time that its calls add, in fine
+    units (`memories`).
+
+    `home[s]`: memory of a storage; `extra`: bytes by memory that are alive all the time;
+    `constants`: by position, time of reading the constants once; `waits`: by memory, time that a
+    region adds to a call, and each of its bytes."""
+    peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits)
+    return peaks, int(time)
+
+
 class Lives(NamedTuple):
     """When rows live: row r of storage s, at [starts[s] + r], is alive in ticks [born, dead), and
     lies where the same row of storage `over` lies, -1: in a place of its own.
@@ -178,8 +205,8 @@ def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]]) -> Lives:
 _NO_CALLS = np.empty((0, 4), np.int64)
 
 
-@njit(cache=True)
-def _gone(t, lower, source, produced):  # type: ignore[no-untyped-def]
+@compiled
+def _gone(t: Tables, lower: int, source: int, produced: Numbers) -> int:
     """Rows of a storage that no part of the cascade reads again, of those that are there."""
     gone = produced[source]
     for u in range(t.users[source], t.users[source + 1]):
@@ -189,8 +216,17 @@ def _gone(t, lower, source, produced):  # type: ignore[no-untyped-def]
     return gone
 
 
-@njit(cache=True)
-def _joined(t, a, lower, upper, first, end, produced, dead):  # type: ignore[no-untyped-def]
+@compiled
+def _joined(
+    t: Tables,
+    a: int,
+    lower: int,
+    upper: int,
+    first: int,
+    end: int,
+    produced: Numbers,
+    dead: Numbers,
+) -> int:
     """The storage whose dying rows the rows [first, end) of part a take over, or -1."""
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
@@ -200,8 +236,8 @@ def _joined(t, a, lower, upper, first, end, produced, dead):  # type: ignore[no-
     return -1
 
 
-@njit(cache=True)
-def _missing(t, a, end, produced):  # type: ignore[no-untyped-def]
+@compiled
+def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
     """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
     for e in range(t.reads[a], t.reads[a + 1]):
         if produced[t.storage[e]] < t.needed[t.table[e] + end]:
@@ -209,21 +245,27 @@ def _missing(t, a, end, produced):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
-def _free(t, a, lower, upper, produced, dead):  # type: ignore[no-untyped-def]
+@compiled
+def _touched(t: Tables, a: int, k: int) -> int:
+    """The storage that part a writes (k = 0), then those that it reads."""
+    return t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1]
+
+
+@compiled
+def _free(t: Tables, a: int, lower: int, upper: int, produced: Numbers, dead: Numbers) -> int:
     """Counts rows as dead that nobody reads again now that part a has; the bytes of them."""
     freed = 0
-    for e in range(t.reads[a], t.reads[a + 1]):
-        source = t.storage[e]
-        if t.last[source] < upper:
-            gone = _gone(t, lower, source, produced)
-            freed += (gone - dead[source]) * t.row_bytes[source]
-            dead[source] = gone
+    for k in range(t.reads[a + 1] - t.reads[a] + 1):
+        s = _touched(t, a, k)
+        if 0 <= t.last[s] < upper:
+            gone = _gone(t, lower, s, produced)
+            freed += (gone - dead[s]) * t.row_bytes[s]
+            dead[s] = gone
     return freed
 
 
-@njit(cache=True)
-def _begin(t, lower, upper):  # type: ignore[no-untyped-def]
+@compiled
+def _begin(t: Tables, lower: int, upper: int) -> Numbers:
     """Rows that are there when a cascade begins, by storage that it reads."""
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
@@ -232,8 +274,10 @@ def _begin(t, lower, upper):  # type: ignore[no-untyped-def]
     return produced
 
 
-@njit(cache=True)
-def _run(t, lower, upper, stripe, ceiling, calls):  # type: ignore[no-untyped-def]
+@compiled
+def _run(
+    t: Tables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
+) -> tuple[int, int, int]:
     """Peak of live bytes, number of calls and the cycles that they add; gives up once the peak
     reaches the ceiling."""
     produced = _begin(t, lower, upper)
@@ -243,19 +287,20 @@ def _run(t, lower, upper, stripe, ceiling, calls):  # type: ignore[no-untyped-de
     peak = live
     count = 0
     cycles = 0
-    for p in range(lower, upper):
-        if lower <= t.last[t.written[p]] < upper:
-            continue  # somebody in the cascade asks for it
+    for turn in range(2 * (upper - lower)):
+        p = lower + turn % (upper - lower)
+        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
+            continue  # somebody in the cascade asks for it, perhaps not for all rows
         stack[0] = (p, t.rows[t.written[p]], p)
         depth = 1
         while depth > 0:
             a, target, asker = stack[depth - 1]
             s = t.written[a]
-            first = produced[s]
+            first = int(produced[s])
             if first >= target:
                 depth -= 1
                 continue
-            end = t.rows[s] if t.whole[a] else min(first + stripe, target)
+            end = int(t.rows[s]) if t.whole[a] else min(first + stripe, int(target))
             e = _missing(t, a, end, produced)
             if e >= 0:
                 stack[depth] = (t.maker[t.storage[e]], t.needed[t.table[e] + end], a)
@@ -275,8 +320,18 @@ def _run(t, lower, upper, stripe, ceiling, calls):  # type: ignore[no-untyped-de
     return peak, count, cycles
 
 
-@njit(cache=True)
-def _live(t, lower, upper, calls, tick, starts, born, died, over):  # type: ignore[no-untyped-def]
+@compiled
+def _live(
+    t: Tables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    tick: int,
+    starts: Numbers,
+    born: Numbers,
+    died: Numbers,
+    over: Numbers,
+) -> None:
     """Enters births, deaths and joints of a cascade whose first call is at `tick`."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -289,9 +344,55 @@ def _live(t, lower, upper, calls, tick, starts, born, died, over):  # type: igno
             born[starts[s] + r] = tick + k
             died[starts[s] + r] = tick + k + 1
             over[starts[s] + r] = joined
+        for j in range(t.reads[a + 1] - t.reads[a] + 1):
+            s = _touched(t, a, j)
+            if 0 <= t.last[s] < upper:
+                gone = _gone(t, lower, s, produced)
+                died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
+                dead[s] = gone
+
+
+@compiled
+def _traffic(
+    t: Tables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    home: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    waits: Numbers,
+) -> tuple[Numbers, int]:
+    """See `peaks_and_time`."""
+    produced = _begin(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    live = extra.copy()
+    for s in range(t.rows.shape[0]):
+        if t.maker[s] < lower <= t.last[s]:
+            live[home[s]] += t.rows[s] * t.row_bytes[s]
+    live[0] += t.scratch[lower:upper].sum()
+    peaks = live.copy()
+    time = 0
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        made = (end - first) * t.row_bytes[s]
+        time += t.call_cycles[a] * FINE + constants[a - lower]
+        time += waits[home[s], 0] + made * waits[home[s], 1]
         for e in range(t.reads[a], t.reads[a + 1]):
             source = t.storage[e]
-            if t.last[source] < upper:
-                gone = _gone(t, lower, source, produced)
-                died[starts[source] + dead[source] : starts[source] + gone] = tick + k + 1
-                dead[source] = gone
+            rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
+            if rows > 0:
+                moved = rows * t.row_bytes[source]
+                time += waits[home[source], 0] + moved * waits[home[source], 1]
+        produced[s] = end
+        if _joined(t, a, lower, upper, first, end, produced, dead) < 0:
+            peaks[home[s]] = max(peaks[home[s]], live[home[s]] + made)
+        live[home[s]] += made
+        for j in range(t.reads[a + 1] - t.reads[a] + 1):
+            s = _touched(t, a, j)
+            if 0 <= t.last[s] < upper:
+                gone = _gone(t, lower, s, produced)
+                live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
+                dead[s] = gone
+    return peaks, time

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.scheduling.cost import Bytes, Cost, CostModel
-from penstock.scheduling.demand import Numbers
+from penstock.scheduling.lifetimes import Cascade
+from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.part import Part, Parts
-from penstock.scheduling.schedule import Homes
+from penstock.scheduling.plan import Plan
+from penstock.scheduling.schedule import Homes, Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Work of one call, and bytes of regions that it moves."""
+    """Work of one call; bytes that it reads of each input, constants too, and writes."""
 
     macs: int
-    tensor_bytes: int
-    constant_bytes: int
+    read_bytes: tuple[int, ...]
     written_bytes: int
 
 
@@ -28,31 +30,91 @@ class Expenses:
 
     parts: Parts
     model: CostModel
-    homes: Homes
+    memories: Memories
     _known: dict[tuple[int, int, int], Moved] = field(
         default_factory=dict[tuple[int, int, int], Moved]
     )
 
-    def of(self, parts: tuple[int, ...], lower: int, calls: Numbers) -> tuple[Cost, ...]:
-        """Cost of each of the parts, which stand at positions from `lower` on, over the calls."""
-        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
-        for position, first, end in calls[:, :3].tolist():
-            stripes[parts[position - lower]].append((first, end))
-        return tuple(self._cost(k, some) for k, some in stripes.items())
+    def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
+        """The cascade's plan with its costs."""
+        order = schedule.order
+        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in cascade.plan.parts}
+        for position, first, end in cascade.calls[:, :3].tolist():
+            stripes[order[position]].append((first, end))
+        copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
+        costs = tuple(self._cost(k, some, schedule, copied) for k, some in stripes.items())
+        return replace(cascade.plan, costs=costs)
 
-    def _cost(self, k: int, stripes: list[tuple[int, int]]) -> Cost:
+    def with_copying(self, plans: tuple[Plan, ...], homes: Homes) -> tuple[Plan, ...]:
+        """The plans with what their copies cost.  Early copies run while the plan before does."""
+        found: list[Plan] = []
+        meanwhile = 0
+        for plan in plans:
+            copying = self._copying(plan, homes, meanwhile)
+            meanwhile = plan.cost.cycles
+            found.append(replace(plan, copying=copying))
+        return tuple(found)
+
+    def _copying(self, plan: Plan, homes: Homes, meanwhile: int) -> Cost:
+        copier = self.memories.copier
+        if copier is None or not plan.copies:
+            return Cost()
+        early = now = 0
+        read: dict[str, int] = {}
+        written: dict[str, int] = {}
+        for copy in plan.copies:
+            cycles = self.memories.copy_cycles(homes.constants, copy.memory, copy.size_bytes)
+            early, now = (early + cycles, now) if copy.early else (early, now + cycles)
+            read[homes.constants] = read.get(homes.constants, 0) + copy.size_bytes
+            written[copy.memory] = written.get(copy.memory, 0) + copy.size_bytes
+        setup = len(plan.copies) * copier.setup_cycles
+        waiting = setup + now + max(0, early - meanwhile)
+        return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
+
+    def _cost(
+        self,
+        k: int,
+        stripes: list[tuple[int, int]],
+        schedule: Schedule,
+        copied: Mapping[str, str],
+    ) -> Cost:
         part = self.parts.parts[k]
         moved = [self._moved(k, *stripe) for stripe in stripes]
-        read = {self.homes.tensors: sum(m.tensor_bytes for m in moved)}
-        constants = sum(m.constant_bytes for m in moved)
-        read[self.homes.constants] = read.get(self.homes.constants, 0) + constants
+        homes = self._memories_of(part, schedule, copied)
+        home = schedule.homes.of(self.owners[part.output.name])
+        read: dict[str, int] = {}
+        fine = 0
+        for call in moved:
+            for memory, size in zip(homes, call.read_bytes, strict=True):
+                read[memory] = read.get(memory, 0) + size
+                fine += self.memories.access(memory, size)
+            fine += self.memories.access(home, call.written_bytes)
         return Cost(
-            self.model.work_cycles(part) + len(moved) * self.model.call_cycles(part),
+            self.model.work_cycles(part)
+            + len(moved) * self.model.call_cycles(part)
+            + round(fine / FINE),
             len(moved),
-            sum(m.macs for m in moved),
+            sum(call.macs for call in moved),
             _bytes(read),
-            _bytes({self.homes.tensors: sum(m.written_bytes for m in moved)}),
+            _bytes({home: sum(call.written_bytes for call in moved)}),
         )
+
+    def _memories_of(
+        self, part: Part, schedule: Schedule, copied: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """The memory in which each input of a part is read."""
+        homes = schedule.homes
+        return tuple(
+            homes.of(self.owners[value.name])
+            if value.data is None
+            else copied.get(value.name, homes.constants)
+            for value in part.inputs
+        )
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """Storage of a value, by name."""
+        return self.parts.owners
 
     def _moved(self, k: int, first: int, end: int) -> Moved:
         key = (k, first, end)
@@ -70,12 +132,6 @@ def _of_call(part: Part, first: int, end: int) -> Moved:
     out = Region.whole(shape)
     if end - first < row_count(shape):
         out = out.replace(row_axis(len(shape)), (first, end))
-    tensors = constants = 0
-    for need, value in zip(part.needs(out), part.inputs, strict=True):
-        size = need.elements * value.type.dtype.size_bytes
-        if value.data is None:
-            tensors += size
-        else:
-            constants += size
-    written = out.elements * part.output.type.dtype.size_bytes
-    return Moved(part.macs(out), tensors, constants, written)
+    pairs = zip(part.needs(out), part.inputs, strict=True)
+    read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
+    return Moved(part.macs(out), read, out.elements * part.output.type.dtype.size_bytes)

@@ -19,8 +19,17 @@ import numpy as np
 
 from penstock.ir.graph import Value
 from penstock.memory.problem import Buffer, Problem
-from penstock.scheduling.demand import WHOLE, Lives, Numbers, Tables, lives_of, tables_of, unfold
-from penstock.scheduling.plan import Plan
+from penstock.scheduling.demand import (
+    WHOLE,
+    Lives,
+    Numbers,
+    Tables,
+    at_home,
+    lives_of,
+    tables_of,
+    unfold,
+)
+from penstock.scheduling.plan import ConstantCopy, Plan
 from penstock.scheduling.schedule import Schedule
 
 ALIGNMENT_BYTES = 4
@@ -74,9 +83,14 @@ class Unfolded:
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
 
+    @property
+    def constants(self) -> Mapping[str, Value]:
+        """Constants that nodes read, by name."""
+        return {value.name: value for value in self.schedule.parts.graph.constants()}
+
     @cached_property
     def _owners(self) -> Mapping[str, str]:
-        return self.schedule.parts.storages()
+        return self.schedule.parts.owners
 
     @cached_property
     def _values(self) -> Mapping[str, Value]:
@@ -131,12 +145,16 @@ class Unfolded:
 
     def _tables(self, *, nearest_first: bool) -> Tables:
         schedule = self.schedule
-        return tables_of(
+        storages = schedule.parts.rows.storages
+        tables = tables_of(
             schedule.parts.rows,
             schedule.order,
             keep_inputs=schedule.keep_inputs,
             nearest_first=nearest_first,
         )
+        memories = [schedule.homes.tensors, *dict.fromkeys(m for _, m in schedule.homes.away)]
+        homes = [memories.index(schedule.homes.of(storage.name)) for storage in storages]
+        return at_home(tables, np.array(homes, np.int64))
 
 
 def block_name(block: Block, rows: int) -> str:
@@ -156,27 +174,62 @@ def scratch_name(part: str) -> str:
     return f"{part}/scratch"
 
 
-def problem(unfolded: Unfolded) -> Problem:
-    """The blocks and scratch buffers to be placed."""
-    rows = unfolded.schedule.parts.rows
-    buffers: list[Buffer] = []
+def copy_name(copy: ConstantCopy) -> str:
+    """Name of the buffer of a copied constant."""
+    return f"{copy.constant}/{copy.memory}"
+
+
+def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:
+    """By memory, the blocks, copies and scratch buffers to be placed in it."""
+    homes = unfolded.schedule.homes
+    found: dict[str, list[Buffer]] = {homes.tensors: []}
+    for memory, buffer in (*_blocks(unfolded), *_copies(unfolded), *_scratch(unfolded)):
+        found.setdefault(memory, []).append(buffer)
+    return tuple((memory, Problem(tuple(buffers))) for memory, buffers in found.items())
+
+
+def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
+    rows, homes = unfolded.schedule.parts.rows, unfolded.schedule.homes
     anchors: dict[str, tuple[str, int]] = {}
     for block in unfolded.blocks():
         storage = rows.storages[rows.number[block.storage]]
         name = block_name(block, storage.rows)
         size = (block.upper - block.lower) * storage.row_bytes
         anchor, first = anchors.setdefault(block.storage, (name, block.lower))
-        if storage.contiguous and anchor != name:
-            distance = (block.lower - first) * storage.row_bytes
-            buffers.append(Buffer(name, block.born, block.dead, size, 1, None, anchor, distance))
-        else:
-            buffers.append(Buffer(name, block.born, block.dead, size, ALIGNMENT_BYTES))
+        tied = storage.contiguous and anchor != name
+        yield (
+            homes.of(block.storage),
+            Buffer(
+                name,
+                block.born,
+                block.dead,
+                size,
+                1 if tied else ALIGNMENT_BYTES,
+                None,
+                anchor if tied else None,
+                (block.lower - first) * storage.row_bytes if tied else 0,
+            ),
+        )
+
+
+def _copies(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
+    before = 1
     for cascade in unfolded.cascades:
+        end = cascade.tick + len(cascade.calls)
+        for copy in cascade.plan.copies:
+            first = before if copy.early else cascade.tick
+            buffer = Buffer(copy_name(copy), first, end, copy.size_bytes, SCRATCH_ALIGNMENT_BYTES)
+            yield copy.memory, buffer
+        before = cascade.tick
+
+
+def _scratch(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
+    for cascade in unfolded.cascades:
+        end = cascade.tick + len(cascade.calls)
         for k in cascade.plan.parts:
             part = unfolded.schedule.parts.parts[k]
             size = part.kernel.scratch_bytes
             if size:
-                life = cascade.tick, cascade.tick + len(cascade.calls)
                 name = scratch_name(part.name)
-                buffers.append(Buffer(name, *life, size, SCRATCH_ALIGNMENT_BYTES))
-    return Problem(tuple(buffers))
+                buffer = Buffer(name, cascade.tick, end, size, SCRATCH_ALIGNMENT_BYTES)
+                yield unfolded.schedule.homes.tensors, buffer

@@ -22,6 +22,12 @@ _LEAST = {
 class Options:
     """Options of scheduling and placement.  The metadata is the sentence that help shows."""
 
+    copies: bool = field(
+        default=True, metadata={"help": "Let a copy engine copy constants into faster memory."}
+    )
+    double_buffering: bool = field(
+        default=True, metadata={"help": "Let it copy while the cascade before runs."}
+    )
     keep_input: bool = field(
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
     )

@@ -87,7 +87,8 @@ class Parts:
         """What each part needs, row by row."""
         return RowParts.of(self)
 
-    def storages(self) -> Mapping[str, str]:
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
         """By name of a computed value or input, the name of the value whose storage holds it."""
         found = {value.name: value.name for value in self.graph.variables()}
         for node in self.graph.nodes:

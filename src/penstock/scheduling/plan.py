@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from penstock.scheduling.cost import Cost
+from penstock.scheduling.cost import NOTHING, Cost
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantCopy:
+    """A constant that a cascade reads in another memory than its own, into which it is copied
+    before the cascade; `early`: while the cascade before runs (double buffering)."""
+
+    constant: str
+    size_bytes: int
+    memory: str
+    early: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +25,16 @@ class Plan:
 
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
     the inputs of a part, the one that reads least ahead is produced first, not the one that reads
-    furthest.
+    furthest.  `copying`: what the copies cost, and waiting for them.
     """
 
     parts: tuple[int, ...]
     stripe: int | None
     nearest_first: bool
     costs: tuple[Cost, ...]
+    copies: tuple[ConstantCopy, ...] = ()
+    copying: Cost = NOTHING
 
     @property
     def cost(self) -> Cost:
-        return reduce(Cost.__add__, self.costs, Cost())
+        return reduce(Cost.__add__, self.costs, self.copying)

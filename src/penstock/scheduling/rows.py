@@ -97,7 +97,7 @@ class RowParts:
     @staticmethod
     def of(parts: Parts) -> RowParts:
         """The rows of all parts."""
-        graph, owner = parts.graph, parts.storages()
+        graph, owner = parts.graph, parts.owners
         values = {v.name: v for v in graph.variables()}
         inputs = [owner[v.name] for v in parts.inputs]
         outputs = [owner[v.name] for v in graph.outputs if v.data is None]

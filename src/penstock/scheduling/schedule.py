@@ -12,10 +12,17 @@ from penstock.scheduling.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """Names of the memories in which tensors and constants live."""
+    """Names of memories: of tensors, but those `away` (storage, memory), and of constants; and of
+    the engine that copies between them, if there is one."""
 
     tensors: str
     constants: str
+    copier: str = ""
+    away: tuple[tuple[str, str], ...] = ()
+
+    def of(self, storage: str) -> str:
+        """The memory in which a storage lives."""
+        return dict(self.away).get(storage, self.tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,8 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Plans in the order in which they run; `peak_bytes`: live bytes at the worst moment."""
+    """Plans in the order in which they run; `peak_bytes`: live bytes at the worst moment, in the
+    memory of inputs and outputs."""
 
     parts: Parts
     plans: tuple[Plan, ...]

@@ -1,14 +1,12 @@
 """Rows: arrays slide over each other, cascades come near their live bytes, numba is kept away."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
 from benchmarks import rows
 from benchmarks.row_problems import Chain, Tensor, Window, row_problem
-from penstock.memory import laying
+from penstock import compiled
 from penstock.memory.check import check
 from penstock.memory.exact import place as place_exactly
 from penstock.memory.place import PlaceOptions, place
@@ -77,20 +75,6 @@ def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
     assert place(tied).method.startswith("rows by")
 
 
-def test_whole_tensors_are_placed_without_numba() -> None:
-    program = (
-        "import sys, penstock.api\n"
-        "from penstock.memory.place import place\n"
-        "from penstock.memory.problem import Buffer, Problem\n"
-        "place(Problem((Buffer('a', 0, 2, 4), Buffer('b', 1, 3, 4))))\n"
-        "print('numba' in sys.modules)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.strip() == "False"
-
-
 def test_without_a_folder_for_the_cache_functions_are_compiled_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,5 +83,5 @@ def test_without_a_folder_for_the_cache_functions_are_compiled_all_the_same(
             raise RuntimeError("cannot cache function: no locator available")
         return "compiled", *functions
 
-    monkeypatch.setattr(laying, "njit", njit)
-    assert laying.compiled(len) == ("compiled", len)
+    monkeypatch.setattr(compiled, "njit", njit)
+    assert compiled.compiled(len) == ("compiled", len)

@@ -68,7 +68,14 @@ def test_blocks_beside_the_arena_are_static_ram() -> None:
     example = next(e for e in EVERY_PROGRAM if e.name == "three deep, two memories")
     done = compilation_of(example)
     report = make_report(
-        done.model, "two", done.schedule, done.placement, done.program, stack_bytes=512
+        done.model,
+        "two",
+        done.schedule,
+        done.placement,
+        done.program,
+        stack_bytes=512,
+        frontier=(),
+        streamed_bytes=0,
     )
     ram = report.ram_bytes
     assert (ram.arena, ram.static, ram.stack, ram.total) == (4096, 4096, 512, 8704)

@@ -1,0 +1,114 @@
+"""proposals: dynamic programming over the positions of an order.
+
+A proposal covers an order with cascades: its peak is the largest of theirs, its cycles are their
+sum.  So for each position, and each state in which things may be there, the efficient proposals of
+what stands before it are kept, and extended by the cascades that begin there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+Away = tuple[tuple[int, int], ...]
+"""(storage, memory) of storages that live in another memory than the first, by number, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Positions [lower, upper) of an order as one cascade, see Plan; `away`: what it computes that
+    lives in another memory than the first; `copied`: (constant, bytes, memory) that it copies."""
+
+    lower: int
+    upper: int
+    stripe: int
+    nearest_first: bool
+    away: Away = ()
+    copied: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """A candidate with live bytes at its peak, in the first memory, and the time that its calls
+    add; it leads from a state to a state: homes of what lives at its ends."""
+
+    candidate: Candidate
+    peak_bytes: int
+    time: int
+    before: Away = ()
+    after: Away = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Cascades that cover an order: live bytes at the peak, and the time that calls add."""
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    time: int
+    cascades: tuple[Candidate, ...]
+
+
+Plans = Callable[[int, Sequence[Iterable[Away]]], Iterable[Valued]]
+"""(position, states at each position before it) -> the candidates that end there."""
+
+
+def proposals(order: tuple[int, ...], plans: Plans) -> Iterator[Proposal]:
+    """The efficient proposals for an order."""
+    found: list[Mapping[Away, _Kept]] = [{(): _Kept.start()}]
+    for upper in range(1, len(order) + 1):
+        into: dict[Away, list[Valued]] = {}
+        for plan in plans(upper, found):
+            into.setdefault(plan.after, []).append(plan)
+        found.append({after: _Kept.efficient(found, some) for after, some in into.items()})
+    for state, end in found[-1].items():
+        for k in range(len(end.peaks)):
+            chain = tuple(_chain(found, state, k))
+            yield Proposal(order, int(end.peaks[k]), int(end.times[k]), chain)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """The efficient proposals for what stands before a position, in one state: peak and time of
+    each, its last cascade, and which of the proposals before that cascade it extends."""
+
+    peaks: Numbers
+    times: Numbers
+    last: tuple[Valued, ...]
+    before: Numbers
+
+    @staticmethod
+    def start() -> _Kept:
+        """Nothing has run, at no cost."""
+        return _Kept(np.zeros(1, np.int64), np.zeros(1, np.int64), (), np.zeros(1, np.int64))
+
+    @staticmethod
+    def efficient(found: Sequence[Mapping[Away, _Kept]], plans: Sequence[Valued]) -> _Kept:
+        """The efficient ones of all that the plans make of the proposals before them."""
+        heads = [found[plan.candidate.lower][plan.before] for plan in plans]
+        sizes = [len(head.peaks) for head in heads]
+        pairs = list(zip(heads, plans, strict=True))
+        peaks = np.concatenate([np.maximum(head.peaks, p.peak_bytes) for head, p in pairs])
+        times = np.concatenate([head.times + p.time for head, p in pairs])
+        of = np.repeat(np.arange(len(plans)), sizes)
+        before = np.concatenate([np.arange(size) for size in sizes])
+        ranked = np.lexsort((of, times, peaks))
+        least = np.minimum.accumulate(times[ranked])
+        kept = ranked[np.append(True, times[ranked][1:] < least[:-1])]
+        return _Kept(peaks[kept], times[kept], tuple(plans[k] for k in of[kept]), before[kept])
+
+
+def _chain(found: Sequence[Mapping[Away, _Kept]], state: Away, k: int) -> list[Candidate]:
+    """The cascades of proposal k of the last position in a state, in order."""
+    cascades: list[Candidate] = []
+    position = len(found) - 1
+    while position:
+        kept = found[position][state]
+        last = kept.last[k]
+        cascades.append(last.candidate)
+        position, state, k = last.candidate.lower, last.before, int(kept.before[k])
+    return cascades[::-1]

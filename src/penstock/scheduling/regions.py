@@ -1,0 +1,186 @@
+"""regions: cascades where it matters which memory a tensor lives in, and what is copied when.
+
+As `uniform`, with choices more.  Of a cascade: the memory of the tensors that only it knows, that
+of each tensor that it hands on, and whether constants that it reads again and again are copied
+before it.  The memories of the tensors that live at a position are the state there, so the
+programming stays exact for these choices; inputs and outputs live where the caller finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from penstock.scheduling.cost import CostModel
+from penstock.scheduling.demand import (
+    WHOLE,
+    Numbers,
+    Tables,
+    at_home,
+    choices,
+    peaks_and_time,
+    tables_of,
+    unfold,
+)
+from penstock.scheduling.memories import FINE, Memories
+from penstock.scheduling.options import Options
+from penstock.scheduling.part import Parts
+from penstock.scheduling.proposals import Away, Candidate, Valued
+
+MOST_HANDED_APART = 3
+"""Of more tensors that a cascade hands on, all live in one memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cascade:
+    """A cascade, unfolded: its candidate without choices, its calls, the storages that only it
+    knows and those that it hands on, as far as their homes are free."""
+
+    candidate: Candidate
+    tables: Tables
+    calls: Numbers
+    inner: tuple[int, ...]
+    handed: tuple[int, ...]
+
+
+class RegionSearch:
+    """The candidates for one order, with memories chosen."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        model: CostModel,
+        memories: Memories,
+        options: Options,
+    ) -> None:
+        self._memories, self._options = memories, options
+        self._parts = [parts.parts[k] for k in order]
+        calls = tuple(model.call_cycles(part) for part in parts.parts)
+        keep = options.keep_input
+        self._tables = tuple(
+            tables_of(parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=near)
+            for near in (False, True)
+        )
+        self._choices = np.append(0, np.cumsum(choices(*self._tables)))
+        self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
+        self._waits = np.array([memories.waits(m) for m in memories.every], np.int64)
+        self._rooms = np.array([m.size_bytes for m in memories.tensors], np.int64)
+
+    def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
+        """The candidates that end at a position."""
+        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_parts), -1):
+            for cascade in self._cascades(lower, upper):
+                for before in states[lower]:
+                    yield from self._placed(cascade, before)
+
+    def _cascades(self, lower: int, upper: int) -> Iterator[_Cascade]:
+        stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
+        same = self._choices[lower] == self._choices[upper]
+        for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
+            for nearest_first in (False,) if same or stripe == WHOLE else (False, True):
+                t = self._tables[nearest_first]
+                calls = unfold(t, lower, upper, stripe)
+                made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
+                yield _Cascade(
+                    Candidate(lower, upper, stripe, nearest_first),
+                    t,
+                    calls,
+                    tuple(s for s in made if t.last[s] < upper),
+                    tuple(s for s in made if t.last[s] >= upper),
+                )
+
+    def _placed(self, cascade: _Cascade, before: Away) -> Iterator[Valued]:
+        """A cascade with every choice of homes and copies that fits into the memories."""
+        c, t = cascade.candidate, cascade.tables
+        for inner, *handed in self._homes(len(cascade.inner), len(cascade.handed)):
+            mine = [(s, inner) for s in cascade.inner if inner]
+            mine += [(s, m) for s, m in zip(cascade.handed, handed, strict=True) if m]
+            home = np.zeros(len(t.rows), np.int64)
+            for s, m in (*before, *mine):
+                home[s] = m
+            after = tuple(sorted(x for x in (*before, *mine) if t.last[x[0]] >= c.upper))
+            for copied in self._copied(cascade):
+                found = self._value(cascade, home, copied)
+                if found is not None:
+                    candidate = Candidate(
+                        c.lower, c.upper, c.stripe, c.nearest_first, tuple(sorted(mine)), copied
+                    )
+                    yield Valued(candidate, *found, before, after)
+
+    def _homes(self, inner: int, handed: int) -> Iterator[tuple[int, ...]]:
+        """Homes of what only the cascade knows, then of each tensor that it hands on."""
+        memories = range(len(self._rooms))
+        for one in memories if inner else (0,):
+            if handed <= MOST_HANDED_APART:
+                yield from ((one, *rest) for rest in product(memories, repeat=handed))
+            else:
+                yield from ((one, *(m,) * handed) for m in memories)
+
+    def _copied(self, cascade: _Cascade) -> Iterator[tuple[tuple[str, int, int], ...]]:
+        """No copies; and, for each memory, those that take less time than they spare."""
+        yield ()
+        if self._memories.copier is None or not self._options.copies:
+            return
+        positions, counts = np.unique(cascade.calls[:, 0], return_counts=True)
+        for m, memory in enumerate(self._memories.tensors):
+            pays = tuple(
+                (name, size, m)
+                for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
+                for name, size in self._constants(p)
+                if calls * self._spared(size, memory.name) > FINE * self._copy(size, memory.name)
+            )
+            if pays:
+                yield pays
+
+    def _constants(self, position: int) -> Iterator[tuple[str, int]]:
+        """Name and bytes of each constant that the part at a position reads."""
+        for value in self._parts[position].inputs:
+            if value.data is not None:
+                yield value.name, value.type.size_bytes
+
+    def _spared(self, size: int, memory: str) -> int:
+        """Fine units that a call spares that reads a constant in another memory."""
+        constants = self._memories.constants.name
+        return self._memories.access(constants, size) - self._memories.access(memory, size)
+
+    def _copy(self, size: int, memory: str) -> int:
+        """Cycles that a processor waits for a constant to be copied."""
+        copier = self._memories.copier
+        assert copier is not None
+        constants = self._memories.constants.name
+        return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size)
+
+    def _value(
+        self, cascade: _Cascade, home: Numbers, copied: tuple[tuple[str, int, int], ...]
+    ) -> tuple[int, int] | None:
+        """Peak in the first memory and time; None where another memory is too small."""
+        c = cascade.candidate
+        names = [memory.name for memory in self._memories.tensors]
+        where = {name: m for name, _, m in copied}
+        constants = np.zeros(c.upper - c.lower, np.int64)
+        for p in range(c.lower, c.upper):
+            for name, size in self._constants(p):
+                m = where.get(name)
+                memory = self._memories.constants.name if m is None else names[m]
+                constants[p - c.lower] += self._memories.access(memory, size)
+        extra = np.zeros(len(names), np.int64)
+        for _, size, m in copied:
+            extra[m] += size
+        peaks, time = peaks_and_time(
+            at_home(cascade.tables, home),
+            c.lower,
+            c.upper,
+            cascade.calls,
+            home,
+            extra,
+            constants,
+            self._waits,
+        )
+        if (peaks[1:] > self._rooms[1:]).any():
+            return None
+        wait = sum(FINE * self._copy(size, names[m]) for _, size, m in copied)
+        return int(peaks[0]), int(time) + wait

@@ -101,7 +101,7 @@ def run_point(
         raise InternalError(
             "ladder-001",
             f"the machine counts {difference}",
-            where=f"{compilation.model.name}, the point of {point.placement.height_bytes} bytes",
+            where=f"{compilation.model.name}, the point of {point.height_bytes} bytes",
         )
     survivors = tuple(value.name for value in compilation.graph.variables())
     return compare_sets(survivors, (tensors,), (reference,))
@@ -134,7 +134,7 @@ def _points_rung(
         on_rung(f"point {number} of {count}")
         found = run_point(compilation, point, inputs, reference)
         if found.mismatches:
-            wrong.append(f"{point.placement.height_bytes} bytes")
+            wrong.append(f"{point.height_bytes} bytes")
         total += found
     return Rung("points", total, f"{count} points" + (f", wrong: {', '.join(wrong)}" * bool(wrong)))
 

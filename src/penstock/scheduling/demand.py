@@ -24,6 +24,9 @@ Numbers = npt.NDArray[np.int64]
 WHOLE = 1 << 30
 """A stripe of this many rows is all of them."""
 NO_CEILING = 1 << 60
+MOST_SHARED = 6
+"""Parts of a cascade that more than one part may ask for rows: the loops that produce them, and all
+that they ask, are written out for each of those."""
 
 
 class Tables(NamedTuple):
@@ -285,6 +288,7 @@ def _run(
     peak = live
     count = 0
     cycles = 0
+    askers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(2 * (upper - lower)):
         p = lower + turn % (upper - lower)
         if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
@@ -306,6 +310,7 @@ def _run(
                 continue
             if calls.shape[0] > 0:
                 calls[count] = (a, first, end, asker)
+            askers[0 if askers[0, a - lower] in (-1, asker) else 1, a - lower] = asker
             count += 1
             cycles += int(t.call_cycles[a])
             produced[s] = end
@@ -315,7 +320,8 @@ def _run(
             if peak >= ceiling:
                 return peak, count, cycles
             live += made - _free(t, a, lower, upper, produced, dead)
-    return peak, count, cycles
+    shared = (askers[1] >= 0).sum()
+    return peak if shared <= MOST_SHARED else NO_CEILING, count, cycles
 
 
 @compiled

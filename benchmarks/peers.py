@@ -36,11 +36,13 @@ class Peers:
     """Figures of others for one model; None where the facts have none.
 
     Bytes of activations with input and output; `tflm_arena` also holds TFLite Micro's own data.
-    `peak_live` and `row_bound` are computed from the graph, the others were measured. `cmsis_nn_*`
+    `peak_live` and `row_bound` are computed from the graph, the others were measured; `streamed`:
+    without the network's input. `cmsis_nn_*`
     are CMSIS-NN's kernels on a Cortex-M4, cycles by the model that penstock uses."""
 
     peak_live_bytes: int | None = None
     row_bound_bytes: int | None = None
+    row_bound_streamed_bytes: int | None = None
     tflm_arena_bytes: int | None = None
     vela_bytes: int | None = None
     tvm_bytes: int | None = None
@@ -54,6 +56,7 @@ def read_peers(shared: Shared) -> Mapping[str, Peers]:
     """Peers by a model's file name without suffix; what a missing file would say is None."""
     bounds = _text(shared.facts / BOUNDS)
     rows = _numbers(column_of(bounds, "model", "row bound, F"))
+    streamed = _numbers(column_of(bounds, "model", "row bound, input streamed"))
     others = _by_file(column_of(bounds, "model", "best living peer"))
     peaks = _numbers(column_of(_text(shared.models / "README.md"), "model", "peak live"))
     arenas = _numbers(column_of(_text(shared.facts / CORTEX_M), "model", "arena_used B"))
@@ -65,6 +68,7 @@ def read_peers(shared: Shared) -> Mapping[str, Peers]:
         found[name] = Peers(
             peaks.get(name),
             rows.get(name),
+            streamed.get(name),
             arena,
             named_number(cell, "Vela"),
             named_number(cell, "TVM cascader") or named_number(cell, "TVM"),

@@ -1,0 +1,48 @@
+"""Planned: a network's frontier, as the compiler searches and places it, without writing C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+from benchmarks.figures import TARGET
+from penstock import api
+from penstock.ir.region import Region
+from penstock.pipeline import Point, Request, parts_of, place, read, schedule, simplify
+from penstock.scheduling.part import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The points of a network, least memory first, and the seconds that search and placement took.
+
+    `proposed`: how many schedules were placed, of which those points are left."""
+
+    request: Request
+    parts: Parts
+    proposed: int
+    points: tuple[Point, ...]
+    search_seconds: float
+    place_seconds: float
+
+    @property
+    def least_bytes(self) -> int:
+        """The least arena: total RAM less the stack's reserve."""
+        return self.points[0].height_bytes
+
+    def ratio(self, point: Point) -> float:
+        """Multiply-accumulates that a point executes by those of the model."""
+        own = sum(part.macs(Region.whole(part.output.type.shape)) for part in self.parts.parts)
+        return point.schedule.cost.macs / own if own else 1.0
+
+
+def plan(model: str, target: str = TARGET, *, stream_input: bool = False) -> Planned:
+    """The frontier of a model.  Raises PenstockError where penstock does not take it."""
+    request = api.request(model, target, stream_input=stream_input)
+    parts = parts_of(simplify(read(request.model), request.rounding), request)
+    begun = perf_counter()
+    frontier = schedule(parts, request.target, request.options)
+    searched = perf_counter()
+    points = place(frontier, request.target, request.options)
+    seconds = searched - begun, perf_counter() - searched
+    return Planned(request, parts, len(frontier.schedules), points, *seconds)

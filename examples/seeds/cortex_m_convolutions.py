@@ -32,8 +32,8 @@ def main() -> None:
     print(f"    {report.instructions.simulated:,} instructions, {report.macs.executed:,} products")
     print(f"    {cycles / report.macs.executed:.1f} cycles a product; CMSIS-NN on vww: 4.07")
     for kind in sorted({layer.kind for layer in ran.compiled.layers}):
-        chosen = [k for k, layer in enumerate(ran.compiled.layers) if layer.kind == kind]
-        share = sum(ran.steps[k].cycles for k in chosen) / cycles
+        chosen = [layer.step for layer in ran.compiled.layers if layer.kind == kind]
+        share = sum(ran.steps[k].cycles for k in chosen if k is not None) / cycles
         print(f"    {kind:18} {len(chosen):2} layers  {share:6.1%} of the cycles")
     verified = api.verify(MODEL, "cortex-m4")
     for rung in verified.rungs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock import pipeline
 from penstock.api import request
-from penstock.reports.report import layers
+from penstock.scheduling.cost import total
 from penstock.scheduling.schedule import Frontier
 
 TILE_ELEMENTS = 16384
@@ -35,16 +35,17 @@ def print_network(model: str) -> None:
     """Bytes that one inference moves, and how many layers have a tensor above a scratchpad."""
     frontier = pipeline.stage(request(model, "cortex-m4"), "schedule")
     assert isinstance(frontier, Frontier)
-    schedule = frontier.schedules[0]
-    rows = layers(schedule)
-    read, written = sum(r.read_bytes for r in rows), sum(r.written_bytes for r in rows)
-    values = [[*part.nodes[-1].inputs, part.output] for part in schedule.steps]
+    schedule = frontier.schedules[-1]  # the fastest: every layer whole
+    parts, costs = schedule.steps, [cost for plan in schedule.plans for cost in plan.costs]
+    moved = [total(cost.read_bytes) + total(cost.written_bytes) for cost in costs]
+    read, written = total(schedule.cost.read_bytes), total(schedule.cost.written_bytes)
+    values = [[*part.nodes[-1].inputs, part.output] for part in parts]
     large = sum(any(v.type.elements > TILE_ELEMENTS for v in vs) for vs in values)
-    worst = max(rows, key=lambda r: r.read_bytes + r.written_bytes)
-    print(f"\npenstock today, {model}, {len(rows)} layers, {sum(r.macs for r in rows):,} products:")
+    worst = parts[moved.index(max(moved))]
+    print(f"\npenstock today, {model}, {len(parts)} layers, {schedule.cost.macs:,} products:")
     print(f"    {read:,} bytes read, {written:,} written; most by {worst.name}")
     print(f"    peak of live activations {schedule.peak_bytes:,} bytes")
-    print(f"    {large} of {len(rows)} layers have a tensor above {TILE_ELEMENTS:,} elements")
+    print(f"    {large} of {len(parts)} layers have a tensor above {TILE_ELEMENTS:,} elements")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.api import Compiled, Ran, Verified, compile, golden, run, verify
+    from penstock.api import (
+        Compiled,
+        Explored,
+        Ran,
+        Verified,
+        compile,
+        explore,
+        golden,
+        run,
+        verify,
+    )
     from penstock.errors import (
         CapacityError,
         InternalError,
@@ -31,7 +41,10 @@ if TYPE_CHECKING:
     from penstock.scheduling.options import Options
 
 _HOMES = {
-    "penstock.api": ("Compiled", "Ran", "Verified", "compile", "golden", "run", "verify"),
+    "penstock.api": (
+        "Compiled", "Explored", "Ran", "Verified",
+        "compile", "explore", "golden", "run", "verify",
+    ),
     "penstock.errors": (
         "CapacityError", "InternalError", "MismatchError", "ModelError", "OutputError",
         "PenstockError", "TargetError", "ToolError", "UnsupportedError", "UsageError",
@@ -46,6 +59,7 @@ __all__ = [
     "Affine",
     "CapacityError",
     "Compiled",
+    "Explored",
     "Graph",
     "InternalError",
     "MismatchError",
@@ -61,6 +75,7 @@ __all__ = [
     "UsageError",
     "Verified",
     "compile",
+    "explore",
     "golden",
     "run",
     "verify",

@@ -17,6 +17,7 @@ import numpy as np
 from penstock import execution, ladder, pipeline
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
+from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import read_bytes
 from penstock.hardware.load import load_target
@@ -41,11 +42,10 @@ from penstock.reports.report import (
     Layer,
     Point,
     Report,
-    Span,
     layers,
     make_report,
-    spans,
 )
+from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
@@ -69,6 +69,10 @@ def _silent(stage: str) -> None:
     """Progress that nobody watches."""
 
 
+def _unseen(stage: str, done: int = 0, of: int = 1) -> None:
+    """The same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled model: its nouns, its report, its files."""
@@ -81,18 +85,19 @@ class Compiled:
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
         text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.spans, None, budget)
+        page = render_html(self.report, self.layers, self.timelines, None, budget)
         return self.compilation.bundle.with_files(
             ("report.json", text.encode()), ("report.html", page)
         )
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        return layers(self.compilation.schedule)
+        return layers(self.compilation.schedule, self.compilation.program)
 
     @property
-    def spans(self) -> tuple[Span, ...]:
-        return spans(self.compilation.program)
+    def timelines(self) -> tuple[Timeline, ...]:
+        """The arena over one inference, then other memories."""
+        return timelines(self.compilation.schedule, self.compilation.program)
 
     def write(self, folder: str | Path) -> None:
         """Writes the bundle into a new folder.  Raises OutputError."""
@@ -155,6 +160,20 @@ def compile(
     )
     _check_flash(report, wanted)
     return Compiled(done, report)
+
+
+def explore(
+    model: str | Path | Request,
+    target: str = "host",
+    *,
+    on_progress: OnProgress = _unseen,
+    **settings: Unpack[Settings],
+) -> Explored:
+    """The whole frontier of a model: what there is to choose from.
+
+    Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    return explore_request(wanted, on_progress)
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
@@ -345,11 +364,12 @@ def write_array(path: Path, array: Array) -> None:
 def layer_rows(ran: Ran) -> list[Json]:
     """The layers of a run as JSON objects, with their simulated figures."""
     found: list[Json] = []
-    for k, layer in enumerate(ran.compiled.layers):
-        row: dict[str, Json] = {**dataclasses.asdict(layer), "shape": list(layer.shape)}
+    for layer in ran.compiled.layers:
+        row: dict[str, Json] = dataclasses.asdict(layer)
         if ran.steps:
-            row["simulated_cycles"] = ran.steps[k].cycles
-            row["simulated_instructions"] = ran.steps[k].instructions
+            counts = None if layer.step is None else ran.steps[layer.step]
+            row["simulated_cycles"] = counts.cycles if counts else None
+            row["simulated_instructions"] = counts.instructions if counts else None
         found.append(row)
     return found
 

@@ -59,6 +59,12 @@ class Request:
     rounding: Rounding = Rounding.DOUBLE
     options: Options = DEFAULTS
 
+    @property
+    def ram_limit_bytes(self) -> int:
+        """The budget, or the target's memories where they are less."""
+        memory = sum(memory.size_bytes for memory in self.target.memories_for("arena"))
+        return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -70,19 +76,34 @@ class Point:
     others: tuple[tuple[str, Placement], ...] = ()
 
     @property
+    def heights(self) -> tuple[int, ...]:
+        """Bytes of each memory."""
+        return (self.placement.height_bytes, *(p.height_bytes for _, p in self.others))
+
+    @property
     def height_bytes(self) -> int:
         """Bytes of all memories."""
-        return self.placement.height_bytes + sum(p.height_bytes for _, p in self.others)
+        return sum(self.heights)
 
     def ram_bytes(self, request: Request) -> int:
         """The blocks of all memories and the stack's reserve."""
         return self.height_bytes + request.stack_bytes
 
+    @property
+    def addresses(self) -> Addresses:
+        """Where every block lies."""
+        placements = ((self.schedule.homes.tensors, self.placement), *self.others)
+        offsets = {name: at for _, p in placements for name, at in p.offsets}
+        return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in placements))
+
     def fits(self, target: Target) -> bool:
         """Whether every block fits into its memory."""
         sizes = {memory.name: memory.size_bytes for memory in target.memories}
-        heights = ((self.schedule.homes.tensors, self.placement), *self.others)
-        return all(placement.height_bytes <= sizes[name] for name, placement in heights)
+        return all(height <= sizes[memory] for memory, height in self.addresses.heights)
+
+    def may_be_chosen(self, request: Request) -> bool:
+        """Whether it fits into the target's memories and into the budget."""
+        return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +167,20 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     return cascades(parts, Processor(target.engines[0]), memories, options)
 
 
-def place(frontier: Frontier, target: Target, options: Options) -> tuple[Point, ...]:
+def place(
+    frontier: Frontier,
+    target: Target,
+    options: Options,
+    on_count: Callable[[int], None] = lambda done: None,
+) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
     is as good as, once they are placed, are left out, and those that fit into no memory, but one.
-    """
-    points = [_place(schedule, options) for schedule in frontier.schedules]
+
+    `on_count` is told how many are placed."""
+    points: list[Point] = []
+    for schedule in frontier.schedules:
+        on_count(len(points))
+        points.append(_place(schedule, options))
     least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
     fitting = [p for p in points if p.fits(target)] or [least]
     return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
@@ -158,9 +188,14 @@ def place(frontier: Frontier, target: Target, options: Options) -> tuple[Point, 
 
 def least_bytes(graph: Graph, request: Request) -> int:
     """The least RAM in which a network runs, whatever the request's budget."""
-    frontier = schedule(parts_of(graph, request), request.target, request.options)
-    points = place(frontier, request.target, request.options)
-    return points[0].ram_bytes(request)
+    parts = parts_of(graph, request)
+    least: int | None = None
+    for found in schedule(parts, request.target, request.options).schedules:
+        if least is not None and found.peak_bytes >= least:
+            break  # nor is any that follows lower
+        height = _place(found, request.options).height_bytes
+        least = height if least is None else min(least, height)
+    return (least or 0) + request.stack_bytes
 
 
 def least_streamed_bytes(graph: Graph, request: Request) -> int:
@@ -170,8 +205,7 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
     """The fastest point that fits.  Raises CapacityError where none does."""
-    limit = _ram_limit(request)
-    fitting = [p for p in points if p.fits(request.target) and p.ram_bytes(request) <= limit]
+    fitting = [p for p in points if p.may_be_chosen(request)]
     if not fitting:
         raise _too_large(points[0], request)
     return fitting[-1]
@@ -179,11 +213,7 @@ def choose(points: tuple[Point, ...], request: Request) -> Point:
 
 def lower_point(point: Point) -> Program:
     """The commands that run a schedule."""
-    homes = point.schedule.homes
-    placements = ((homes.tensors, point.placement), *point.others)
-    offsets = {name: at for _, p in placements for name, at in p.offsets}
-    heights = tuple((memory, p.height_bytes) for memory, p in placements)
-    return lower(Unfolded(point.schedule), Addresses(offsets, heights))
+    return lower(Unfolded(point.schedule), point.addresses)
 
 
 def write(program: Program, request: Request) -> Bundle:
@@ -288,11 +318,6 @@ def _place(schedule: Schedule, options: Options) -> Point:
     return Point(schedule, found[0][1], tuple(found[1:]))
 
 
-def _ram_limit(request: Request) -> int:
-    memory = sum(memory.size_bytes for memory in request.target.memories_for("arena"))
-    return min(memory, request.sram_bytes) if request.sram_bytes is not None else memory
-
-
 def _too_large(least: Point, request: Request) -> CapacityError:
     """The error that names the smallest reachable figure, the tensors that hold it there, and what
     would lower it."""
@@ -302,7 +327,7 @@ def _too_large(least: Point, request: Request) -> CapacityError:
         held = [*held[:NAMED_TENSORS], f"and parts of {len(held) - NAMED_TENSORS} more"]
     return CapacityError(
         "capacity-001",
-        f"the network needs {smallest} bytes of RAM, the budget is {_ram_limit(request)}",
+        f"the network needs {smallest} bytes of RAM, the budget is {request.ram_limit_bytes}",
         where=least.schedule.parts.graph.name,
         why=f"{least.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
         f"the least reachable; at its worst moment these are alive: {', '.join(held)}",

@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (verbs.compile, verbs.run, verbs.verify, verbs.profile):
+for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile):
     app.command()(with_options(verb))
 for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
     app.command()(verb)

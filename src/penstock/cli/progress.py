@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from penstock.api import OnStage
+from penstock.exploration import OnProgress
 
 PATIENCE_SECONDS = 1.0
 
 
 @contextmanager
-def progress(stages: int) -> Generator[OnStage]:
-    """A function to be told the name of each stage as it begins; about `stages` are expected."""
+def progress(stages: int) -> Generator[OnProgress]:
+    """A function to be told the name of each stage as it begins, and how many of its things are
+    done, where it has many; about `stages` are expected."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _ignore
@@ -32,12 +33,14 @@ def progress(stages: int) -> Generator[OnStage]:
     task = bar.add_task("", total=stages)
     timer = threading.Timer(PATIENCE_SECONDS, bar.start)
     timer.start()
-    begun = 0
+    begun: list[str] = []
 
-    def on_stage(name: str) -> None:
-        nonlocal begun
-        bar.update(task, description=name, completed=begun, total=max(stages, begun + 1))
-        begun += 1
+    def on_stage(name: str, done: int = 0, of: int = 1, /) -> None:
+        if begun[-1:] != [name]:
+            begun.append(name)
+        words = f"{name}: {done + 1} of {of}" if of > 1 else name
+        completed = len(begun) - 1 + done / of
+        bar.update(task, description=words, completed=completed, total=max(stages, len(begun)))
 
     try:
         yield on_stage
@@ -46,5 +49,5 @@ def progress(stages: int) -> Generator[OnStage]:
         bar.stop()
 
 
-def _ignore(stage: str) -> None:
+def _ignore(stage: str, done: int = 0, of: int = 1, /) -> None:
     """Nobody watches."""

@@ -70,6 +70,36 @@ def compile(
         _OUT.print(f"written to {folder}/", highlight=False)
 
 
+def explore(
+    model: p.Model,
+    options: Options,
+    target: p.TargetName = "host",
+    accelerator: p.Accelerator = None,
+    sram: p.Sram = None,
+    memory: p.Memory = None,
+    stack: p.Stack = "1KiB",
+    stream_input: p.StreamInput = False,
+    rounding: p.RoundingName = "double",
+    output: p.Output = None,
+    as_json: p.Json = False,
+) -> None:
+    """Write every schedule worth choosing, memory against cycles, as CSV, JSON and a picture."""
+    _refuse(accelerator)
+    wanted = _request(
+        model, target, sram, memory, None, stack, rounding, "speed", stream_input, options
+    )
+    with progress(6) as on_progress:
+        found = api.explore(wanted, on_progress=on_progress)
+        on_progress("write")
+        folder = output or found.folder
+        found.write(folder)
+    if as_json:
+        _print_json(found.choices.as_json())
+    else:
+        _OUT.print(summary.choice_table(found.choices))
+        _OUT.print(f"written to {folder}/", highlight=False)
+
+
 def run(
     model: p.Model,
     options: Options,

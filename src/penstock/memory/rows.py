@@ -25,7 +25,7 @@ from penstock.memory.problem import Buffer, Column, Placement, Problem, peak_liv
 class RowOptions:
     """How much the improvement of orders may spend."""
 
-    comparisons: int = 50_000  # per buffer of the problem, over all orders
+    comparisons: int = 8_000  # per buffer of the problem, over all orders
     orders: int = 12  # how many are improved, the best ones first
     patience: int = 100  # failures under one ceiling before it is raised
 

@@ -1,6 +1,6 @@
 """BlockLabel: what is written inside a block of the memory picture, how and where, if it fits.
 
-Places are in data coordinates (steps, bytes); lengths in points where they are called so.
+Places are in data coordinates (columns, bytes); lengths in points where they are called so.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, floor
-
-from penstock.reports.occupancy import Occupancy
-from penstock.reports.report import Span
+from typing import Protocol
 
 _SIZES = (8.5, 7.5, 6.5)  # points, largest first
 # A sans-serif face as wide as DejaVu Sans: mean advance and line height, in ems.
@@ -26,10 +23,28 @@ _SHARES = sorted(
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Points of a step and of a byte."""
+    """Points of a column and of a byte."""
 
-    step_points: float
+    column_points: float
     byte_points: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """Columns [left, right) and bytes [lower, upper) of a block."""
+
+    left: float
+    right: float
+    lower: float
+    upper: float
+
+
+class Curve(Protocol):
+    """A line across the picture without gaps."""
+
+    def between(self, left: float, right: float) -> tuple[float, float]:
+        """Its least and its greatest value above an interval."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,7 @@ class BlockLabel:
 
     @property
     def width(self) -> float:
-        """Extent along the steps, in points."""
+        """Extent along the columns, in points."""
         return self._height if self.upwards else self._length
 
     @property
@@ -64,15 +79,15 @@ class BlockLabel:
 
 
 def block_label(
-    span: Span, name: str, note: str, scale: Scale, use: Occupancy
+    block: Rectangle, name: str, note: str, scale: Scale, curve: Curve
 ) -> BlockLabel | None:
-    """The best label for a block, in the first place where the curve of live bytes does not cross
-    it; None where not even the smallest fits."""
-    width = (span.last_step + 1 - span.first_step) * scale.step_points
-    height = (span.upper_byte - span.lower_byte) * scale.byte_points
+    """The best label for a block, in the first place where the curve does not cross it; None where
+    not even the smallest fits."""
+    width = (block.right - block.left) * scale.column_points
+    height = (block.upper - block.lower) * scale.byte_points
     for label in _choices(name, note):
         if label.width <= width and label.height <= height:
-            return _placed(label, span, scale, use)
+            return _placed(label, block, scale, curve)
     return None
 
 
@@ -84,21 +99,15 @@ def _choices(name: str, note: str) -> Iterator[BlockLabel]:
     yield from (BlockLabel(note, points, way) for way in (False, True) for points in _SIZES[1:])
 
 
-def _placed(label: BlockLabel, span: Span, scale: Scale, use: Occupancy) -> BlockLabel:
+def _placed(label: BlockLabel, block: Rectangle, scale: Scale, curve: Curve) -> BlockLabel:
     """The label in its first place that the curve does not cross, else in the middle."""
-    half_x = label.width / 2 / scale.step_points
+    half_x = label.width / 2 / scale.column_points
     half_y = label.height / 2 / scale.byte_points
-    left, right = span.first_step + half_x, span.last_step + 1 - half_x
-    low, high = span.lower_byte + half_y, span.upper_byte - half_y
+    left, right = block.left + half_x, block.right - half_x
+    low, high = block.lower + half_y, block.upper - half_y
     for share_x, share_y in _SHARES:
         x, y = left + share_x * (right - left), low + share_y * (high - low)
-        if not _crosses(use, (x - half_x, x + half_x), (y - half_y, y + half_y)):
+        least, most = curve.between(x - half_x, x + half_x)
+        if least >= y + half_y or most <= y - half_y:
             return replace(label, x=x, y=y, clear=True)
     return replace(label, x=(left + right) / 2, y=(low + high) / 2)
-
-
-def _crosses(use: Occupancy, xs: tuple[float, float], ys: tuple[float, float]) -> bool:
-    """Whether the curve meets a box.  It has no gaps, so above an interval of steps it takes every
-    value between its least and its greatest there."""
-    columns = use.live_bytes[floor(xs[0]) + 1 : ceil(xs[1]) + 1]
-    return min(columns) < ys[1] and max(columns) > ys[0]

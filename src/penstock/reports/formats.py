@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 ABSENT = "–"
 
@@ -42,6 +43,21 @@ def extents(shape: tuple[int, ...]) -> str:
     ('1×48×48×8', 'scalar')
     """
     return "×".join(map(str, shape)) if shape else "scalar"
+
+
+class Stripes(Protocol):
+    """A cascade: how many layers, at most how many rows at a time."""
+
+    @property
+    def layers(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
+
+
+def striped(cascades: Iterable[Stripes]) -> str:
+    """Cascades as layers x rows."""
+    return " ".join(f"{c.layers}×{c.rows}" for c in cascades) or ABSENT
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""html: report.html, one file that opens offline: totals, memory over time, a table of layers.
+"""html: pages, each one file that opens offline: totals, memory over time, a table of layers.
 
 It loads nothing: style and picture are inside, there is no script.  Equal reports give equal bytes.
 """
@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.reports import formats
+from penstock.reports.graph_figure import graph_svg
 from penstock.reports.memory_picture import memory_svg
-from penstock.reports.report import Layer, Ram, Report, Span
+from penstock.reports.report import Layer, Ram, Report
 from penstock.reports.row import Measured, rows
+from penstock.reports.timeline import Timeline
 from penstock.reports.verdict import verdicts
 
 
@@ -28,12 +30,38 @@ class Figure:
 def render_html(
     report: Report,
     layers: Sequence[Layer],
-    spans: Sequence[Span],
+    timelines: Sequence[Timeline],
     measured: Sequence[Measured] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
     """The page.  `measured`: what a simulated core counted for each layer, in their order;
-    `budget_bytes`: what the arena may take."""
+    `budget_bytes`: what all memories may take."""
+    lines = rows(layers, measured)
+    has_cascades = any(layer.cascade is not None for layer in layers)
+    return page(
+        "report.html.j2",
+        model=formats.printable(report.model),
+        target=formats.printable(report.target),
+        figures=_figures(report),
+        ram=_ram_parts(report.ram_bytes),
+        streamed=report.ram_bytes_streamed_input,
+        measured_stack=report.stack_bytes_measured,
+        verdicts=verdicts(report.optimality),
+        frontier=report.frontier,
+        verified=report.verified,
+        pictures=[memory_svg(timeline, budget_bytes) for timeline in timelines],
+        rows=lines,
+        largest_share=max((row.share for row in lines), default=0.0) or 1.0,
+        extents=formats.extents,
+        per_mac=formats.per_mac,
+        has_measurements=bool(measured),
+        has_cascades=has_cascades,
+        graph=graph_svg(layers, timelines) if has_cascades else None,
+    )
+
+
+def page(template: str, **holes: object) -> bytes:
+    """A page of a template, its holes filled; what is filled in is text, never markup."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -45,25 +73,7 @@ def render_html(
         autoescape=True,
     )
     environment.filters |= {"number": formats.number, "percent": formats.percent}
-    lines = rows(layers, measured)
-    page = environment.get_template("report.html.j2").render(
-        model=formats.printable(report.model),
-        target=formats.printable(report.target),
-        figures=_figures(report),
-        ram=_ram_parts(report.ram_bytes),
-        streamed=report.ram_bytes_streamed_input,
-        measured_stack=report.stack_bytes_measured,
-        verdicts=verdicts(report.optimality),
-        frontier=report.frontier,
-        verified=report.verified,
-        picture=memory_svg(tuple(spans), len(layers), budget_bytes),
-        rows=lines,
-        largest_share=max((row.share for row in lines), default=0.0) or 1.0,
-        extents=formats.extents,
-        per_mac=formats.per_mac,
-        has_measurements=bool(measured),
-    )
-    return page.encode()
+    return environment.get_template(template).render(**holes).encode()
 
 
 def _figures(report: Report) -> tuple[Figure, ...]:

@@ -1,96 +1,125 @@
 """The memory figure: blocks, curve and levels of the memory picture, drawn with matplotlib.
 
-    bytes ^   +-------+                      a block is a buffer: as wide as the steps in which it
-          |   |   b   +--------+             lives, as high as its bytes; the curve is the sum of
-          | +-+---+   |   c    |             what lives at a step, and its highest point the peak
-          | |  a  |   +--------+
-          +-+-----+------------+--> steps
+    bytes ^   +-------+                      a block is a tensor: as wide as its life, as high as
+          |   |   b   +--------+             its bytes; where a cascade makes it row by row it is
+          | +-+---+   |   c    |             an area, the rows that are alive; the curve is the sum
+          | |  a  |   +--------+             of what lives, and its highest point the peak
+          +-+-----+------------+--> columns
 
-The x axis has a column for every step, one before them in which the caller writes the input, and
-one behind them in which it reads the output.  matplotlib is imported only when a figure is drawn.
+The x axis (`TimeAxis`) has a column for every layer, one before them in which the caller writes the
+input, and one behind them in which it reads the output; the calls of a cascade share its layers'
+columns.  matplotlib is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from penstock.reports.block_label import Scale, block_label
+import numpy as np
+
+from penstock.reports.block_label import Rectangle, Scale, block_label
 from penstock.reports.formats import number, short_names
-from penstock.reports.occupancy import Occupancy, occupancy
-from penstock.reports.paint import BUDGET, INK, MUTED, PAINTS, PEAK
-from penstock.reports.report import Span
+from penstock.reports.paint import (
+    BUDGET,
+    CASCADE,
+    CASCADE_EDGE,
+    INK,
+    MUTED,
+    PAINTS,
+    PEAK,
+    SHADES,
+)
+from penstock.reports.time_axis import TimeAxis
+from penstock.reports.timeline import Piece, Span, Stretch, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.path import Path
 
 SPANS_ID = "spans"
 # Margins of the axes and height of the whole, in points (1/72 inch).
-_LEFT, _RIGHT, _BOTTOM, _TOP = 58.0, 26.0, 38.0, 28.0
-_HEIGHT = 400.0
+_LEFT, _RIGHT, _BOTTOM, _TOP = 58.0, 26.0, 38.0, 42.0
+_HEIGHT = 414.0
 _NARROWEST, _WIDEST, _COLUMN = 480.0, 940.0, 74.0
-_MOST_LABELLED_STEPS = 150
+_STRIP = 12.0  # height of the strip that names the cascades, points
+_MOST_LABELLED_LAYERS = 150
+_WORDS = {False: "step", True: "step; the calls of a cascade share the columns of its steps"}
 
 
-def memory_figure(spans: tuple[Span, ...], steps: int, budget_bytes: int | None = None) -> Figure:
-    """The arena over `steps` steps.  `budget_bytes`: what the arena may take."""
+def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure:
+    """The arena over time.  `budget_bytes`: what the arena may take."""
     from matplotlib.figure import Figure
 
-    use = occupancy(spans, steps)
-    columns = steps + 2
-    width = min(_WIDEST, max(_NARROWEST, _LEFT + _RIGHT + _COLUMN * columns))
+    axis = TimeAxis(timeline)
+    width = min(_WIDEST, max(_NARROWEST, _LEFT + _RIGHT + _COLUMN * axis.columns))
     inner_width, inner_height = width - _LEFT - _RIGHT, _HEIGHT - _BOTTOM - _TOP
     figure = Figure(figsize=(width / 72, _HEIGHT / 72))
     axes = figure.add_axes(
         (_LEFT / width, _BOTTOM / _HEIGHT, inner_width / width, inner_height / _HEIGHT)
     )
-    top = _top_bytes(use, budget_bytes)
-    _draw_axes(axes, steps, top)
-    _draw_blocks(axes, spans, inner_width / columns)
-    if steps <= _MOST_LABELLED_STEPS:
-        scale = Scale(inner_width / columns, inner_height / top)
-        _draw_labels(axes, spans, scale, use)
-    _draw_curve(axes, use, inner_width / columns)
-    _draw_levels(axes, use, steps, budget_bytes)
-    _draw_legend(axes, spans)
+    top = _top_bytes(timeline, budget_bytes)
+    scale = Scale(inner_width / axis.columns, inner_height / top)
+    _draw_axes(axes, axis, top)
+    _draw_cascades(axes, axis, scale)
+    _draw_blocks(axes, axis, scale)
+    if timeline.layers <= _MOST_LABELLED_LAYERS:
+        _draw_labels(axes, axis, scale)
+    _draw_curve(axes, axis, scale)
+    _draw_levels(axes, axis, budget_bytes)
+    _draw_legend(axes, timeline.spans)
     return figure
 
 
-def _top_bytes(use: Occupancy, budget_bytes: int | None) -> float:
+def _top_bytes(timeline: Timeline, budget_bytes: int | None) -> float:
     """Where the y axis ends: above the arena, and above the budget if that is near."""
-    highest = max(1, use.height_bytes)
+    highest = max(1, timeline.height_bytes)
     if budget_bytes is not None and budget_bytes <= 1.5 * highest:
         highest = max(highest, budget_bytes)
     return 1.1 * highest
 
 
-def _draw_axes(axes: Axes, steps: int, top: float) -> None:
-    axes.set_xlim(-1, steps + 1)
+def _draw_axes(axes: Axes, axis: TimeAxis, top: float) -> None:
+    axes.set_xlim(-1, axis.columns - 1)
     axes.set_ylim(0, top)
-    _draw_steps(axes, steps)
+    _draw_steps(axes, axis)
     unit = _byte_unit(top)
     ticks = range(0, int(top) + 1, unit)
     divisor, name = (1024, "KiB") if unit >= 1024 else (1, "bytes")
     axes.set_yticks(list(ticks), [number(tick // divisor) for tick in ticks])
-    axes.set_ylabel(f"address in the arena, {name}", labelpad=4)
+    axes.set_ylabel(f"address in {axis.timeline.memory or 'the arena'}, {name}", labelpad=4)
     axes.tick_params(length=3, width=0.7)
     axes.grid(axis="y", color="#e3e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_steps(axes: Axes, steps: int) -> None:
+def _draw_steps(axes: Axes, axis: TimeAxis) -> None:
     """Numbers below the columns, as many as are readable, between "in" and "out"."""
-    stride = _stride(steps)
+    layers, middles = axis.timeline.layers, axis.middles
+    stride = _stride(round(axis.columns))
     first = 0 if stride <= 2 else stride
-    shown = [k for k in range(first, steps, stride) if k == 0 or k + 0.6 * stride <= steps]
-    at = [-0.5, *(k + 0.5 for k in shown), steps + 0.5]
-    axes.set_xticks(at, ["in", *map(str, shown), "out"])
-    axes.set_xlabel("step", labelpad=2)
+    numbers = _column_steps(axis.timeline.stretches)
+    shown = [k for k in range(first, layers, stride) if k == 0 or k + 0.6 * stride <= layers]
+    at = [-0.5, *(middles[k] for k in shown), axis.columns - 1.5]
+    axes.set_xticks(at, ["in", *(numbers[k] for k in shown), "out"])
+    axes.set_xlabel(_WORDS[any(s.cascade is not None for s in axis.timeline.stretches)], labelpad=2)
     if stride > 1:  # narrow columns: the words stand outside, clear of the numbers
         labels = axes.get_xticklabels()
         labels[0].set_horizontalalignment("right")
         labels[-1].set_horizontalalignment("left")
+
+
+def _column_steps(stretches: tuple[Stretch, ...]) -> list[str]:
+    """What stands below each column: the number of a step."""
+    found: list[str] = []
+    for stretch in stretches:
+        count = 0 if stretch.steps is None else stretch.steps[1] - stretch.steps[0] + 1
+        first = 0 if stretch.steps is None else stretch.steps[0]
+        found += ["pull"] * (stretch.layers - count)
+        found += map(str, range(first, first + count))
+    return found
 
 
 def _stride(steps: int) -> int:
@@ -111,16 +140,58 @@ def _byte_unit(top: float) -> int:
     return unit
 
 
-def _draw_blocks(axes: Axes, spans: tuple[Span, ...], column_points: float) -> None:
-    """Every span once, in order, as one collection: an object for each would cost much more."""
-    from matplotlib.collections import PolyCollection
+def _draw_cascades(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
+    """A tint behind each cascade, and a strip above it with its number."""
+    from matplotlib.patches import Rectangle as Patch
 
-    paints = [PAINTS[span.kind] for span in spans]
-    width = min(0.8, 0.08 * column_points)
-    blocks = PolyCollection(
-        [_corners(span) for span in spans],
-        facecolors=[paint.face for paint in paints],
-        edgecolors=[paint.edge for paint in paints],
+    bounds = axis.bounds
+    for stretch, left, right in zip(axis.timeline.stretches, bounds, bounds[1:], strict=False):
+        if stretch.cascade is None:
+            continue
+        axes.axvspan(left, right, color=CASCADE, linewidth=0, zorder=0)
+        height = _STRIP / (scale.byte_points * axes.get_ylim()[1])
+        strip = Patch(
+            (left, 1.0),
+            right - left,
+            height,
+            transform=axes.get_xaxis_transform(),
+            facecolor=CASCADE,
+            edgecolor=CASCADE_EDGE,
+            linewidth=0.7,
+            clip_on=False,
+            zorder=1,
+        )
+        axes.add_patch(strip)
+        room = (right - left) * scale.column_points
+        words = _cascade_words(stretch, room)
+        axes.annotate(
+            words,
+            ((left + right) / 2, 1.0 + height / 2),
+            xycoords=axes.get_xaxis_transform(),
+            ha="center",
+            va="center",
+            fontsize=7,
+            annotation_clip=False,
+        )
+
+
+def _cascade_words(stretch: Stretch, room_points: float) -> str:
+    """The longest that fits of what there is to say of a cascade."""
+    full = f"cascade {stretch.cascade}: {number(stretch.calls)} calls"
+    choices = (full, f"cascade {stretch.cascade}", f"{stretch.cascade}")
+    return next((words for words in choices if 4.5 * len(words) + 3 <= room_points), "")
+
+
+def _draw_blocks(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
+    """Every span once, in order, as one collection: an object for each would cost much more."""
+    from matplotlib.collections import PathCollection
+
+    spans = axis.timeline.spans
+    width = min(0.8, 0.08 * scale.column_points)
+    blocks = PathCollection(
+        [_outline(span, axis) for span in spans],
+        facecolors=[_face(span, k) for k, span in enumerate(spans)],
+        edgecolors=["none" if len(s.pieces) > 1 else PAINTS[s.kind].edge for s in spans],
         # Two widths, equal as they are: else a single block would be written as a marker.
         linewidths=[width, width],
         clip_on=False,
@@ -131,23 +202,39 @@ def _draw_blocks(axes: Axes, spans: tuple[Span, ...], column_points: float) -> N
     axes.add_collection(blocks, autolim=False)
 
 
-def _corners(span: Span) -> list[tuple[float, float]]:
-    left, right = span.first_step, span.last_step + 1
-    lower, upper = span.lower_byte, span.upper_byte
-    return [(left, lower), (right, lower), (right, upper), (left, upper)]
+def _face(span: Span, k: int) -> str:
+    """The colour of a span, the k-th."""
+    rows = span.kind == "arena" and len(span.pieces) > 1
+    return SHADES[k % len(SHADES)] if rows else PAINTS[span.kind].face
 
 
-def _draw_labels(axes: Axes, spans: tuple[Span, ...], scale: Scale, use: Occupancy) -> None:
+def _outline(span: Span, axis: TimeAxis) -> Path:
+    """The rectangles of a span's pieces."""
+    from matplotlib.path import Path
+
+    corners: list[tuple[float, float]] = []
+    for piece in span.pieces:
+        left, right = axis.interval(piece)
+        lower, upper = piece.lower_byte, piece.upper_byte
+        corners += [(left, lower), (right, lower), (right, upper), (left, upper), (left, lower)]
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    return Path(corners, codes * len(span.pieces))
+
+
+def _draw_labels(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
     """Short names in the blocks that are large enough; on a plate where the curve cannot be
     avoided."""
+    spans = axis.timeline.spans
     names = short_names(span.name for span in spans if span.kind != "scratch")
-    for span in spans:
+    for k, span in enumerate(spans):
         name = names.get(span.name, "scratch")
-        note = number(span.upper_byte - span.lower_byte)
-        label = block_label(span, name, note, scale, use)
+        largest = max(span.pieces, key=lambda piece: _area(piece, axis))
+        note = number(largest.size_bytes) if len(span.pieces) == 1 else ""
+        block = Rectangle(*axis.interval(largest), largest.lower_byte, largest.upper_byte)
+        label = block_label(block, name, note, scale, axis)
         if label is None:
             continue
-        face = PAINTS[span.kind].face
+        face = _face(span, k)
         axes.text(
             label.x,
             label.y,
@@ -162,31 +249,39 @@ def _draw_labels(axes: Axes, spans: tuple[Span, ...], scale: Scale, use: Occupan
         )
 
 
-def _draw_curve(axes: Axes, use: Occupancy, column_points: float) -> None:
-    """Live bytes at each step, dark on a light seam so that it stands out from the blocks."""
-    xs = range(-1, len(use.live_bytes))
-    ys = (*use.live_bytes, use.live_bytes[-1])
-    width = min(1.5, max(0.6, column_points / 6))
-    for color, points, order in (("#ffffff", 2.4 * width, 3), (INK, width, 4)):
-        axes.plot(xs, ys, color=color, linewidth=points, drawstyle="steps-post", zorder=order)
+def _area(piece: Piece, axis: TimeAxis) -> float:
+    left, right = axis.interval(piece)
+    return (right - left) * piece.size_bytes
 
 
-def _draw_levels(axes: Axes, use: Occupancy, steps: int, budget_bytes: int | None) -> None:
-    """The peak of live bytes with its step; the arena where it is higher; the budget."""
-    peak, step = use.peak_bytes, use.peak_step
-    words = f"peak {number(peak)} bytes, {_where(step, steps)}"
+def _draw_curve(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
+    """Live bytes at each tick, dark on a light seam so that it stands out from the blocks; thinner
+    where calls are many."""
+    live = axis.timeline.live_bytes.tolist()
+    live.append(live[-1])
+    ends = np.cumsum([0, 1, *(stretch.calls for stretch in axis.timeline.stretches), 1]).tolist()
+    for color, wider, order in (("#ffffff", 2.4, 3), (INK, 1.0, 4)):
+        for first, end in pairwise(ends):
+            xs, ys = axis.places[first : end + 1], live[first : end + 1]
+            call_points = scale.column_points * (xs[-1] - xs[0]) / (end - first)
+            width = wider * min(1.5, max(0.5, call_points / 6))
+            axes.plot(xs, ys, color=color, linewidth=width, drawstyle="steps-post", zorder=order)
+
+
+def _draw_levels(axes: Axes, axis: TimeAxis, budget_bytes: int | None) -> None:
+    """The peak of live bytes with its moment; the arena where it is higher; the budget."""
+    use = axis.timeline
+    peak, tick = use.peak_bytes, use.peak_tick
+    words = f"peak {number(peak)} bytes, {use.when(tick)}"
     if use.height_bytes > peak:
-        words += f"; arena {number(use.height_bytes)} bytes"
+        words += f"; {use.memory or 'arena'} {number(use.height_bytes)} bytes"
         axes.axhline(use.height_bytes, color=MUTED, linewidth=0.8, zorder=4)
     axes.axhline(peak, color=PEAK, linewidth=1.0, linestyle=(0, (5, 2.5)), zorder=4.5)
-    axes.plot([step + 0.5], [peak], "o", color=PEAK, markersize=5, zorder=6, clip_on=False)
+    middle = float(axis.places[tick : tick + 2].mean())
+    axes.plot([middle], [peak], "o", color=PEAK, markersize=5, zorder=6, clip_on=False)
     _write(axes, words, 1.0, max(peak, use.height_bytes), PEAK)
     if budget_bytes is not None:
         _draw_budget(axes, budget_bytes)
-
-
-def _where(step: int, steps: int) -> str:
-    return "before the run" if step < 0 else "after the run" if step == steps else f"step {step}"
 
 
 def _draw_budget(axes: Axes, budget_bytes: int) -> None:
@@ -232,7 +327,7 @@ def _draw_legend(axes: Axes, spans: tuple[Span, ...]) -> None:
     axes.legend(
         handles=[*patches, curve],
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.01),
+        bbox_to_anchor=(0.0, 1.045),
         borderaxespad=0.0,
         borderpad=0.0,
         handlelength=1.4,

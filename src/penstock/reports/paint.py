@@ -1,4 +1,4 @@
-"""Paint: the colours of the memory picture."""
+"""Paint: the colours of the pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ class Paint:
 # Tell apart by lightness too: seen in grey or with any colour blindness they stay different.
 PAINTS = {
     "io": Paint("input, output", "#f1bd6c", "#9a6510"),
-    "arena": Paint("activation", "#cbe0f3", "#34699a"),
+    "arena": Paint("activations", "#cbe0f3", "#34699a"),
     "scratch": Paint("scratch", "#989da4", "#4c535b"),
+    "constant": Paint("copied constants", "#eef3d2", "#7a8a2a"),
     "state": Paint("state", "#c4a5dd", "#6f4a92"),
 }
+
+SHADES = ("#cbe0f3", "#9fc4e6", "#d5e8df", "#b0d0d4", "#d6d9f0", "#b4c3ec")
+"""Faces of activations that lie row by row, in turn: no edges tell their pieces apart."""
+
+CASCADE, CASCADE_EDGE = "#f6efe2", "#b98a3c"
+"""What stands behind the layers of a cascade."""

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.ir.graph import Graph
+from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
-from penstock.program.steps import lives, steps
+from penstock.program.steps import steps
 from penstock.program.tables import table_bytes
-from penstock.scheduling.cost import total
+from penstock.scheduling.cost import Cost, total
+from penstock.scheduling.part import Part
+from penstock.scheduling.plan import Plan
 from penstock.scheduling.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
@@ -91,6 +94,16 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Striped:
+    """A cascade that runs stripe by stripe: how many layers, at most how many rows a stripe, and
+    in how many calls of kernels."""
+
+    layers: int
+    rows: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What is known of a compiled model."""
 
@@ -104,6 +117,7 @@ class Report:
     frontier: tuple[Point, ...]
     optimality: Optimality
     ram_bytes_streamed_input: int | None = None
+    cascades: tuple[Striped, ...] = ()
     verified: tuple[Checked, ...] = ()
     stack_bytes_measured: int | None = None
 
@@ -114,14 +128,21 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A part of the schedule, as reports show it: in which cascade, in how many calls."""
+    """A part of the schedule, as reports show it.
 
-    step: int
+    `step`: its number in the program, as in the C; None: the caller hands its rows over.
+    `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
+    rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
+    their places among the layers, -1: the caller."""
+
+    step: int | None
     name: str
     kind: str
     origin: str
     shape: tuple[int, ...]
-    cascade: int
+    cascade: int | None
+    rows: int | None
+    reads: tuple[int, ...]
     calls: int
     macs: int
     read_bytes: int
@@ -129,52 +150,44 @@ class Layer:
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A buffer of the arena: bytes [lower_byte, upper_byte) during steps [first, last]; step -1 is
-    the caller before the run, and the number of steps is the caller after it."""
-
-    name: str
-    kind: str
-    lower_byte: int
-    upper_byte: int
-    first_step: int
-    last_step: int
-
-
-def layers(schedule: Schedule) -> tuple[Layer, ...]:
-    """The parts of a schedule, in its order, with their costs."""
-    costs = (cost for plan in schedule.plans for cost in plan.costs)
-    cascades = (k for k, plan in enumerate(schedule.plans) for _ in plan.parts)
-    found: list[Layer] = []
-    for step, (part, cost, cascade) in enumerate(zip(schedule.steps, costs, cascades, strict=True)):
-        kind, origin = part.kind_and_origin
-        found.append(
-            Layer(
-                step,
-                part.name,
-                kind,
-                origin,
-                part.output.type.shape,
-                cascade,
-                cost.calls,
-                cost.macs,
-                total(cost.read_bytes),
-                total(cost.written_bytes),
-                cost.cycles,
-            )
-        )
-    return tuple(found)
-
-
-def spans(program: Program) -> tuple[Span, ...]:
-    """The buffers of the first memory over the steps."""
-    arena = program.ram()[0].name
-    alive = lives(program)
+def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
+    """The parts of a schedule with their costs, in the order of the program's steps."""
+    numbers = {step.output.tensor: number for step, number in steps(program).items()}
+    found: list[tuple[Part, Cost, Plan, int | None]] = []
+    cascade = 0
+    for plan in schedule.plans:
+        number = None if plan.stripe is None else cascade
+        cascade += plan.stripe is not None
+        pairs = zip((schedule.parts.parts[k] for k in plan.parts), plan.costs, strict=True)
+        some = [(part, cost, plan, number) for part, cost in pairs]
+        found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
+    owners = schedule.parts.owners
+    places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
-        Span(b.name, b.kind.value, b.address, b.address + b.size_bytes, *alive[b.name])
-        for b in program.buffers
-        if b.kind is not Kind.CONSTANT and b.memory == arena and b.name in alive
+        Layer(
+            numbers.get(part.name),
+            part.name,
+            *part.kind_and_origin,
+            part.output.type.shape,
+            number,
+            None if plan.stripe is None else min(plan.stripe, row_count(part.output.type.shape)),
+            tuple(dict.fromkeys(places.get(owners[v.name], -1) for v in part.variable_inputs)),
+            cost.calls,
+            cost.macs,
+            total(cost.read_bytes),
+            total(cost.written_bytes),
+            cost.cycles,
+        )
+        for part, cost, plan, number in found
+    )
+
+
+def striped(schedule: Schedule) -> tuple[Striped, ...]:
+    """The cascades of a schedule that run stripe by stripe, in order."""
+    return tuple(
+        Striped(len(plan.parts), plan.stripe, plan.cost.calls)
+        for plan in schedule.plans
+        if plan.stripe is not None
     )
 
 
@@ -224,6 +237,7 @@ def make_report(
             certificate(placement.gap),
         ),
         streamed_bytes,
+        striped(schedule),
     )
 
 

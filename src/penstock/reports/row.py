@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.reports.formats import first_name, printable
+from penstock.reports.formats import ABSENT, first_name, printable
 from penstock.reports.report import Layer
 
 
@@ -37,6 +37,13 @@ class Row:
         return printable(self.layer.name)
 
     @property
+    def cascade(self) -> str:
+        """In which cascade the layer runs, and how many rows at a time."""
+        if self.layer.cascade is None:
+            return ABSENT
+        return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
+
+    @property
     def simulated_cycles(self) -> int | None:
         return self.measured.cycles if self.measured else None
 
@@ -51,9 +58,11 @@ class Row:
 
 
 def rows(layers: Sequence[Layer], measured: Sequence[Measured] | None) -> tuple[Row, ...]:
-    """The layers with what was measured of each, in the same order, or with nothing."""
-    found = tuple(measured) if measured else (None,) * len(layers)
-    pairs = tuple(zip(layers, found, strict=True))
+    """The layers, in their order, with what was measured of their steps, in the steps' order, or
+    with nothing; nothing is measured of layers that are no step."""
+    numbered = sorted(layer.step for layer in layers if layer.step is not None)
+    found = dict(zip(numbered, measured, strict=True)) if measured else {}
+    pairs = [(layer, None if layer.step is None else found.get(layer.step)) for layer in layers]
     cycles = [m.cycles if m else layer.cycles for layer, m in pairs]
     total = max(1, sum(cycles))
     return tuple(Row(*pair, count / total) for pair, count in zip(pairs, cycles, strict=True))

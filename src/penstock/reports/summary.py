@@ -13,7 +13,16 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.formats import extents, number, per_mac, printable, short_names
+from penstock.reports.formats import (
+    ABSENT,
+    extents,
+    number,
+    per_mac,
+    printable,
+    short_names,
+    striped,
+)
+from penstock.reports.frontier import Choices
 from penstock.reports.report import Layer, Report
 from penstock.reports.row import Measured, Row, rows
 from penstock.reports.verdict import verdicts
@@ -30,6 +39,7 @@ def summary(report: Report) -> RenderableType:
         *_cycle_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
+    totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
         proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
@@ -54,9 +64,52 @@ def layer_table(layers: Sequence[Layer], measured: Sequence[Measured] | None = N
         table.add_column(header, total, justify="right", no_wrap=True)
     for row in lines:
         layer = row.layer
+        step = ABSENT if layer.step is None else str(layer.step)
         words = (layer.kind, names[layer.name], extents(layer.shape))
-        table.add_row(str(layer.step), *map(Text, words), *_numbers(row, bool(measured)))
+        table.add_row(step, *map(Text, words), *_numbers(row, bool(measured)))
     return table
+
+
+def choice_table(choices: Choices) -> RenderableType:
+    """A line a choice, the chosen one marked; then the least with a streamed input."""
+    title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("")
+    elsewhere = any(choice.static_bytes for choice in choices.choices)
+    others = ("other\nmemories",) if elsewhere else ()
+    for header in ("RAM", "arena", "alive", *others, "cycles", "above\nfastest", "calls", "F"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for moved in choices.choices[0].moved:
+        table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
+    table.add_column("cascades: layers×rows")
+    for k, choice in enumerate(choices.choices):
+        cells = (
+            number(choice.ram_bytes),
+            number(choice.arena_bytes),
+            number(choice.live_bytes),
+            *((number(choice.static_bytes),) if elsewhere else ()),
+            number(choice.cycles),
+            f"{100 * choices.slowdown(choice):.4f} %",
+            number(choice.calls),
+            f"{choices.factor(choice):.2f}",
+            *(number(moved.total_bytes) for moved in choice.moved),
+            striped(choice.cascades),
+        )
+        chosen = k == choices.chosen
+        table.add_row(">" if chosen else "", *cells, style="bold" if chosen else "")
+    return Group(title, table, Text(_limit_words(choices), "dim"))
+
+
+def _limit_words(choices: Choices) -> str:
+    """What the budget picks, and what streaming the input would give."""
+    limit = number(choices.limit_bytes)
+    fits = choices.chosen is not None
+    words = f">: the fastest in {limit} bytes" if fits else f"nothing fits into {limit} bytes"
+    if choices.streamed:
+        least = choices.streamed[0]
+        above = f"{100 * choices.slowdown(least):.4f} %"
+        words += f"; input streamed: {number(least.ram_bytes)} bytes or more ({above})"
+    return words
 
 
 class Counted(Protocol):
@@ -126,6 +179,21 @@ def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
         per_mac(row.cycles, layer.macs),
         number(layer.read_bytes + layer.written_bytes),
     )
+
+
+def _frontier_words(report: Report) -> str:
+    """How far the frontier reaches, and in how many cascades this point of it runs."""
+    first, last = report.frontier[0], report.frontier[-1]
+    above = 100 * (first.cycles / max(1, last.cycles) - 1)
+    points = (
+        f"{len(report.frontier)} points, {number(first.ram_bytes)} bytes (+{above:.3g} % cycles)"
+    )
+    reach = f"{points} to {number(last.ram_bytes)}" if len(report.frontier) > 1 else "1 point"
+    cascades = len(report.cascades)
+    calls = number(sum(cascade.calls for cascade in report.cascades))
+    words = "1 cascade" if cascades == 1 else f"{cascades} cascades"
+    here = f"{words} in {calls} calls" if cascades else "every layer runs whole"
+    return f"{reach}; here {here}"
 
 
 def _ram_note(report: Report) -> str:

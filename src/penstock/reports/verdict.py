@@ -21,12 +21,15 @@ def verdicts(optimality: Optimality) -> tuple[Verdict, ...]:
     return (
         Verdict(
             "execution order",
-            words(optimality.order, "no other order of these steps needs less memory"),
+            words(
+                optimality.order, "no other order of these layers, each whole, needs less memory"
+            ),
         ),
         Verdict(
             "partition into cascades",
-            words(optimality.partition, "no other partition needs less memory")
-            + ("" if optimality.partition == "optimal" else "; cascades are not searched yet"),
+            words(
+                optimality.partition, "no other cascades of the orders tried need less live memory"
+            ),
         ),
         Verdict(
             "addresses",

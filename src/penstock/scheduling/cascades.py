@@ -35,8 +35,14 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
     every: list[Proposal] = []
     for order in dict.fromkeys((found.order, file_order)):
         every += proposals(order, _plans(parts, order, model, memories, options))
-    make = _Maker(Expenses(parts, model, memories), _gaps(found, options), options)
+        if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
+            alone = replace(memories, tensors=memories.tensors[:1])
+            every += proposals(order, _plans(parts, order, model, alone, options))
+    make = _Maker(Expenses(parts, model, memories), _gaps(found, memories, options), options)
     chosen = _worth_placing(every, options.slack)
+    if len(memories.tensors) > 1:
+        chosen += _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
+        chosen.sort(key=lambda p: (p.peak_bytes, p.time))
     return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
 
 
@@ -60,9 +66,10 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-def _gaps(found: Order, options: Options) -> Gaps:
+def _gaps(found: Order, memories: Memories, options: Options) -> Gaps:
     """What the search proves."""
-    exhaustive = len(found.order) <= options.max_parts
+    most = options.max_parts if memories.uniform else options.max_region_parts
+    exhaustive = len(found.order) <= most
     return Gaps(found.gap, 0.0 if exhaustive else 1.0)
 
 

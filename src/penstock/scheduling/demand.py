@@ -108,12 +108,6 @@ def tables_of(
     )
 
 
-def at_home(tables: Tables, homes: Numbers) -> Tables:
-    """The tables, but for writing over what lives in another memory: `homes[s]` by storage."""
-    same = homes[tables.storage] == homes[tables.written[tables.reader]]
-    return tables._replace(joint=tables.joint * same)
-
-
 _NOTHING = np.zeros(1, np.int32)
 
 
@@ -164,15 +158,16 @@ def peaks_and_time(
     extra: Numbers,
     constants: Numbers,
     waits: Numbers,
-) -> tuple[Numbers, int]:
+    rooms: Numbers,
+) -> tuple[Numbers, int] | None:
     """Live bytes at the peak of a cascade in each memory, and the time that its calls add, in fine
-    units (`memories`).
+    units (`memories`); None where a peak is above its room.
 
     `home[s]`: memory of a storage; `extra`: bytes by memory that are alive all the time;
     `constants`: by position, time of reading the constants once; `waits`: by memory, time that a
     region adds to a call, and each of its bytes."""
-    peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits)
-    return peaks, int(time)
+    peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits, rooms)
+    return None if time < 0 else (peaks, int(time))
 
 
 class Lives(NamedTuple):
@@ -188,14 +183,14 @@ class Lives(NamedTuple):
     over: Numbers
 
 
-def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]]) -> Lives:
+def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]], home: Numbers) -> Lives:
     """Lives of all rows under cascades that cover the order: positions [lower, upper) and calls of
-    each."""
+    each; `home[s]`: memory of a storage."""
     starts = _starts(tables.rows.tolist())
     born, dead, over = (np.full(starts[-1], value, np.int64) for value in (0, -1, -1))
     tick = 1
     for lower, upper, calls in cascades:
-        _live(tables, lower, upper, calls, tick, starts, born, dead, over)
+        _live(tables, lower, upper, calls, tick, home, starts, born, dead, over)
         tick += len(calls)
     at_end = np.repeat(tables.last == len(tables.written), tables.rows)
     dead[at_end] = tick + 1
@@ -213,7 +208,7 @@ def _gone(t: Tables, lower: int, source: int, produced: Numbers) -> int:
         e = t.read[u]
         if t.reader[e] >= lower:
             gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
-    return gone
+    return int(gone)
 
 
 @compiled
@@ -226,12 +221,14 @@ def _joined(
     end: int,
     produced: Numbers,
     dead: Numbers,
+    home: Numbers,
 ) -> int:
     """The storage whose dying rows the rows [first, end) of part a take over, or -1."""
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
+        near = t.joint[e] and home[source] == home[t.written[a]]
         dies = t.last[source] < upper and dead[source] <= first
-        if t.joint[e] and dies and _gone(t, lower, source, produced) >= end:
+        if near and dies and _gone(t, lower, source, produced) >= end:
             return source
     return -1
 
@@ -248,7 +245,7 @@ def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
 @compiled
 def _touched(t: Tables, a: int, k: int) -> int:
     """The storage that part a writes (k = 0), then those that it reads."""
-    return t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1]
+    return int(t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1])
 
 
 @compiled
@@ -282,8 +279,9 @@ def _run(
     reaches the ceiling."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
+    home = np.zeros(t.rows.shape[0], np.int64)
     stack = np.empty((upper - lower + 1, 3), np.int64)
-    live = t.resident[lower] + t.scratch[lower:upper].sum()
+    live = int(t.resident[lower] + t.scratch[lower:upper].sum())
     peak = live
     count = 0
     cycles = 0
@@ -309,10 +307,10 @@ def _run(
             if calls.shape[0] > 0:
                 calls[count] = (a, first, end, asker)
             count += 1
-            cycles += t.call_cycles[a]
+            cycles += int(t.call_cycles[a])
             produced[s] = end
-            made = (end - first) * t.row_bytes[s]
-            joined = _joined(t, a, lower, upper, first, end, produced, dead)
+            made = (end - first) * int(t.row_bytes[s])
+            joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
             peak = max(peak, live + (made if joined < 0 else 0))
             if peak >= ceiling:
                 return peak, count, cycles
@@ -327,6 +325,7 @@ def _live(
     upper: int,
     calls: Numbers,
     tick: int,
+    home: Numbers,
     starts: Numbers,
     born: Numbers,
     died: Numbers,
@@ -339,7 +338,7 @@ def _live(
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
         s = t.written[a]
         produced[s] = end
-        joined = _joined(t, a, lower, upper, first, end, produced, dead)
+        joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
         for r in range(first, end):
             born[starts[s] + r] = tick + k
             died[starts[s] + r] = tick + k + 1
@@ -353,6 +352,18 @@ def _live(
 
 
 @compiled
+def _reading(t: Tables, a: int, first: int, end: int, home: Numbers, waits: Numbers) -> int:
+    """Time that reading adds to a call of part a for rows [first, end)."""
+    time = 0
+    for e in range(t.reads[a], t.reads[a + 1]):
+        m = home[t.storage[e]]
+        rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
+        if rows > 0:
+            time += int(waits[m, 0] + rows * t.row_bytes[t.storage[e]] * waits[m, 1])
+    return time
+
+
+@compiled
 def _traffic(
     t: Tables,
     lower: int,
@@ -362,6 +373,7 @@ def _traffic(
     extra: Numbers,
     constants: Numbers,
     waits: Numbers,
+    rooms: Numbers,
 ) -> tuple[Numbers, int]:
     """See `peaks_and_time`."""
     produced = _begin(t, lower, upper)
@@ -372,6 +384,8 @@ def _traffic(
             live[home[s]] += t.rows[s] * t.row_bytes[s]
     live[0] += t.scratch[lower:upper].sum()
     peaks = live.copy()
+    if (peaks > rooms).any():
+        return peaks, -1
     time = 0
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
@@ -379,15 +393,12 @@ def _traffic(
         made = (end - first) * t.row_bytes[s]
         time += t.call_cycles[a] * FINE + constants[a - lower]
         time += waits[home[s], 0] + made * waits[home[s], 1]
-        for e in range(t.reads[a], t.reads[a + 1]):
-            source = t.storage[e]
-            rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
-            if rows > 0:
-                moved = rows * t.row_bytes[source]
-                time += waits[home[source], 0] + moved * waits[home[source], 1]
+        time += _reading(t, a, first, end, home, waits)
         produced[s] = end
-        if _joined(t, a, lower, upper, first, end, produced, dead) < 0:
+        if _joined(t, a, lower, upper, first, end, produced, dead, home) < 0:
             peaks[home[s]] = max(peaks[home[s]], live[home[s]] + made)
+            if peaks[home[s]] > rooms[home[s]]:
+                return peaks, -1
         live[home[s]] += made
         for j in range(t.reads[a + 1] - t.reads[a] + 1):
             s = _touched(t, a, j)

@@ -24,7 +24,6 @@ from penstock.scheduling.demand import (
     Lives,
     Numbers,
     Tables,
-    at_home,
     lives_of,
     tables_of,
     unfold,
@@ -111,7 +110,8 @@ class Unfolded:
     @cached_property
     def lives(self) -> Lives:
         """When each row lives."""
-        return lives_of(self.tables, [(c.lower, c.upper, c.calls) for c in self.cascades])
+        cascades = [(c.lower, c.upper, c.calls) for c in self.cascades]
+        return lives_of(self.tables, cascades, self._homes())
 
     @cached_property
     def places(self) -> tuple[Numbers, Numbers]:
@@ -147,16 +147,19 @@ class Unfolded:
 
     def _tables(self, *, nearest_first: bool) -> Tables:
         schedule = self.schedule
-        storages = schedule.parts.rows.storages
-        tables = tables_of(
+        return tables_of(
             schedule.parts.rows,
             schedule.order,
             keep_inputs=schedule.keep_inputs,
             nearest_first=nearest_first,
         )
-        memories = [schedule.homes.tensors, *dict.fromkeys(m for _, m in schedule.homes.away)]
-        homes = [memories.index(schedule.homes.of(storage.name)) for storage in storages]
-        return at_home(tables, np.array(homes, np.int64))
+
+    def _homes(self) -> Numbers:
+        """By storage, the number of its memory."""
+        homes = self.schedule.homes
+        memories = [homes.tensors, *dict.fromkeys(memory for _, memory in homes.away)]
+        storages = self.schedule.parts.rows.storages
+        return np.array([memories.index(homes.of(s.name)) for s in storages], np.int64)
 
 
 def block_name(block: Block, rows: int) -> str:

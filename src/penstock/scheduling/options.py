@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 
 _LEAST = {
     "max_parts": 1,
+    "max_region_parts": 1,
     "max_stripe": 1,
     "slack": 0,
     "order_states": 0,
@@ -32,6 +33,10 @@ class Options:
         default=False, metadata={"help": "Keep the input: run must not overwrite it."}
     )
     max_parts: int = field(default=64, metadata={"help": "Most parts of a cascade."})
+    max_region_parts: int = field(
+        default=6,
+        metadata={"help": "Most parts of a cascade where memories are to be chosen, too."},
+    )
     max_stripe: int = field(
         default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
     )

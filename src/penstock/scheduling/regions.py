@@ -4,6 +4,7 @@ As `uniform`, with choices more.  Of a cascade: the memory of the tensors that o
 of each tensor that it hands on, and whether constants that it reads again and again are copied
 before it.  The memories of the tensors that live at a position are the state there, so the
 programming stays exact for these choices; inputs and outputs live where the caller finds them.
+Of a part's inputs, the one that reads furthest ahead is always asked for first.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import numpy as np
 
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import (
+    NO_CEILING,
     WHOLE,
     Numbers,
-    Tables,
-    at_home,
-    choices,
     peaks_and_time,
     tables_of,
     unfold,
@@ -30,6 +29,8 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
 
+FILL = 0.9
+"""How much of a memory but the first may be alive at a time; addresses need the rest."""
 MOST_HANDED_APART = 3
 """Of more tensors that a cascade hands on, all live in one memory."""
 
@@ -40,7 +41,6 @@ class _Cascade:
     knows and those that it hands on, as far as their homes are free."""
 
     candidate: Candidate
-    tables: Tables
     calls: Numbers
     inner: tuple[int, ...]
     handed: tuple[int, ...]
@@ -61,41 +61,47 @@ class RegionSearch:
         self._parts = [parts.parts[k] for k in order]
         calls = tuple(model.call_cycles(part) for part in parts.parts)
         keep = options.keep_input
-        self._tables = tuple(
-            tables_of(parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=near)
-            for near in (False, True)
+        self._tables = tables_of(
+            parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=False
         )
-        self._choices = np.append(0, np.cumsum(choices(*self._tables)))
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
         self._waits = np.array([memories.waits(m) for m in memories.every], np.int64)
-        self._rooms = np.array([m.size_bytes for m in memories.tensors], np.int64)
+        rooms = [NO_CEILING, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
+        self._rooms = np.array(rooms, np.int64)
+        home = memories.constants.name
+        reading = [
+            sum(memories.access(home, size) for _, size in self._constants(p))
+            for p in range(len(order))
+        ]
+        self._reading = np.array(reading, np.int64)
+        self._readers: dict[str, list[int]] = {}
+        for p in range(len(order)):
+            for name, _ in self._constants(p):
+                self._readers.setdefault(name, []).append(p)
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position."""
-        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_parts), -1):
+        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 for before in states[lower]:
                     yield from self._placed(cascade, before)
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_Cascade]:
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
-        same = self._choices[lower] == self._choices[upper]
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
-            for nearest_first in (False,) if same or stripe == WHOLE else (False, True):
-                t = self._tables[nearest_first]
-                calls = unfold(t, lower, upper, stripe)
-                made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
-                yield _Cascade(
-                    Candidate(lower, upper, stripe, nearest_first),
-                    t,
-                    calls,
-                    tuple(s for s in made if t.last[s] < upper),
-                    tuple(s for s in made if t.last[s] >= upper),
-                )
+            t = self._tables
+            calls = unfold(t, lower, upper, stripe)
+            made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
+            yield _Cascade(
+                Candidate(lower, upper, stripe, False),
+                calls,
+                tuple(s for s in made if t.last[s] < upper),
+                tuple(s for s in made if t.last[s] >= upper),
+            )
 
     def _placed(self, cascade: _Cascade, before: Away) -> Iterator[Valued]:
         """A cascade with every choice of homes and copies that fits into the memories."""
-        c, t = cascade.candidate, cascade.tables
+        c, t = cascade.candidate, self._tables
         for inner, *handed in self._homes(len(cascade.inner), len(cascade.handed)):
             mine = [(s, inner) for s in cascade.inner if inner]
             mine += [(s, m) for s, m in zip(cascade.handed, handed, strict=True) if m]
@@ -160,18 +166,15 @@ class RegionSearch:
         """Peak in the first memory and time; None where another memory is too small."""
         c = cascade.candidate
         names = [memory.name for memory in self._memories.tensors]
-        where = {name: m for name, _, m in copied}
-        constants = np.zeros(c.upper - c.lower, np.int64)
-        for p in range(c.lower, c.upper):
-            for name, size in self._constants(p):
-                m = where.get(name)
-                memory = self._memories.constants.name if m is None else names[m]
-                constants[p - c.lower] += self._memories.access(memory, size)
+        constants = self._reading[c.lower : c.upper].copy()
         extra = np.zeros(len(names), np.int64)
-        for _, size, m in copied:
+        for name, size, m in copied:
             extra[m] += size
-        peaks, time = peaks_and_time(
-            at_home(cascade.tables, home),
+            for p in self._readers[name]:
+                if c.lower <= p < c.upper:
+                    constants[p - c.lower] -= self._spared(size, names[m])
+        found = peaks_and_time(
+            self._tables,
             c.lower,
             c.upper,
             cascade.calls,
@@ -179,8 +182,10 @@ class RegionSearch:
             extra,
             constants,
             self._waits,
+            self._rooms,
         )
-        if (peaks[1:] > self._rooms[1:]).any():
+        if found is None:
             return None
+        peaks, time = found
         wait = sum(FINE * self._copy(size, names[m]) for _, size, m in copied)
-        return int(peaks[0]), int(time) + wait
+        return int(peaks[0]), time + wait

@@ -12,8 +12,8 @@ from penstock.reports.report import (
     Point,
     Ram,
     Report,
-    Span,
 )
+from penstock.reports.timeline import Piece, Span, Stretch, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,21 @@ class Example:
 
     report: Report
     layers: tuple[Layer, ...]
-    spans: tuple[Span, ...]
+    timeline: Timeline
     counts: tuple[Count, ...]
+
+
+def span(
+    name: str, kind: str, lower_byte: int, upper_byte: int, first_step: int, last_step: int
+) -> Span:
+    """A tensor that lives whole from one step to another; step -1 is the caller before the run, the
+    number of steps the caller after it."""
+    return Span(name, kind, (Piece(lower_byte, upper_byte, first_step + 1, last_step + 2),))
+
+
+def of_steps(spans: tuple[Span, ...], steps: int) -> Timeline:
+    """The timeline of layers that all run whole."""
+    return Timeline(spans, tuple(Stretch(1, 1, (k, k), None) for k in range(steps)))
 
 
 def make_example() -> Example:
@@ -54,22 +67,52 @@ def make_example() -> Example:
             "Conv2D",
             "",
             (1, 32, 32, 8),
-            0,
+            None,
+            None,
+            (-1,),
             1,
             1000000,
             900,
             8192,
             9000000,
         ),
-        Layer(1, "net/pool", "MaxPool2D", "", (1, 16, 16, 8), 1, 1, 0, 8192, 2048, 700000),
-        Layer(2, "net/dense", "FullyConnected", "", (1, 10), 2, 1, 300000, 2100, 10, 176543),
+        Layer(
+            1,
+            "net/pool",
+            "MaxPool2D",
+            "",
+            (1, 16, 16, 8),
+            None,
+            None,
+            (0,),
+            1,
+            0,
+            8192,
+            2048,
+            700000,
+        ),
+        Layer(
+            2,
+            "net/dense",
+            "FullyConnected",
+            "",
+            (1, 10),
+            None,
+            None,
+            (1,),
+            1,
+            300000,
+            2100,
+            10,
+            176543,
+        ),
     )
     spans = (
-        Span("input", "io", 8192, 9216, -1, 0),
-        Span("net/conv/Relu;net/bias", "arena", 0, 8192, 0, 1),
-        Span("net/conv/Relu;net/bias/scratch", "scratch", 9216, 9728, 0, 0),
-        Span("net/pool", "arena", 8192, 10240, 1, 2),
-        Span("net/dense", "io", 0, 10, 2, 3),
+        span("input", "io", 8192, 9216, -1, 0),
+        span("net/conv/Relu;net/bias", "arena", 0, 8192, 0, 1),
+        span("net/conv/Relu;net/bias/scratch", "scratch", 9216, 9728, 0, 0),
+        span("net/pool", "arena", 8192, 10240, 1, 2),
+        span("net/dense", "io", 0, 10, 2, 3),
     )
     counts = (Count(8000001, 5000001), Count(600000, 400000), Count(150000, 90000))
-    return Example(report, layers, spans, counts)
+    return Example(report, layers, of_steps(spans, 3), counts)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from small_compilation import of_steps, span
+
 from penstock.reports.memory_picture import memory_svg
-from penstock.reports.report import Span
 
 
 def test_a_single_block_has_its_title_too() -> None:
-    svg = memory_svg((Span("only", "io", 0, 64, -1, 1),), steps=1)
+    svg = memory_svg(of_steps((span("only", "io", 0, 64, -1, 1),), 1))
     assert svg.count("<title>only: 64 bytes") == 1

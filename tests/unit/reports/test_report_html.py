@@ -12,6 +12,7 @@ from small_compilation import Example
 
 from penstock.reports.html import render_html
 from penstock.reports.report import Checked, Cycles, Flash, Instructions, Optimality, Point
+from penstock.reports.timeline import Timeline
 
 VOID = {"meta", "br", "wbr", "img", "hr", "link", "input"}
 LOADING = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background"}
@@ -50,7 +51,7 @@ class Page(HTMLParser):
 
 
 def page(example: Example) -> Page:
-    return Page(render_html(example.report, example.layers, example.spans, None))
+    return Page(render_html(example.report, example.layers, (example.timeline,), None))
 
 
 def test_the_page_shows_the_totals(example: Example) -> None:
@@ -71,7 +72,7 @@ def test_the_page_shows_what_was_simulated_measured_and_checked(example: Example
         stack_bytes_measured=222,
         verified=(Checked("machine", 7, 6543, 0), Checked("host", 7, 6543, 21)),
     )
-    words = Page(render_html(report, example.layers, example.spans, example.counts)).words
+    words = Page(render_html(report, example.layers, (example.timeline,), example.counts)).words
     for figure in ("4,322", "8,750,001 simulated", "5,490,001", "11,111", "222", "21 mismatches"):
         assert figure in words
     for count in example.counts:
@@ -93,15 +94,17 @@ def test_shares_are_of_simulated_cycles_where_there_are_any(example: Example) ->
     words = page(example).words
     assert "91.1 %" in words
     assert "Shares are of estimated cycles." in words
-    counted = Page(render_html(example.report, example.layers, example.spans, example.counts)).words
+    counted = Page(
+        render_html(example.report, example.layers, (example.timeline,), example.counts)
+    ).words
     assert "91.4 %" in counted
     assert "Shares are of simulated cycles." in counted
 
 
 def test_certificates_are_said_in_words(example: Example) -> None:
     report = dataclasses.replace(example.report, optimality=Optimality("optimal", 0.25, -1.0))
-    words = Page(render_html(report, example.layers, example.spans, None)).words
-    assert "proven optimal: no other order of these steps needs less memory" in words
+    words = Page(render_html(report, example.layers, (example.timeline,), None)).words
+    assert "proven optimal: no other order of these layers, each whole, needs less memory" in words
     assert "at most 25.0 % above a proven lower bound" in words
     assert "nothing is proven" in words
 
@@ -110,16 +113,16 @@ def test_the_frontier_is_a_table_where_it_has_more_than_one_point(example: Examp
     assert "Frontier" not in page(example).words
     points = (Point(7777, 999, 1), Point(8888, 888, 2))
     report = dataclasses.replace(example.report, frontier=points)
-    assert "7,777 999" in Page(render_html(report, example.layers, example.spans, None)).words
+    assert "7,777 999" in Page(render_html(report, example.layers, (example.timeline,), None)).words
 
 
 def test_every_span_is_in_the_page_once(example: Example) -> None:
-    svg = render_html(example.report, example.layers, example.spans, None).decode()
-    assert svg.count("</title></path>") == len(example.spans)
+    svg = render_html(example.report, example.layers, (example.timeline,), None).decode()
+    assert svg.count("</title></path>") == len(example.timeline.spans)
 
 
 def test_the_page_loads_nothing(example: Example) -> None:
-    html = render_html(example.report, example.layers, example.spans, None)
+    html = render_html(example.report, example.layers, (example.timeline,), None)
     found = Page(html)
     assert not {"script", "link", "img", "iframe", "object", "embed", "base"} & {
         tag for tag, _ in found.elements
@@ -149,8 +152,10 @@ def test_odd_names_are_shown_as_they_are_and_nothing_more(example: Example, name
     plain = page(example)
     report = dataclasses.replace(example.report, model=name, target=name)
     layers = (dataclasses.replace(example.layers[0], name=name), *example.layers[1:])
-    spans = (dataclasses.replace(example.spans[0], name=name), *example.spans[1:])
-    found = Page(render_html(report, layers, spans, None))
+    first, *others = example.timeline.spans
+    spans = (dataclasses.replace(first, name=name), *others)
+    timeline = dataclasses.replace(example.timeline, spans=spans)
+    found = Page(render_html(report, layers, (timeline,), None))
     kinds = [tag for tag, _ in found.elements if tag in ("table", "tr", "td", "path", "svg", "h1")]
     assert kinds.count("td") == [tag for tag, _ in plain.elements].count("td")
     assert kinds.count("svg") == 1
@@ -161,11 +166,11 @@ def test_odd_names_are_shown_as_they_are_and_nothing_more(example: Example, name
 
 
 def test_a_network_without_layers_has_a_page(example: Example) -> None:
-    assert "small.tflite" in Page(render_html(example.report, (), (), None)).words
+    assert "small.tflite" in Page(render_html(example.report, (), (Timeline((), ()),), None)).words
 
 
 def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -> None:
-    arguments = (example.report, example.layers, example.spans, None, 20000)
+    arguments = (example.report, example.layers, (example.timeline,), None, 20000)
     expected = render_html(*arguments)
     assert render_html(*arguments) == expected
     program = "\n".join(
@@ -173,6 +178,7 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
             "import sys",
             "from penstock.reports.html import render_html",
             "from penstock.reports.report import *",
+            "from penstock.reports.timeline import *",
             f"sys.stdout.buffer.write(render_html(*{arguments!r}))",
         )
     )
@@ -187,4 +193,4 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
 
 def test_measurements_must_be_of_every_layer(example: Example) -> None:
     with pytest.raises(ValueError, match="argument 2 is shorter"):
-        render_html(example.report, example.layers, example.spans, example.counts[:1])
+        render_html(example.report, example.layers, (example.timeline,), example.counts[:1])

@@ -1,0 +1,99 @@
+"""exploration: the whole frontier of a network: every schedule that a budget could pick."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.ir.graph import Graph
+from penstock.pipeline import Point, Request, parts_of, place, prefix_of, read, schedule, simplify
+from penstock.reports.frontier import Choice, Choices, choice
+from penstock.reports.frontier_html import render_frontier
+
+
+class OnProgress(Protocol):
+    """Told the name of each stage as it begins, and how many of its things are done, if it has
+    many."""
+
+    def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The frontier of a network, as files."""
+
+    choices: Choices
+
+    def bundle(self) -> Bundle:
+        """frontier.csv, frontier.json and frontier.html: the same bytes for the same network."""
+        text = json.dumps(self.choices.as_json(), indent=2) + "\n"
+        return Bundle(
+            (
+                ("frontier.csv", self.choices.as_csv().encode()),
+                ("frontier.json", text.encode()),
+                ("frontier.html", render_frontier(self.choices)),
+            )
+        )
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the files into a new folder, all or none.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder))
+
+    @property
+    def folder(self) -> str:
+        """Where the files go unless it is said."""
+        return f"{prefix_of(self.choices.model)}_frontier"
+
+
+def explore_request(request: Request, on_progress: OnProgress) -> Explored:
+    """The frontier; and where the input is an array, that with a streamed input, planned anew.
+
+    A budget chooses but leaves nothing out: where nothing fits, nothing is chosen."""
+    on_progress("read")
+    model = read(request.model)
+    on_progress("simplify")
+    graph = simplify(model, request.rounding)
+    points = _points(graph, request, on_progress)
+    streamed = None
+    if not request.stream_input:
+        other = replace(request, stream_input=True)
+        streamed = _choices(_points(graph, other, on_progress, " streamed"), request)
+    fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
+    return Explored(
+        Choices(
+            model.name,
+            request.target.name,
+            model.macs(),
+            request.stack_bytes,
+            request.ram_limit_bytes,
+            request.stream_input,
+            _choices(points, request),
+            max(fitting, default=None),
+            streamed,
+        )
+    )
+
+
+def _points(
+    graph: Graph, request: Request, on_progress: OnProgress, note: str = ""
+) -> tuple[Point, ...]:
+    on_progress(f"schedule{note}")
+    target, options = request.target, request.options
+    frontier = schedule(parts_of(graph, request), target, options)
+    count = len(frontier.schedules)
+    return place(
+        frontier,
+        request.target,
+        request.options,
+        lambda done: on_progress(f"place{note}", done, count),
+    )
+
+
+def _choices(points: tuple[Point, ...], request: Request) -> tuple[Choice, ...]:
+    memories = [memory.name for memory in request.target.memories]
+    return tuple(
+        choice(point.schedule, point.heights, request.stack_bytes, memories) for point in points
+    )

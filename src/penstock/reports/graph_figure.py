@@ -1,0 +1,183 @@
+"""The graph figure: the layers from top to bottom, with the cascades as boxes around them.
+
+      o  0  Conv2D  conv1    +--- cascade 0: 224 calls, 2 rows or fewer at a time -----+
+    / o  1  Conv2D  conv2    |   ###======                            1,024 of 16,384  |
+    \\ o  2  Add     add      |   ##=======                              512 of 16,384  |
+      o  3  Mean    mean     +---------------------------------------------------------+
+
+A dot is a layer; a line down to the next says that this reads it, an arc that a later one does.  A
+bar is a layer's output, its dark end the most of it that is alive at a time.  matplotlib is
+imported only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from penstock.reports.formats import number, short_names
+from penstock.reports.paint import CASCADE, CASCADE_EDGE, INK, MUTED, PAINTS
+from penstock.reports.picture import png, svg
+from penstock.reports.report import Layer
+from penstock.reports.timeline import Span, Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Places from the left, widths and heights, in points.
+_ARCS, _STEP, _KIND, _NAME, _CALLS, _BAR, _BYTES, _WIDTH = 84, 112, 120, 215, 395, 410, 700, 800
+_PITCH, _MARGIN, _BAR_HEIGHT = 13.0, 10.0, 7.0
+_NAME_LETTERS = 30
+_DARK = PAINTS["arena"].edge
+
+
+def graph_svg(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> str:
+    """The graph as an SVG element."""
+    return svg(lambda: graph_figure(layers, timelines))
+
+
+def graph_png(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> bytes:
+    """The same picture as PNG."""
+    return png(lambda: graph_figure(layers, timelines))
+
+
+def graph_figure(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> Figure:
+    """The layers, in order; `timelines`: of all memories, for what is alive of their outputs."""
+    from matplotlib.figure import Figure
+
+    height = 2 * _MARGIN + _PITCH * (len(layers) + 2 * len(_cascades(layers)) + 1)
+    figure = Figure(figsize=(_WIDTH / 72, height / 72))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, _WIDTH)
+    axes.set_ylim(height, 0)
+    axes.set_axis_off()
+    heights = _heights(layers)
+    _draw_heads(axes)
+    _draw_cascades(axes, layers, heights)
+    _draw_layers(axes, layers, heights)
+    _draw_edges(axes, layers, heights)
+    spans = {span.name: span for timeline in timelines for span in timeline.spans}
+    _draw_bars(axes, layers, heights, spans)
+    return figure
+
+
+def _cascades(layers: Sequence[Layer]) -> list[list[int]]:
+    """The places of the layers of each cascade."""
+    groups = groupby(range(len(layers)), key=lambda place: layers[place].cascade)
+    return [list(places) for cascade, places in groups if cascade is not None]
+
+
+def _heights(layers: Sequence[Layer]) -> list[float]:
+    """How far down each layer stands; a cascade has a line above it for its title, half a line
+    below."""
+    found: list[float] = []
+    at, before = _MARGIN + 1.5 * _PITCH, None
+    for layer in layers:
+        if layer.cascade != before:
+            at += 0.5 * _PITCH * (before is not None) + 1.5 * _PITCH * (layer.cascade is not None)
+        found.append(at)
+        at, before = at + _PITCH, layer.cascade
+    return found
+
+
+def _draw_heads(axes: Axes) -> None:
+    y = _MARGIN + 0.3 * _PITCH
+    for x, words, side in (
+        (_STEP, "step", "right"),
+        (_KIND, "operator", "left"),
+        (_NAME, "name", "left"),
+        (_CALLS, "calls", "right"),
+        (_BAR, "output: alive at a time, of all", "left"),
+    ):
+        axes.text(x, y, words, ha=side, va="center", color=MUTED)
+
+
+def _draw_cascades(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    left, right = _ARCS - 10, _WIDTH - _MARGIN
+    for places in _cascades(layers):
+        top, bottom = heights[places[0]] - 1.9 * _PITCH, heights[places[-1]] + 0.7 * _PITCH
+        box = FancyBboxPatch(
+            (left, top),
+            right - left,
+            bottom - top,
+            boxstyle="round,pad=0,rounding_size=5",
+            facecolor=CASCADE,
+            edgecolor=CASCADE_EDGE,
+            linewidth=0.9,
+            zorder=0,
+        )
+        axes.add_patch(box)
+        words = _title([layers[place] for place in places])
+        axes.text(_KIND, top + 0.7 * _PITCH, words, va="center", fontweight="bold", fontsize=8)
+
+
+def _title(layers: Sequence[Layer]) -> str:
+    rows = max(layer.rows or 1 for layer in layers)
+    calls = sum(layer.calls for layer in layers)
+    height = "row by row" if rows == 1 else f"stripes of at most {rows} rows"
+    return f"cascade {layers[0].cascade}: {height}, {number(calls)} calls"
+
+
+def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+    names = short_names(layer.name for layer in layers)
+    for layer, y in zip(layers, heights, strict=True):
+        step = "–" if layer.step is None else str(layer.step)
+        name = names[layer.name]
+        shown = name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 2] + ".."
+        axes.text(_STEP, y, step, ha="right", va="center")
+        axes.text(_KIND, y, layer.kind, va="center")
+        axes.text(_NAME, y, shown, va="center")
+        axes.text(_CALLS, y, number(layer.calls), ha="right", va="center")
+    axes.plot([_ARCS] * len(layers), heights, "o", color=INK, markersize=3.5, zorder=3)
+
+
+def _draw_edges(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+    """A line to the next layer, an arc to a later one.  The caller's inputs come from above."""
+    for place, layer in enumerate(layers):
+        for source in layer.reads:
+            above = heights[source] if source >= 0 else _MARGIN + 0.3 * _PITCH
+            if place - source == 1:
+                axes.plot([_ARCS, _ARCS], [above, heights[place]], color=INK, linewidth=1.0)
+            else:
+                _draw_arc(axes, above, heights[place])
+
+
+def _draw_arc(axes: Axes, above: float, below: float) -> None:
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
+    left = _ARCS - min(_ARCS - _MARGIN, 5.0 * sqrt(below - above) - 10.0)
+    curve = [(_ARCS, above), (left, above), (left, below), (_ARCS - 2.5, below)]
+    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    arrow = FancyArrowPatch(
+        path=Path(curve, codes),
+        arrowstyle="-|>,head_length=3,head_width=1.6",
+        color=_DARK,
+        linewidth=1.0,
+        zorder=2,
+    )
+    axes.add_patch(arrow)
+
+
+def _draw_bars(
+    axes: Axes, layers: Sequence[Layer], heights: list[float], spans: dict[str, Span]
+) -> None:
+    """A bar for each output, dark as far as it is alive at a time."""
+    found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
+    totals = [sum(piece.size_bytes for piece in span.pieces) for _, span in found]
+    points = (_BYTES - _BAR - 14) / max(totals, default=1)
+    for (y, span), total in zip(found, totals, strict=True):
+        y_low = y - _BAR_HEIGHT / 2
+        for size, color in ((total, PAINTS["arena"].face), (span.most_bytes, _DARK)):
+            axes.broken_barh([(_BAR, points * size)], (y_low, _BAR_HEIGHT), color=color)
+        words = number(total) if span.most_bytes == total else _of(span.most_bytes, total)
+        axes.text(_BAR + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
+
+
+def _of(alive: int, total: int) -> str:
+    return f"{number(alive)} of {number(total)}"

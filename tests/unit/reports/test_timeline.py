@@ -1,0 +1,111 @@
+"""Timeline and layers of real cascades: what they show is what was placed and lowered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_compilation import Count
+
+from penstock import api, pipeline
+from penstock.program.steps import steps
+from penstock.reports.memory_picture import memory_svg
+from penstock.reports.report import layers, striped
+from penstock.reports.row import rows
+from penstock.reports.timeline import Timeline, timelines
+from penstock.scheduling.options import Options
+
+MODEL = "zoo:resnet8"
+Points = tuple[pipeline.Point, ...]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["array", "streamed"])
+def points(request: pytest.FixtureRequest) -> Points:
+    """The frontier of a network with residuals, its input an array or streamed."""
+    wanted = api.request(MODEL, "cortex-m4", stream_input=request.param)
+    parts = pipeline.parts_of(pipeline.simplify(pipeline.read(MODEL)), wanted)
+    frontier = pipeline.schedule(parts, wanted.target, wanted.options)
+    return pipeline.place(frontier, wanted.target, wanted.options)
+
+
+def drawn(point: pipeline.Point) -> Timeline:
+    return timelines(point.schedule, pipeline.lower_point(point))[0]
+
+
+def test_the_peak_of_every_timeline_is_its_schedule_s_and_its_height_the_placement_s(
+    points: Points,
+) -> None:
+    for point in points:
+        found = drawn(point)
+        assert found.peak_bytes == point.schedule.peak_bytes
+        assert found.height_bytes == point.placement.height_bytes
+        assert sum(stretch.calls for stretch in found.stretches) == point.schedule.cost.calls
+
+
+def test_no_byte_holds_two_rows_at_a_time(points: Points) -> None:
+    for point in points:
+        found = drawn(point)
+        taken = np.zeros((found.ticks, found.height_bytes), np.int8)
+        for span in found.spans:
+            for piece in span.pieces:
+                taken[piece.born : piece.dead, piece.lower_byte : piece.upper_byte] += 1
+        assert taken.max() == 1
+        assert (taken.sum(axis=1) == found.live_bytes).all()
+
+
+def test_layers_stand_in_the_order_of_the_program_s_steps(points: Points) -> None:
+    for point in points:
+        program = pipeline.lower_point(point)
+        found = layers(point.schedule, program)
+        numbered = {layer.name: layer.step for layer in found if layer.step is not None}
+        assert numbered == {step.output.tensor: k for step, k in steps(program).items()}
+        assert list(numbered.values()) == sorted(numbered.values())
+        assert sum(layer.cycles for layer in found) == point.schedule.cost.cycles
+
+
+def test_layers_say_in_which_cascade_they_run_and_what_they_read(points: Points) -> None:
+    point = points[0]
+    found = layers(point.schedule, pipeline.lower_point(point))
+    for number, cascade in enumerate(striped(point.schedule)):
+        mine = [layer for layer in found if layer.cascade == number]
+        assert len(mine) == cascade.layers
+        assert sum(layer.calls for layer in mine) == cascade.calls
+        assert max(layer.rows or 0 for layer in mine) <= cascade.rows
+    assert all((layer.cascade is None) == (layer.rows is None) for layer in found)
+    for place, layer in enumerate(found):
+        assert all(read < place for read in layer.reads)
+    adds = [layer for layer in found if layer.kind == "Add"]
+    assert adds
+    assert all(len(layer.reads) == 2 for layer in adds)
+
+
+def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> None:
+    point = points[0]
+    found = layers(point.schedule, pipeline.lower_point(point))
+    numbered = sum(layer.step is not None for layer in found)
+    counts = [Count(1000 + k, k) for k in range(numbered)]
+    for row in rows(found, counts):
+        expected = None if row.layer.step is None else 1000 + row.layer.step
+        assert row.simulated_cycles == expected
+
+
+def test_the_picture_of_a_cascade_names_it_and_has_an_area_for_each_tensor(points: Points) -> None:
+    found = drawn(points[0])
+    svg = memory_svg(found)
+    assert svg.count("</title></path>") == len(found.spans)
+    assert "cascade 0" in svg
+    assert "row by row: at most" in svg
+
+
+def test_every_memory_has_its_timeline_and_copied_constants_are_drawn() -> None:
+    wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2))
+    compiled = api.compile(wanted)
+    arena, fast = compiled.timelines
+    program = compiled.compilation.program
+    assert [arena.memory, fast.memory] == [None, "tcm"]
+    assert [t.height_bytes for t in compiled.timelines] == [m.size_bytes for m in program.ram()]
+    names = [span.name for t in compiled.timelines for span in t.spans]
+    assert len(set(names)) == len(names)
+    assert "constant" in {span.kind for span in fast.spans}
+    svg = memory_svg(fast)
+    assert "copied constants" in svg
+    assert "address in tcm, KiB" in svg

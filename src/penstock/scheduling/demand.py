@@ -7,6 +7,8 @@ computed once, as late as possible.  Rows that nobody asks for are computed at t
 alive from then until no part will read it again; a row that is read behind the cascade stays.
 
 The loops are compiled (numba), for a search unfolds thousands of cascades of thousands of stripes.
+A call of a compiled function counts references to all arrays that it is given, which may take more
+time than what it does: the innermost loops call only what the compiler is seen to dissolve in them.
 """
 
 from __future__ import annotations
@@ -134,19 +136,27 @@ def choices(one: Tables, other: Tables) -> npt.NDArray[np.bool_]:
 def unfold(tables: Tables, lower: int, upper: int, stripe: int) -> Numbers:
     """The parts at positions [lower, upper) as one cascade, call by call: position of the part,
     rows [lower, upper) of its output, position of the part that asked for them (its own: none)."""
-    most = int(tables.rows[tables.written[lower:upper]].sum())
-    calls = np.empty((most, 4), np.int64)
-    _, count, _ = _run(tables, lower, upper, stripe, NO_CEILING, calls)
-    return calls[:count]
+    calls = _room(tables, lower, upper)
+    return calls[: _unfold(tables, lower, upper, stripe, calls)]
 
 
-def peak_and_cycles(
-    tables: Tables, lower: int, upper: int, stripe: int, ceiling_bytes: int
-) -> tuple[int, int] | None:
-    """Live bytes at the peak of such a cascade, and cycles that its calls add; None where the peak
-    is not below the ceiling."""
-    peak, _, cycles = _run(tables, lower, upper, stripe, ceiling_bytes, _NO_CALLS)
-    return None if peak >= ceiling_bytes else (int(peak), int(cycles))
+def candidates(
+    tables: Tables, lowers: range, upper: int, stripes: Numbers, ceilings: Numbers
+) -> tuple[Numbers, int]:
+    """The cascades [lower, upper) whose live bytes stay below the ceiling of their lower: rows of
+    lower, stripe, live bytes at the peak, and cycles that its calls add; and, as a measure of the
+    work, how many calls were unfolded to find them."""
+    found = np.empty((len(lowers) * len(stripes), 4), np.int64)
+    calls = _room(tables, lowers.start, upper)
+    count, work = _candidates(
+        tables, lowers.start, lowers.stop, upper, stripes, ceilings, calls, found
+    )
+    return found[:count], work
+
+
+def _room(tables: Tables, lower: int, upper: int) -> Numbers:
+    """Room for the most calls that a cascade can have: one for each row."""
+    return np.empty((int(tables.rows[tables.written[lower:upper]].sum()), 4), np.int64)
 
 
 def peaks_and_time(
@@ -197,14 +207,65 @@ def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]], home: Num
     return Lives(starts, born, np.maximum(dead, born + 1), over)
 
 
-_NO_CALLS = np.empty((0, 4), np.int64)
+@compiled
+def _begin(t: Tables, lower: int, upper: int) -> Numbers:
+    """Rows that are there when a cascade begins, by storage that it reads."""
+    produced = np.zeros(t.rows.shape[0], np.int64)
+    for e in range(t.reads[lower], t.reads[upper]):
+        if t.maker[t.storage[e]] < lower:
+            produced[t.storage[e]] = t.rows[t.storage[e]]
+    return produced
 
 
 @compiled
-def _gone(t: Tables, lower: int, source: int, produced: Numbers) -> int:
-    """Rows of a storage that no part of the cascade reads again, of those that are there."""
-    gone = produced[source]
-    for u in range(t.users[source], t.users[source + 1]):
+def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
+    """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
+    for e in range(t.reads[a], t.reads[a + 1]):
+        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
+            return e
+    return -1
+
+
+@compiled
+def _unfold(t: Tables, lower: int, upper: int, stripe: int, calls: Numbers) -> int:
+    """Enters the calls of a cascade; how many they are."""
+    produced = _begin(t, lower, upper)
+    asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
+    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many rows of them are needed
+    count = 0
+    for turn in range(2 * (upper - lower)):
+        p = lower + turn % (upper - lower)
+        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
+            continue  # somebody in the cascade asks for it, perhaps not for all rows
+        asked[0], targets[0] = p, t.rows[t.written[p]]
+        depth = 1
+        while depth > 0:
+            a, target = asked[depth - 1], targets[depth - 1]
+            s = t.written[a]
+            first = produced[s]
+            if first >= target:
+                depth -= 1
+                continue
+            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
+            e = _missing(t, a, end, produced)
+            if e >= 0:
+                asked[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
+                depth += 1
+                continue
+            calls[count, 0], calls[count, 1], calls[count, 2] = a, first, end
+            calls[count, 3] = asked[max(depth - 2, 0)]
+            count += 1
+            produced[s] = end
+    return count
+
+
+@compiled
+def _gone(t: Tables, lower: int, upper: int, s: int, produced: Numbers) -> int:
+    """Rows of a storage that are there and that nobody reads again."""
+    if not 0 <= t.last[s] < upper:
+        return 0
+    gone = produced[s]
+    for u in range(t.users[s], t.users[s + 1]):
         e = t.read[u]
         if t.reader[e] >= lower:
             gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
@@ -227,95 +288,66 @@ def _joined(
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
         near = t.joint[e] and home[source] == home[t.written[a]]
-        dies = t.last[source] < upper and dead[source] <= first
-        if near and dies and _gone(t, lower, source, produced) >= end:
+        if near and dead[source] <= first and _gone(t, lower, upper, source, produced) >= end:
             return source
     return -1
 
 
 @compiled
-def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
-    """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
-    for e in range(t.reads[a], t.reads[a + 1]):
-        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
-            return e
-    return -1
-
-
-@compiled
-def _touched(t: Tables, a: int, k: int) -> int:
-    """The storage that part a writes (k = 0), then those that it reads."""
-    return int(t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1])
-
-
-@compiled
-def _free(t: Tables, a: int, lower: int, upper: int, produced: Numbers, dead: Numbers) -> int:
-    """Counts rows as dead that nobody reads again now that part a has; the bytes of them."""
-    freed = 0
-    for k in range(t.reads[a + 1] - t.reads[a] + 1):
-        s = _touched(t, a, k)
-        if 0 <= t.last[s] < upper:
-            gone = _gone(t, lower, s, produced)
-            freed += (gone - dead[s]) * t.row_bytes[s]
-            dead[s] = gone
-    return freed
-
-
-@compiled
-def _begin(t: Tables, lower: int, upper: int) -> Numbers:
-    """Rows that are there when a cascade begins, by storage that it reads."""
-    produced = np.zeros(t.rows.shape[0], np.int64)
-    for e in range(t.reads[lower], t.reads[upper]):
-        if t.maker[t.storage[e]] < lower:
-            produced[t.storage[e]] = t.rows[t.storage[e]]
-    return produced
-
-
-@compiled
-def _run(
-    t: Tables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
-) -> tuple[int, int, int]:
-    """Peak of live bytes, number of calls and the cycles that they add; gives up once the peak
-    reaches the ceiling."""
+def _peak(
+    t: Tables, lower: int, upper: int, calls: Numbers, home: Numbers, ceiling: int
+) -> tuple[int, int]:
+    """Live bytes at the peak of a cascade, and the cycles that its calls add; the ceiling, once the
+    peak reaches it."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
-    home = np.zeros(t.rows.shape[0], np.int64)
-    stack = np.empty((upper - lower + 1, 3), np.int64)
-    live = int(t.resident[lower] + t.scratch[lower:upper].sum())
+    live = t.resident[lower] + t.scratch[lower:upper].sum()
     peak = live
-    count = 0
     cycles = 0
-    for turn in range(2 * (upper - lower)):
-        p = lower + turn % (upper - lower)
-        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
-            continue  # somebody in the cascade asks for it, perhaps not for all rows
-        stack[0] = (p, t.rows[t.written[p]], p)
-        depth = 1
-        while depth > 0:
-            a, target, asker = stack[depth - 1]
-            s = t.written[a]
-            first = int(produced[s])
-            if first >= target:
-                depth -= 1
-                continue
-            end = int(t.rows[s]) if t.whole[a] else min(first + stripe, int(target))
-            e = _missing(t, a, end, produced)
-            if e >= 0:
-                stack[depth] = (t.maker[t.storage[e]], t.needed[t.table[e] + end], a)
-                depth += 1
-                continue
-            if calls.shape[0] > 0:
-                calls[count] = (a, first, end, asker)
-            count += 1
-            cycles += int(t.call_cycles[a])
-            produced[s] = end
-            made = (end - first) * int(t.row_bytes[s])
-            joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
-            peak = max(peak, live + (made if joined < 0 else 0))
-            if peak >= ceiling:
-                return peak, count, cycles
-            live += made - _free(t, a, lower, upper, produced, dead)
-    return peak, count, cycles
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        cycles += t.call_cycles[a]
+        produced[s] = end
+        made = (end - first) * t.row_bytes[s]
+        if _joined(t, a, lower, upper, first, end, produced, dead, home) < 0:
+            peak = max(peak, live + made)
+        if peak >= ceiling:
+            return ceiling, int(cycles)
+        live += made
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = _gone(t, lower, upper, s, produced)
+            live -= (gone - dead[s]) * t.row_bytes[s]
+            dead[s] = gone
+    return int(peak), int(cycles)
+
+
+@compiled
+def _candidates(
+    t: Tables,
+    least: int,
+    most: int,
+    upper: int,
+    stripes: Numbers,
+    ceilings: Numbers,
+    calls: Numbers,
+    found: Numbers,
+) -> tuple[int, int]:
+    """Enters what `candidates` finds; how many there are, and how many calls were unfolded."""
+    home = np.zeros(t.rows.shape[0], np.int64)
+    count, work = 0, 0
+    for lower in range(most - 1, least - 1, -1):
+        ceiling = ceilings[lower - least]
+        for stripe in stripes:
+            made = _unfold(t, lower, upper, stripe, calls)
+            peak, cycles = _peak(t, lower, upper, calls[:made], home, ceiling)
+            work += made
+            if peak < ceiling:
+                found[count, 0], found[count, 1] = lower, stripe
+                found[count, 2], found[count, 3] = peak, cycles
+                count += 1
+    return count, work
 
 
 @compiled
@@ -343,12 +375,11 @@ def _live(
             born[starts[s] + r] = tick + k
             died[starts[s] + r] = tick + k + 1
             over[starts[s] + r] = joined
-        for j in range(t.reads[a + 1] - t.reads[a] + 1):
-            s = _touched(t, a, j)
-            if 0 <= t.last[s] < upper:
-                gone = _gone(t, lower, s, produced)
-                died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
-                dead[s] = gone
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = _gone(t, lower, upper, s, produced)
+            died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
+            dead[s] = gone
 
 
 @compiled
@@ -400,10 +431,9 @@ def _traffic(
             if peaks[home[s]] > rooms[home[s]]:
                 return peaks, -1
         live[home[s]] += made
-        for j in range(t.reads[a + 1] - t.reads[a] + 1):
-            s = _touched(t, a, j)
-            if 0 <= t.last[s] < upper:
-                gone = _gone(t, lower, s, produced)
-                live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
-                dead[s] = gone
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = _gone(t, lower, upper, s, produced)
+            live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
+            dead[s] = gone
     return peaks, time

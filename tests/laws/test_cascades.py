@@ -91,9 +91,11 @@ def test_the_search_finds_the_frontier_of_brute_force(
 
 @some
 @given(graph=networks(), streamed=st.booleans())
-def test_pruning_by_whole_changes_no_frontier(graph: Graph, streamed: bool) -> None:
+def test_pruning_by_shorter_cascades_changes_no_frontier(graph: Graph, streamed: bool) -> None:
     parts = assign(graph, TARGET, stream_input=streamed)
-    pruned, every = (found_points(parts, Options(prune_by_whole=p, slack=0)) for p in (True, False))
+    pruned, every = (
+        found_points(parts, Options(prune_by_shorter=p, slack=0)) for p in (True, False)
+    )
     assert pruned == every
 
 

@@ -136,27 +136,59 @@ def choices(one: Tables, other: Tables) -> npt.NDArray[np.bool_]:
 def unfold(tables: Tables, lower: int, upper: int, stripe: int) -> Numbers:
     """The parts at positions [lower, upper) as one cascade, call by call: position of the part,
     rows [lower, upper) of its output, position of the part that asked for them (its own: none)."""
-    calls = _room(tables, lower, upper)
-    return calls[: _unfold(tables, lower, upper, stripe, calls)]
+    most = int(tables.rows[tables.written[lower:upper]].sum())
+    calls = np.empty((most, 4), np.int64)
+    _, count, _ = _run(tables, lower, upper, stripe, NO_CEILING, calls)
+    return calls[:count]
+
+
+class Rivals(NamedTuple):
+    """What is known of the cascades that a search has unfolded, for the stripes that it tries, from
+    the highest to the lowest.
+
+    least_cycles[k, p]: what calls add before position p, were they as few as stripes[k] allows;
+    least_peak[u, n, k]: of what covers the n positions before u and has no more cycles than that,
+    the least live bytes at the peak.
+    """
+
+    stripes: Numbers
+    least_cycles: Numbers
+    least_peak: Numbers
+
+
+def rivals_of(tables: Tables, stripes: list[int], most_parts: int) -> Rivals:
+    """What is known when each part alone has been run whole, in cascades of at most so many."""
+    count = len(tables.written)
+    rows = tables.rows[tables.written]
+    heights = np.array(sorted(stripes, reverse=True), np.int64)
+    calls = np.where(tables.whole, 1, -(-rows // heights[:, None]))
+    before = np.zeros((len(heights), 1), np.int64)
+    least_cycles = np.hstack([before, np.cumsum(calls * tables.call_cycles, axis=1)])
+    least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), NO_CEILING)
+    for p in range(count):
+        least_peak[p + 1, 1] = whole(tables, p)[0]
+    return Rivals(heights, least_cycles, least_peak)
+
+
+def whole(tables: Tables, position: int) -> tuple[int, int]:
+    """Live bytes at the peak, and cycles that its call adds, of a part that runs alone, whole."""
+    peak, _, cycles = _run(tables, position, position + 1, WHOLE, NO_CEILING, _UNLISTED)
+    return peak, cycles
 
 
 def candidates(
-    tables: Tables, lowers: range, upper: int, stripes: Numbers, ceilings: Numbers
+    tables: Tables, lowers: range, upper: int, rivals: Rivals, *, prune: bool
 ) -> tuple[Numbers, int]:
-    """The cascades [lower, upper) whose live bytes stay below the ceiling of their lower: rows of
-    lower, stripe, live bytes at the peak, and cycles that its calls add; and, as a measure of the
-    work, how many calls were unfolded to find them."""
-    found = np.empty((len(lowers) * len(stripes), 4), np.int64)
-    calls = _room(tables, lowers.start, upper)
-    count, work = _candidates(
-        tables, lowers.start, lowers.stop, upper, stripes, ceilings, calls, found
-    )
+    """The cascades [lower, upper), each a row of lower, stripe, live bytes at the peak, and cycles
+    that its calls add; and, as a measure of the work, how many calls were made to find them.
+
+    `prune`: without those that need no less than rivals, which are entered and made use of."""
+    found = np.empty((len(lowers) * len(rivals.stripes), 4), np.int64)
+    count, work = _candidates(tables, lowers.start, lowers.stop, upper, rivals, prune, found)
     return found[:count], work
 
 
-def _room(tables: Tables, lower: int, upper: int) -> Numbers:
-    """Room for the most calls that a cascade can have: one for each row."""
-    return np.empty((int(tables.rows[tables.written[lower:upper]].sum()), 4), np.int64)
+_UNLISTED = np.empty((0, 4), np.int64)
 
 
 def peaks_and_time(
@@ -227,39 +259,6 @@ def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
 
 
 @compiled
-def _unfold(t: Tables, lower: int, upper: int, stripe: int, calls: Numbers) -> int:
-    """Enters the calls of a cascade; how many they are."""
-    produced = _begin(t, lower, upper)
-    asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
-    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many rows of them are needed
-    count = 0
-    for turn in range(2 * (upper - lower)):
-        p = lower + turn % (upper - lower)
-        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
-            continue  # somebody in the cascade asks for it, perhaps not for all rows
-        asked[0], targets[0] = p, t.rows[t.written[p]]
-        depth = 1
-        while depth > 0:
-            a, target = asked[depth - 1], targets[depth - 1]
-            s = t.written[a]
-            first = produced[s]
-            if first >= target:
-                depth -= 1
-                continue
-            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
-            e = _missing(t, a, end, produced)
-            if e >= 0:
-                asked[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
-                depth += 1
-                continue
-            calls[count, 0], calls[count, 1], calls[count, 2] = a, first, end
-            calls[count, 3] = asked[max(depth - 2, 0)]
-            count += 1
-            produced[s] = end
-    return count
-
-
-@compiled
 def _gone(t: Tables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Rows of a storage that are there and that nobody reads again."""
     if not 0 <= t.last[s] < upper:
@@ -294,59 +293,90 @@ def _joined(
 
 
 @compiled
-def _peak(
-    t: Tables, lower: int, upper: int, calls: Numbers, home: Numbers, ceiling: int
-) -> tuple[int, int]:
-    """Live bytes at the peak of a cascade, and the cycles that its calls add; the ceiling, once the
-    peak reaches it."""
+def _run(
+    t: Tables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
+) -> tuple[int, int, int]:
+    """Peak of live bytes, number of calls and the cycles that they add; enters the calls, if there
+    is room for any.  Gives up once the peak reaches the ceiling."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
+    home = np.zeros(t.rows.shape[0], np.int64)
+    asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
+    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows are needed
     live = t.resident[lower] + t.scratch[lower:upper].sum()
-    peak = live
-    cycles = 0
-    for k in range(calls.shape[0]):
-        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
-        s = t.written[a]
-        cycles += t.call_cycles[a]
-        produced[s] = end
-        made = (end - first) * t.row_bytes[s]
-        if _joined(t, a, lower, upper, first, end, produced, dead, home) < 0:
-            peak = max(peak, live + made)
-        if peak >= ceiling:
-            return ceiling, int(cycles)
-        live += made
-        for e in range(t.reads[a] - 1, t.reads[a + 1]):
-            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
-            gone = _gone(t, lower, upper, s, produced)
-            live -= (gone - dead[s]) * t.row_bytes[s]
-            dead[s] = gone
-    return int(peak), int(cycles)
+    peak, count, cycles = live, 0, 0
+    for turn in range(2 * (upper - lower)):
+        p = lower + turn % (upper - lower)
+        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
+            continue  # somebody in the cascade asks for it, perhaps not for all rows
+        asked[0], targets[0] = p, t.rows[t.written[p]]
+        depth = 1
+        while depth > 0:
+            a, target = asked[depth - 1], targets[depth - 1]
+            s = t.written[a]
+            first = int(produced[s])
+            if first >= target:
+                depth -= 1
+                continue
+            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
+            e = _missing(t, a, end, produced)
+            if e >= 0:
+                asked[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
+                depth += 1
+                continue
+            if calls.shape[0] > 0:
+                calls[count, 0], calls[count, 1], calls[count, 2] = a, first, end
+                calls[count, 3] = asked[max(depth - 2, 0)]
+            count += 1
+            cycles += t.call_cycles[a]
+            produced[s] = end
+            made = (end - first) * t.row_bytes[s]
+            joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
+            peak = max(peak, live + (made if joined < 0 else 0))
+            if peak >= ceiling:
+                return int(peak), count, int(cycles)
+            live += made
+            for e in range(t.reads[a] - 1, t.reads[a + 1]):
+                s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+                gone = _gone(t, lower, upper, s, produced)
+                live -= (gone - dead[s]) * t.row_bytes[s]
+                dead[s] = gone
+    return int(peak), count, int(cycles)
+
+
+@compiled
+def _rival(known: Numbers, lower: int, upper: int, k: int) -> int:
+    """Enters the least peak of two covers in the place of [lower, upper), and returns it."""
+    least = known[upper, upper - lower, k]
+    for middle in range(lower + 1, upper):
+        pair = max(known[middle, middle - lower, k], known[upper, upper - middle, k])
+        least = min(least, pair)
+    known[upper, upper - lower, k] = least
+    return int(least)
 
 
 @compiled
 def _candidates(
-    t: Tables,
-    least: int,
-    most: int,
-    upper: int,
-    stripes: Numbers,
-    ceilings: Numbers,
-    calls: Numbers,
-    found: Numbers,
+    t: Tables, least: int, most: int, upper: int, rivals: Rivals, prune: bool, found: Numbers
 ) -> tuple[int, int]:
-    """Enters what `candidates` finds; how many there are, and how many calls were unfolded."""
-    home = np.zeros(t.rows.shape[0], np.int64)
+    """Enters what `candidates` finds; how many there are, and how many calls were made."""
+    unlisted = np.empty((0, 4), np.int64)
+    known, cycles_before = rivals.least_peak, rivals.least_cycles
     count, work = 0, 0
     for lower in range(most - 1, least - 1, -1):
-        ceiling = ceilings[lower - least]
-        for stripe in stripes:
-            made = _unfold(t, lower, upper, stripe, calls)
-            peak, cycles = _peak(t, lower, upper, calls[:made], home, ceiling)
+        for k in range(rivals.stripes.shape[0]):
+            stripe = rivals.stripes[k]
+            ceiling = _rival(known, lower, upper, k) if prune else NO_CEILING
+            peak, made, cycles = _run(t, lower, upper, stripe, ceiling, unlisted)
             work += made
-            if peak < ceiling:
-                found[count, 0], found[count, 1] = lower, stripe
-                found[count, 2], found[count, 3] = peak, cycles
-                count += 1
+            if peak >= ceiling:
+                continue
+            found[count, 0], found[count, 1] = lower, stripe
+            found[count, 2], found[count, 3] = peak, cycles
+            count += 1
+            for j in range(k, rivals.stripes.shape[0]):
+                if cycles <= cycles_before[j, upper] - cycles_before[j, lower]:
+                    known[upper, upper - lower, j] = min(known[upper, upper - lower, j], peak)
     return count, work
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from penstock.scheduling.cost import CostModel
-from penstock.scheduling.demand import NO_CEILING, WHOLE, Numbers, candidates, choices, tables_of
+from penstock.scheduling.demand import WHOLE, candidates, choices, rivals_of, tables_of, whole
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
@@ -32,36 +32,28 @@ class UniformSearch:
             for nearest in (False, True)
         )
         most = min(max((s.rows for s in rows.storages), default=1) - 1, options.max_stripe)
-        self._stripes = np.array([1 << k for k in range(most.bit_length())], np.int64)
-        self._wholes = [self._whole(position) for position in range(len(order))]
+        self._rivals = rivals_of(
+            self._tables[0], [1 << k for k in range(most.bit_length())], options.max_parts
+        )
         self._choices = np.append(0, np.cumsum(choices(*self._tables)))
-
-    def _whole(self, position: int) -> Numbers:
-        """A part alone, whole."""
-        only, ceiling = range(position, position + 1), np.array([NO_CEILING])
-        found, _ = candidates(self._tables[0], only, position + 1, np.array([WHOLE]), ceiling)
-        return found[0]
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position; there is one state.
 
-        Rule `prune_by_whole`: a cascade that needs no less than its parts one by one, each whole,
-        is dominated by them, for they make the fewest calls."""
-        yield _valued(self._wholes[upper - 1], upper, nearest_first=False)
+        Rule `prune_by_shorter`: a cascade that needs no less than shorter ones in its place, which
+        make no more calls, is dominated by them."""
+        alone = Candidate(upper - 1, upper, WHOLE, False)
+        yield Valued(alone, *whole(self._tables[0], upper - 1))
         least = max(0, upper - self._options.max_parts)
-        ceilings = np.full(upper - least, NO_CEILING)
-        if self._options.prune_by_whole:
-            needed = [whole[2] for whole in self._wholes[least:upper]]
-            ceilings = np.maximum.accumulate(needed[::-1])[::-1]
         alike = int(np.searchsorted(self._choices, self._choices[upper]))
-        for nearest_first, most in ((False, upper), (True, alike)):
-            tables, lowers = self._tables[nearest_first], range(least, max(least, most))
-            found, calls = candidates(tables, lowers, upper, self._stripes, ceilings)
+        for nearest_first, most in ((False, upper), (True, max(least, alike))):
+            found, calls = candidates(
+                self._tables[nearest_first],
+                range(least, most),
+                upper,
+                self._rivals,
+                prune=self._options.prune_by_shorter,
+            )
             self.calls += calls
-            for one in found:
-                yield _valued(one, upper, nearest_first=nearest_first)
-
-
-def _valued(found: Numbers, upper: int, *, nearest_first: bool) -> Valued:
-    lower, stripe, peak, cycles = found.tolist()
-    return Valued(Candidate(lower, upper, stripe, nearest_first), peak, cycles)
+            for lower, stripe, peak, cycles in found.tolist():
+                yield Valued(Candidate(lower, upper, stripe, nearest_first), peak, cycles)

@@ -87,15 +87,17 @@ class _Nest:
     def produced(self, position: int, lower: Expr, upper: Expr) -> tuple[Command, ...]:
         """Rows [lower, upper) of a part, stripe by stripe."""
         rows = self.rows(position)
-        step = rows if self.tables.whole[position] or self.stripe is None else self.stripe
+        whole = bool(self.tables.whole[position])
+        step = rows if whole or self.stripe is None else min(self.stripe, rows)
         if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= step:
             return self._turn(position, lower, upper) if lower < upper else ()
         first = Var(f"r{position}")
-        if step >= rows:
-            body = self._turn(position, 0, rows)
-        else:
-            end = binary("+", first, step)
-            body = self._turn(position, first, end if step == 1 else binary("min", end, upper))
+        end = (
+            binary("+", first, 1) if step == 1 else
+            binary("min", binary("+", first, step), upper) if step < rows else
+            upper
+        )  # fmt: skip
+        body = self._turn(position, 0, rows) if whole else self._turn(position, first, end)
         return (Loop(first.name, lower, upper, step, body),)
 
     def _turn(self, position: int, first: Expr, end: Expr) -> tuple[Command, ...]:

@@ -7,6 +7,8 @@ computed once, as late as possible.  Rows that nobody asks for are computed at t
 alive from then until no part will read it again; a row that is read behind the cascade stays.
 
 The loops are compiled (numba), for a search unfolds thousands of cascades of thousands of stripes.
+A call of a compiled function counts references to all arrays that it is given, which may take more
+time than what it does: the innermost loops call only what the compiler is seen to dissolve in them.
 """
 
 from __future__ import annotations
@@ -143,13 +145,53 @@ def unfold(tables: Tables, lower: int, upper: int, stripe: int) -> Numbers:
     return calls[:count]
 
 
-def peak_and_cycles(
-    tables: Tables, lower: int, upper: int, stripe: int, ceiling_bytes: int
-) -> tuple[int, int] | None:
-    """Live bytes at the peak of such a cascade, and cycles that its calls add; None where the peak
-    is not below the ceiling."""
-    peak, _, cycles = _run(tables, lower, upper, stripe, ceiling_bytes, _NO_CALLS)
-    return None if peak >= ceiling_bytes else (int(peak), int(cycles))
+class Rivals(NamedTuple):
+    """What is known of the cascades that a search has unfolded, for the stripes that it tries, from
+    the highest to the lowest.
+
+    least_cycles[k, p]: what calls add before position p, were they as few as stripes[k] allows;
+    least_peak[u, n, k]: of what covers the n positions before u and has no more cycles than that,
+    the least live bytes at the peak.
+    """
+
+    stripes: Numbers
+    least_cycles: Numbers
+    least_peak: Numbers
+
+
+def rivals_of(tables: Tables, stripes: list[int], most_parts: int) -> Rivals:
+    """What is known when each part alone has been run whole, in cascades of at most so many."""
+    count = len(tables.written)
+    rows = tables.rows[tables.written]
+    heights = np.array(sorted(stripes, reverse=True), np.int64)
+    calls = np.where(tables.whole, 1, -(-rows // heights[:, None]))
+    before = np.zeros((len(heights), 1), np.int64)
+    least_cycles = np.hstack([before, np.cumsum(calls * tables.call_cycles, axis=1)])
+    least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), NO_CEILING)
+    for p in range(count):
+        least_peak[p + 1, 1] = whole(tables, p)[0]
+    return Rivals(heights, least_cycles, least_peak)
+
+
+def whole(tables: Tables, position: int) -> tuple[int, int]:
+    """Live bytes at the peak, and cycles that its call adds, of a part that runs alone, whole."""
+    peak, _, cycles = _run(tables, position, position + 1, WHOLE, NO_CEILING, _UNLISTED)
+    return peak, cycles
+
+
+def candidates(
+    tables: Tables, lowers: range, upper: int, rivals: Rivals, *, prune: bool
+) -> tuple[Numbers, int]:
+    """The cascades [lower, upper), each a row of lower, stripe, live bytes at the peak, and cycles
+    that its calls add; and, as a measure of the work, how many calls were made to find them.
+
+    `prune`: without those that need no less than rivals, which are entered and made use of."""
+    found = np.empty((len(lowers) * len(rivals.stripes), 4), np.int64)
+    count, work = _candidates(tables, lowers.start, lowers.stop, upper, rivals, prune, found)
+    return found[:count], work
+
+
+_UNLISTED = np.empty((0, 4), np.int64)
 
 
 def peaks_and_time(
@@ -200,14 +242,32 @@ def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]], home: Num
     return Lives(starts, born, np.maximum(dead, born + 1), over)
 
 
-_NO_CALLS = np.empty((0, 4), np.int64)
+@compiled
+def _begin(t: Tables, lower: int, upper: int) -> Numbers:
+    """Rows that are there when a cascade begins, by storage that it reads."""
+    produced = np.zeros(t.rows.shape[0], np.int64)
+    for e in range(t.reads[lower], t.reads[upper]):
+        if t.maker[t.storage[e]] < lower:
+            produced[t.storage[e]] = t.rows[t.storage[e]]
+    return produced
 
 
 @compiled
-def _gone(t: Tables, lower: int, source: int, produced: Numbers) -> int:
-    """Rows of a storage that no part of the cascade reads again, of those that are there."""
-    gone = produced[source]
-    for u in range(t.users[source], t.users[source + 1]):
+def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
+    """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
+    for e in range(t.reads[a], t.reads[a + 1]):
+        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
+            return e
+    return -1
+
+
+@compiled
+def _gone(t: Tables, lower: int, upper: int, s: int, produced: Numbers) -> int:
+    """Rows of a storage that are there and that nobody reads again."""
+    if not 0 <= t.last[s] < upper:
+        return 0
+    gone = produced[s]
+    for u in range(t.users[s], t.users[s + 1]):
         e = t.read[u]
         if t.reader[e] >= lower:
             gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
@@ -230,98 +290,102 @@ def _joined(
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
         near = t.joint[e] and home[source] == home[t.written[a]]
-        dies = t.last[source] < upper and dead[source] <= first
-        if near and dies and _gone(t, lower, source, produced) >= end:
+        if near and dead[source] <= first and _gone(t, lower, upper, source, produced) >= end:
             return source
     return -1
-
-
-@compiled
-def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
-    """The first read that lacks rows which part a needs for its rows up to `end`, or -1."""
-    for e in range(t.reads[a], t.reads[a + 1]):
-        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
-            return e
-    return -1
-
-
-@compiled
-def _touched(t: Tables, a: int, k: int) -> int:
-    """The storage that part a writes (k = 0), then those that it reads."""
-    return int(t.written[a] if k == 0 else t.storage[t.reads[a] + k - 1])
-
-
-@compiled
-def _free(t: Tables, a: int, lower: int, upper: int, produced: Numbers, dead: Numbers) -> int:
-    """Counts rows as dead that nobody reads again now that part a has; the bytes of them."""
-    freed = 0
-    for k in range(t.reads[a + 1] - t.reads[a] + 1):
-        s = _touched(t, a, k)
-        if 0 <= t.last[s] < upper:
-            gone = _gone(t, lower, s, produced)
-            freed += (gone - dead[s]) * t.row_bytes[s]
-            dead[s] = gone
-    return freed
-
-
-@compiled
-def _begin(t: Tables, lower: int, upper: int) -> Numbers:
-    """Rows that are there when a cascade begins, by storage that it reads."""
-    produced = np.zeros(t.rows.shape[0], np.int64)
-    for e in range(t.reads[lower], t.reads[upper]):
-        if t.maker[t.storage[e]] < lower:
-            produced[t.storage[e]] = t.rows[t.storage[e]]
-    return produced
 
 
 @compiled
 def _run(
     t: Tables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
-    """Peak of live bytes, number of calls and the cycles that they add; gives up once the peak
-    reaches the ceiling."""
+    """Peak of live bytes, number of calls and the cycles that they add; enters the calls, if there
+    is room for any.  Gives up once the peak reaches the ceiling."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
     home = np.zeros(t.rows.shape[0], np.int64)
-    stack = np.empty((upper - lower + 1, 3), np.int64)
-    live = int(t.resident[lower] + t.scratch[lower:upper].sum())
-    peak = live
-    count = 0
-    cycles = 0
+    asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
+    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows are needed
+    live = t.resident[lower] + t.scratch[lower:upper].sum()
+    peak, count, cycles = live, 0, 0
     askers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(2 * (upper - lower)):
         p = lower + turn % (upper - lower)
         if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
             continue  # somebody in the cascade asks for it, perhaps not for all rows
-        stack[0] = (p, t.rows[t.written[p]], p)
+        asked[0], targets[0] = p, t.rows[t.written[p]]
         depth = 1
         while depth > 0:
-            a, target, asker = stack[depth - 1]
+            a, target = asked[depth - 1], targets[depth - 1]
             s = t.written[a]
             first = int(produced[s])
             if first >= target:
                 depth -= 1
                 continue
-            end = int(t.rows[s]) if t.whole[a] else min(first + stripe, int(target))
+            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
             e = _missing(t, a, end, produced)
             if e >= 0:
-                stack[depth] = (t.maker[t.storage[e]], t.needed[t.table[e] + end], a)
+                asked[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
                 depth += 1
                 continue
+            asker = asked[max(depth - 2, 0)]
+            if asker != a:
+                askers[0 if askers[0, a - lower] in (-1, asker) else 1, a - lower] = asker
             if calls.shape[0] > 0:
-                calls[count] = (a, first, end, asker)
-            askers[0 if askers[0, a - lower] in (-1, asker) else 1, a - lower] = asker
+                calls[count, 0], calls[count, 1] = a, first
+                calls[count, 2], calls[count, 3] = end, asker
             count += 1
-            cycles += int(t.call_cycles[a])
+            cycles += t.call_cycles[a]
             produced[s] = end
-            made = (end - first) * int(t.row_bytes[s])
+            made = (end - first) * t.row_bytes[s]
             joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
             peak = max(peak, live + (made if joined < 0 else 0))
             if peak >= ceiling:
-                return peak, count, cycles
-            live += made - _free(t, a, lower, upper, produced, dead)
+                return int(peak), count, int(cycles)
+            live += made
+            for e in range(t.reads[a] - 1, t.reads[a + 1]):
+                s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+                gone = _gone(t, lower, upper, s, produced)
+                live -= (gone - dead[s]) * t.row_bytes[s]
+                dead[s] = gone
     shared = (askers[1] >= 0).sum()
-    return peak if shared <= MOST_SHARED else NO_CEILING, count, cycles
+    return int(peak) if shared <= MOST_SHARED else NO_CEILING, count, int(cycles)
+
+
+@compiled
+def _rival(known: Numbers, lower: int, upper: int, k: int) -> int:
+    """Enters the least peak of two covers in the place of [lower, upper), and returns it."""
+    least = known[upper, upper - lower, k]
+    for middle in range(lower + 1, upper):
+        pair = max(known[middle, middle - lower, k], known[upper, upper - middle, k])
+        least = min(least, pair)
+    known[upper, upper - lower, k] = least
+    return int(least)
+
+
+@compiled
+def _candidates(
+    t: Tables, least: int, most: int, upper: int, rivals: Rivals, prune: bool, found: Numbers
+) -> tuple[int, int]:
+    """Enters what `candidates` finds; how many there are, and how many calls were made."""
+    unlisted = np.empty((0, 4), np.int64)
+    known, cycles_before = rivals.least_peak, rivals.least_cycles
+    count, work = 0, 0
+    for lower in range(most - 1, least - 1, -1):
+        for k in range(rivals.stripes.shape[0]):
+            stripe = rivals.stripes[k]
+            ceiling = _rival(known, lower, upper, k) if prune else NO_CEILING
+            peak, made, cycles = _run(t, lower, upper, stripe, ceiling, unlisted)
+            work += made
+            if peak >= ceiling:
+                continue
+            found[count, 0], found[count, 1] = lower, stripe
+            found[count, 2], found[count, 3] = peak, cycles
+            count += 1
+            for j in range(k, rivals.stripes.shape[0]):
+                if cycles <= cycles_before[j, upper] - cycles_before[j, lower]:
+                    known[upper, upper - lower, j] = min(known[upper, upper - lower, j], peak)
+    return count, work
 
 
 @compiled
@@ -349,12 +413,11 @@ def _live(
             born[starts[s] + r] = tick + k
             died[starts[s] + r] = tick + k + 1
             over[starts[s] + r] = joined
-        for j in range(t.reads[a + 1] - t.reads[a] + 1):
-            s = _touched(t, a, j)
-            if 0 <= t.last[s] < upper:
-                gone = _gone(t, lower, s, produced)
-                died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
-                dead[s] = gone
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = _gone(t, lower, upper, s, produced)
+            died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
+            dead[s] = gone
 
 
 @compiled
@@ -406,10 +469,9 @@ def _traffic(
             if peaks[home[s]] > rooms[home[s]]:
                 return peaks, -1
         live[home[s]] += made
-        for j in range(t.reads[a + 1] - t.reads[a] + 1):
-            s = _touched(t, a, j)
-            if 0 <= t.last[s] < upper:
-                gone = _gone(t, lower, s, produced)
-                live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
-                dead[s] = gone
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = _gone(t, lower, upper, s, produced)
+            live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
+            dead[s] = gone
     return peaks, time

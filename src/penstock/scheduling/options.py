@@ -40,9 +40,11 @@ class Options:
     max_stripe: int = field(
         default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
     )
-    prune_by_whole: bool = field(
+    prune_by_shorter: bool = field(
         default=True,
-        metadata={"help": "Give up a cascade that needs no less than its parts one by one, whole."},
+        metadata={
+            "help": "Give up a cascade that needs no less than shorter ones of no more calls."
+        },
     )
     slack: float = field(
         default=0.02,

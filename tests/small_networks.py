@@ -1,0 +1,142 @@
+"""Small networks of many rows and few columns, for laws about cascades: chains, branches,
+residuals, joins along rows and channels, strides, dilations, upscaling, dense tails."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ops.add import Add
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
+from penstock.ops.pad import Pad
+from penstock.ops.relu import Relu
+from penstock.ops.resize_nearest import ResizeNearest
+from penstock.ops.samples import bias, int8, weights
+from penstock.ops.slice import Slice
+from penstock.ops.softmax import Softmax
+from penstock.ops.window import Window
+from strategies import node_of
+
+ONE = Window(1)
+MOST_ROWS = 12
+
+
+@st.composite
+def row_windows(draw: st.DrawFn, extent: int) -> Window:
+    """Windows along rows that always see at least one row."""
+    size = draw(st.sampled_from((3, 3, 2, 1, 4)))
+    stride = draw(st.sampled_from((1, 1, 2, 3)))
+    dilation = draw(st.sampled_from((1, 1, 2)))
+    pad = (size - 1) // 2 if dilation == 1 and draw(st.booleans()) else 0
+    window = Window(size, stride, dilation, pad, pad)
+    return window if window.outputs(extent) > 0 else ONE
+
+
+def _conv(draw: st.DrawFn, name: str, x: Value) -> Node:
+    window, outputs = draw(row_windows(x.type.shape[1])), draw(st.integers(1, 4))
+    channels = x.type.shape[3]
+    kernel = weights(outputs, window.size, 1, channels)
+    return node_of(name, Conv2D(window, ONE), (x,), kernel, bias(outputs), like=x.type)
+
+
+def _depthwise(draw: st.DrawFn, name: str, x: Value) -> Node:
+    window, channels = draw(row_windows(x.type.shape[1])), x.type.shape[3]
+    kernel = weights(1, window.size, 1, channels, axis=3)
+    return node_of(name, DepthwiseConv2D(window, ONE), (x,), kernel, bias(channels), like=x.type)
+
+
+def _pool(draw: st.DrawFn, name: str, x: Value) -> Node:
+    return node_of(name, MaxPool2D(draw(row_windows(x.type.shape[1])), ONE), (x,), like=x.type)
+
+
+def _pad(draw: st.DrawFn, name: str, x: Value) -> Node:
+    before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    op = Pad((0, before, 0, 0), (0, after, 0, 0), x.type.zero_point)
+    return node_of(name, op, (x,), like=x.type)
+
+
+def _slice(draw: st.DrawFn, name: str, x: Value) -> Node:
+    _, rows, columns, channels = x.type.shape
+    start, step = draw(st.integers(0, min(2, rows - 1))), draw(st.sampled_from((1, 2)))
+    most = (rows - start - 1) // step + 1
+    count = draw(st.integers(max(1, most - 2), most))
+    op = Slice((0, start, 0, 0), (1, count, columns, channels), (1, step, 1, 1))
+    return node_of(name, op, (x,), like=x.type)
+
+
+def _resize(draw: st.DrawFn, name: str, x: Value) -> Node:
+    _, rows, columns, _ = x.type.shape
+    outputs = rows * 2 if rows * 2 <= MOST_ROWS else max(1, rows * 2 // 3)
+    return node_of(name, ResizeNearest(outputs, columns), (x,), like=x.type)
+
+
+def _pointwise(draw: st.DrawFn, name: str, x: Value) -> Node:
+    return node_of(name, draw(st.sampled_from((Relu(), Softmax()))), (x,))
+
+
+def _binary(draw: st.DrawFn, name: str, x: Value, y: Value) -> Node:
+    return node_of(name, draw(st.sampled_from((Add(), Add(), Mul()))), (x, y), like=x.type)
+
+
+def _joined(draw: st.DrawFn, name: str, x: Value, y: Value, axis: int) -> Node:
+    return node_of(name, Concatenation(axis), (x, y), like=x.type)
+
+
+OF_ONE = (_conv, _conv, _conv, _depthwise, _pool, _pad, _slice, _resize, _pointwise)
+
+
+def _node(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
+    """A node that reads the last value, or an earlier one; and maybe a second."""
+    x = known[-1] if draw(st.booleans()) else draw(st.sampled_from(known))
+    others = [v for v in known if v is not x]
+    alike = [v for v in others if v.type.shape == x.type.shape]
+    if alike and draw(st.booleans()):
+        return _binary(draw, name, x, draw(st.sampled_from(alike)))
+    for axis in (1, 3):
+        fits = [v for v in others if _fits(v, x, axis) and v.type.scale == x.type.scale]
+        if fits and draw(st.integers(0, 3)) == 0:
+            return _joined(draw, name, x, draw(st.sampled_from(fits)), axis)
+    return draw(st.sampled_from(OF_ONE))(draw, name, x)
+
+
+def _fits(one: Value, other: Value, axis: int) -> bool:
+    """Whether shapes differ along an axis at most, and their sum along it stays small."""
+    pairs = list(zip(one.type.shape, other.type.shape, strict=True))
+    same = all(a == b for k, (a, b) in enumerate(pairs) if k != axis)
+    return same and sum(pairs[axis]) <= MOST_ROWS
+
+
+@st.composite
+def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
+    """Networks of at most so many parts; what nobody reads is an output."""
+    rows, columns = draw(st.integers(4, 9)), draw(st.integers(1, 2))
+    known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
+    made: list[Node] = []
+    for k in range(draw(st.integers(2, most_parts))):
+        made.append(_node(draw, f"n{k}", known))
+        known.append(made[-1].output)
+    if len(made) < most_parts and draw(st.integers(0, 3)) == 0:
+        made += _tail(draw, made[-1].output, most_parts - len(made))
+    read = {v.name for node in made for v in node.inputs}
+    outputs = [node.output for node in made if node.name not in read]
+    if draw(st.integers(0, 4)) == 0 and made[0].output not in outputs:
+        outputs.append(made[0].output)
+    return Graph("network", (known[0],), tuple(outputs), tuple(made))
+
+
+def _tail(draw: st.DrawFn, x: Value, most: int) -> list[Node]:
+    """A mean over rows, a dense layer, or both."""
+    tail: list[Node] = []
+    if draw(st.booleans()):
+        tail.append(node_of("mean", Mean((1, 2)), (x,)))
+        x = tail[-1].output
+    if not tail or (len(tail) < most and draw(st.booleans())):
+        dense = weights(3, x.type.elements), bias(3)
+        tail.append(node_of("dense", FullyConnected(), (x,), *dense))
+    return tail

@@ -28,7 +28,7 @@ come."""
 
 def main() -> None:
     print(CLAIMS)
-    print(f"\npenstock today: a board of one's own, with 4 KiB of RAM, and {MODEL}:")
+    print(f"\npenstock today: a board of one's own, with 2 KiB of RAM, and {MODEL}:")
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "small-board.toml"
         text = target_text("cortex-m4").replace('"cortex-m4"', '"small-board"', 1)

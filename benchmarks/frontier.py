@@ -39,8 +39,8 @@ SAME_SHAPES: Mapping[str, str] = {
 """Networks of the zoo with the tensors of a model that the facts know."""
 NOBODY = Peers()
 SOURCE = (
-    f"total - stack, in bytes; row bound and figures of others: facts/{BOUNDS}; Vela and TVM "
-    "are for an NPU.\nF: multiply-accumulates executed by those of the model."
+    f"total - stack, in bytes; row bound and figures of others: facts/{BOUNDS}; Vela and TVM are "
+    "for an NPU.\nF: multiply-accumulates executed by those of the model."
 )
 
 
@@ -90,7 +90,7 @@ def near(least_bytes: int, bound_bytes: int | None) -> bool:
 
 def fastest(points: Sequence[Point], limit_bytes: int) -> Point | None:
     """The fastest point whose arena has at most so many bytes; points have the least first."""
-    fitting = [point for point in points if point.placement.height_bytes <= limit_bytes]
+    fitting = [point for point in points if point.height_bytes <= limit_bytes]
     return fitting[-1] if fitting else None
 
 
@@ -119,7 +119,7 @@ def _table(rows: Sequence[Row]) -> Table:
         table.add_column(heading, justify="right")
     for row in rows:
         p, s, others = row.planned, row.streamed, row.peers
-        most = p.points[-1].placement.height_bytes
+        most = p.points[-1].height_bytes
         theirs = (others.tflm_arena_bytes, others.vela_bytes, others.tvm_bytes)
         table.add_row(
             row.model,
@@ -143,7 +143,7 @@ def _against(least_bytes: int, bound_bytes: int | None) -> tuple[str, str, str]:
 def _milestones(row: Row) -> Table:
     """The point of most memory, the fastest that reaches each milestone, and that of least."""
     points = row.planned.points
-    most, least = points[-1].placement.height_bytes, row.planned.least_bytes
+    most, least = points[-1].height_bytes, row.planned.least_bytes
     table = Table(title=f"{row.model}: the fastest points of at most so many bytes")
     for heading in ("at most", "arena", "F", "cycles estimated", "calls", "cascades"):
         table.add_column(heading, justify="right")
@@ -155,7 +155,7 @@ def _milestones(row: Row) -> Table:
         cost = point.schedule.cost
         table.add_row(
             shown(limit),
-            shown(point.placement.height_bytes),
+            shown(point.height_bytes),
             f"{row.planned.ratio(point):.2f}",
             *map(shown, (cost.cycles, cost.calls)),
             shown(sum(plan.stripe is not None for plan in point.schedule.plans)),

@@ -28,7 +28,7 @@ class Planned:
     @property
     def least_bytes(self) -> int:
         """The least arena: total RAM less the stack's reserve."""
-        return self.points[0].placement.height_bytes
+        return self.points[0].height_bytes
 
     def ratio(self, point: Point) -> float:
         """Multiply-accumulates that a point executes by those of the model."""

@@ -57,14 +57,14 @@ def climb(
         yield _points_rung(compilation, sets[0], reference[0], on_rung)
     on_rung("host")
     host = run_on_host(compilation, sets)
-    found = tuple(_completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
+    found = tuple(completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
     note = f"sanitizers: {', '.join(host.sanitizers)}"
     yield Rung("host", compare_sets(survivors, found, reference), note)
     if compilation.request.target.core is not None:
         on_rung("core")
         runs = run_on_core(compilation, sets)
         found = tuple(
-            _completed(compilation, run.tensors, inputs)
+            completed(compilation, run.tensors, inputs)
             for run, inputs in zip(runs, sets, strict=True)
         )
         note = f"stack {max(run.stack_bytes for run in runs)} bytes"
@@ -84,7 +84,7 @@ def in_machine(
     gather = _Gather(tensors, {v.name: v.type.shape for v in compilation.graph.variables()})
     machine = Machine(program, gather)
     outputs = machine.run(inputs)
-    return _completed(compilation, {**tensors, **outputs}, inputs), machine.counts
+    return completed(compilation, {**tensors, **outputs}, inputs), machine.counts
 
 
 def run_point(
@@ -101,7 +101,7 @@ def run_point(
         raise InternalError(
             "ladder-001",
             f"the machine counts {difference}",
-            where=f"{compilation.model.name}, the point of {point.placement.height_bytes} bytes",
+            where=f"{compilation.model.name}, the point of {point.height_bytes} bytes",
         )
     survivors = tuple(value.name for value in compilation.graph.variables())
     return compare_sets(survivors, (tensors,), (reference,))
@@ -134,7 +134,7 @@ def _points_rung(
         on_rung(f"point {number} of {count}")
         found = run_point(compilation, point, inputs, reference)
         if found.mismatches:
-            wrong.append(f"{point.placement.height_bytes} bytes")
+            wrong.append(f"{point.height_bytes} bytes")
         total += found
     return Rung("points", total, f"{count} points" + (f", wrong: {', '.join(wrong)}" * bool(wrong)))
 
@@ -151,7 +151,7 @@ class _Gather:
         whole[region.slices] = elements
 
 
-def _completed(
+def completed(
     compilation: Compilation, tensors: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> Tensors:
     """The tensors with the inputs, and with aliases under their own shapes."""

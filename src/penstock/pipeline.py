@@ -189,10 +189,13 @@ def place(
 def least_bytes(graph: Graph, request: Request) -> int:
     """The least RAM in which a network runs, whatever the request's budget."""
     parts = parts_of(graph, request)
-    points = place(
-        schedule(parts, request.target, request.options), request.target, request.options
-    )
-    return points[0].ram_bytes(request)
+    least: int | None = None
+    for found in schedule(parts, request.target, request.options).schedules:
+        if least is not None and found.peak_bytes >= least:
+            break  # nor is any that follows lower
+        height = _place(found, request.options).height_bytes
+        least = height if least is None else min(least, height)
+    return (least or 0) + request.stack_bytes
 
 
 def least_streamed_bytes(graph: Graph, request: Request) -> int:
@@ -328,7 +331,7 @@ def _too_large(least: Point, request: Request) -> CapacityError:
         where=least.schedule.parts.graph.name,
         why=f"{least.height_bytes} bytes of arena and {request.stack_bytes} of stack is "
         f"the least reachable; at its worst moment these are alive: {', '.join(held)}",
-        help="; ".join((f"give at least {_enough(smallest, request)}", *_lowering(least, request))),
+        help="; ".join((f"give at least {_enough(least, request)}", *_lowering(least, request))),
     )
 
 
@@ -336,14 +339,16 @@ NAMED_TENSORS = 8
 """So many tensors does the message about a budget name, the largest ones."""
 
 
-def _enough(size_bytes: int, request: Request) -> str:
-    """The options that give a network so many bytes of RAM."""
-    memory = request.target.memory_for("arena")
-    options: list[str] = []
-    if memory.size_bytes < size_bytes:
-        options.append(f"--memory {memory.name}={size_bytes}")
-    if request.sram_bytes is not None and request.sram_bytes < size_bytes:
-        options.append(f"--sram {size_bytes}")
+def _enough(point: Point, request: Request) -> str:
+    """The options that give a point what it needs."""
+    homes = point.schedule.homes
+    needs = {homes.tensors: point.placement.height_bytes + request.stack_bytes}
+    needs |= {name: placement.height_bytes for name, placement in point.others}
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
+    total = point.ram_bytes(request)
+    if request.sram_bytes is not None and request.sram_bytes < total:
+        options.append(f"--sram {total}")
     return " ".join(options)
 
 

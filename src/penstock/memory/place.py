@@ -16,7 +16,7 @@ class PlaceOptions:
 
     exact: ExactOptions = field(default_factory=ExactOptions)
     rows: RowOptions = field(default_factory=RowOptions)
-    max_exact_buffers: int = 300  # more, or tied ones, are placed as rows
+    max_exact_buffers: int = 64  # more, or tied ones, are placed as rows
 
 
 def place(problem: Problem, options: PlaceOptions | None = None) -> Placement:

@@ -25,8 +25,8 @@ from penstock.memory.problem import Buffer, Column, Placement, Problem, peak_liv
 class RowOptions:
     """How much the improvement of orders may spend."""
 
-    comparisons: int = 5_000  # per buffer of the problem, over all orders
-    orders: int = 6  # how many are improved, the best ones first
+    comparisons: int = 8_000  # per buffer of the problem, over all orders
+    orders: int = 12  # how many are improved, the best ones first
     patience: int = 100  # failures under one ceiling before it is raised
 
 

@@ -97,8 +97,9 @@ def _draw_axes(axes: Axes, choices: Choices) -> None:
     axes.set_xticks([], minor=True)
     logarithmic = " (logarithmic)" if axes.get_xscale() == "log" else ""
     axes.set_xlabel(f"RAM in KiB: arena and stack{logarithmic}")
-    highest = max(max(map(choices.slowdown, every)), 1e-7)
-    axes.set_ylim(-8 * highest, 114 * highest)
+    lowest, highest = (100 * pick(map(choices.slowdown, every)) for pick in (min, max))
+    height = max(highest - lowest, 1e-5)
+    axes.set_ylim(lowest - 0.08 * height, lowest + 1.14 * height)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g} %")
     fastest = number(choices.fastest_cycles)
     axes.set_ylabel(f"estimated cycles above those of the fastest, {fastest}")

@@ -30,6 +30,7 @@ def render_frontier(choices: Choices) -> bytes:
         figures=_figures(choices),
         picture=frontier_svg(choices),
         series=_series(choices),
+        elsewhere=any(choice.static_bytes for choice in choices.choices),
         memories=[moved.memory for moved in choices.choices[0].moved],
         slowdown=choices.slowdown,
         factor=choices.factor,

@@ -75,7 +75,9 @@ def choice_table(choices: Choices) -> RenderableType:
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("")
-    for header in ("RAM", "arena", "alive", "cycles", "above\nfastest", "calls", "F"):
+    elsewhere = any(choice.static_bytes for choice in choices.choices)
+    others = ("other\nmemories",) if elsewhere else ()
+    for header in ("RAM", "arena", "alive", *others, "cycles", "above\nfastest", "calls", "F"):
         table.add_column(header, justify="right", no_wrap=True)
     for moved in choices.choices[0].moved:
         table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
@@ -85,6 +87,7 @@ def choice_table(choices: Choices) -> RenderableType:
             number(choice.ram_bytes),
             number(choice.arena_bytes),
             number(choice.live_bytes),
+            *((number(choice.static_bytes),) if elsewhere else ()),
             number(choice.cycles),
             f"{100 * choices.slowdown(choice):.4f} %",
             number(choice.calls),
@@ -188,7 +191,8 @@ def _frontier_words(report: Report) -> str:
     reach = f"{points} to {number(last.ram_bytes)}" if len(report.frontier) > 1 else "1 point"
     cascades = len(report.cascades)
     calls = number(sum(cascade.calls for cascade in report.cascades))
-    here = f"{cascades} cascades in {calls} calls" if cascades else "every layer runs whole"
+    words = "1 cascade" if cascades == 1 else f"{cascades} cascades"
+    here = f"{words} in {calls} calls" if cascades else "every layer runs whole"
     return f"{reach}; here {here}"
 
 

@@ -182,10 +182,10 @@ def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:
     views |= {view.tensor: view for c in walk(program.run) for view in views_of(c)[-1:]}
     lives, ends = unfolded.lives, _ends(unfolded)
     for s, storage in enumerate(unfolded.schedule.parts.rows.storages):
-        if homes.of(storage.name) != homes.tensors:
+        buffer = buffers[storage.name]
+        if buffer.memory != unfolded.schedule.homes.tensors:
             continue
         rows = slice(int(lives.starts[s]), int(lives.starts[s + 1]))
-        buffer = buffers[storage.name]
         places = buffer.address + _offsets(views[storage.name].rows, storage.rows)
         pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
         yield Span(storage.name, buffer.kind.value, tuple(pieces))

@@ -35,8 +35,14 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
     every: list[Proposal] = []
     for order in dict.fromkeys((found.order, file_order)):
         every += proposals(order, _plans(parts, order, model, memories, options))
+        if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
+            alone = replace(memories, tensors=memories.tensors[:1])
+            every += proposals(order, _plans(parts, order, model, alone, options))
     make = _Maker(Expenses(parts, model, memories), _gaps(found, memories, options), options)
     chosen = _worth_placing(every, options.slack)
+    if len(memories.tensors) > 1:
+        chosen += _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
+        chosen.sort(key=lambda p: (p.peak_bytes, p.time))
     return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
 
 

@@ -26,6 +26,9 @@ Numbers = npt.NDArray[np.int64]
 WHOLE = 1 << 30
 """A stripe of this many rows is all of them."""
 NO_CEILING = 1 << 60
+MOST_SHARED = 6
+"""Parts of a cascade that more than one part may ask for rows: the loops that produce them, and all
+that they ask, are written out for each of those."""
 
 
 class Tables(NamedTuple):
@@ -313,6 +316,7 @@ def _run(
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows are needed
     live = t.resident[lower] + t.scratch[lower:upper].sum()
     peak, count, cycles = live, 0, 0
+    askers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(2 * (upper - lower)):
         p = lower + turn % (upper - lower)
         if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
@@ -332,9 +336,12 @@ def _run(
                 asked[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
                 depth += 1
                 continue
+            asker = asked[max(depth - 2, 0)]
+            if asker != a:
+                askers[0 if askers[0, a - lower] in (-1, asker) else 1, a - lower] = asker
             if calls.shape[0] > 0:
-                calls[count, 0], calls[count, 1], calls[count, 2] = a, first, end
-                calls[count, 3] = asked[max(depth - 2, 0)]
+                calls[count, 0], calls[count, 1] = a, first
+                calls[count, 2], calls[count, 3] = end, asker
             count += 1
             cycles += t.call_cycles[a]
             produced[s] = end
@@ -349,7 +356,8 @@ def _run(
                 gone = _gone(t, lower, upper, s, produced)
                 live -= (gone - dead[s]) * t.row_bytes[s]
                 dead[s] = gone
-    return int(peak), count, int(cycles)
+    shared = (askers[1] >= 0).sum()
+    return int(peak) if shared <= MOST_SHARED else NO_CEILING, count, int(cycles)
 
 
 @compiled

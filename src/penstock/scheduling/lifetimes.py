@@ -1,10 +1,10 @@
 """lifetimes: Schedule -> memory.Problem: which blocks of bytes are alive when.
 
 Tick 0 is when the caller writes the inputs, tick k + 1 when call k runs, and the last tick when the
-caller reads the outputs.  A block is consecutive rows of a storage that live and die together: a
-whole tensor, or a single row of one that a cascade produces row by row.  A row that is written over
-the same row of another storage is of that storage's block.  Blocks of a storage whose rows must lie
-one behind the other are tied.
+caller reads the outputs.  A block is a storage whose rows all live and die together, or a single
+row of any other: rows of one size leave no gaps when they are placed.  A row that is written over
+the same row of another storage is of that storage's block.  Where the rows of a storage must lie
+one behind the other, blocks are rows that live and die together, and tied.
 """
 
 from __future__ import annotations
@@ -136,8 +136,10 @@ class Unfolded:
         for s, storage in enumerate(self.schedule.parts.rows.storages):
             rows = slice(starts[s], starts[s + 1])
             keys = np.stack([owner[rows] == s, born[rows], dead[rows]])
-            changes = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
-            bounds = [0, *changes.tolist(), storage.rows]
+            changes = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+            if not storage.contiguous:
+                changes |= changes.any()
+            bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), storage.rows]
             for lower, upper in pairwise(bounds):
                 own, first, end = keys[:, lower].tolist()
                 if own:

@@ -34,7 +34,7 @@ class Options:
     )
     max_parts: int = field(default=64, metadata={"help": "Most parts of a cascade."})
     max_region_parts: int = field(
-        default=10,
+        default=6,
         metadata={"help": "Most parts of a cascade where memories are to be chosen, too."},
     )
     max_stripe: int = field(

@@ -18,6 +18,7 @@ from penstock.memory.problem import Buffer, columns
 from penstock.scheduling.lifetimes import Cascade, Unfolded, copy_name, problems
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.plan import ConstantCopy
+from penstock.scheduling.regions import FILL
 from penstock.scheduling.schedule import Schedule
 
 
@@ -102,4 +103,4 @@ class _Room:
         lower, upper, sizes, _ = columns((*others, buffer))
         ticks = np.unique(np.clip(lower, buffer.lower, buffer.upper - 1))
         alive = (lower <= ticks[:, None]) & (ticks[:, None] < upper)
-        return int((alive @ sizes).max()) <= self._memory.size_bytes
+        return int((alive @ sizes).max()) <= int(self._memory.size_bytes * FILL)

@@ -4,6 +4,7 @@ As `uniform`, with choices more.  Of a cascade: the memory of the tensors that o
 of each tensor that it hands on, and whether constants that it reads again and again are copied
 before it.  The memories of the tensors that live at a position are the state there, so the
 programming stays exact for these choices; inputs and outputs live where the caller finds them.
+Of a part's inputs, the one that reads furthest ahead is always asked for first.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from penstock.scheduling.demand import (
     NO_CEILING,
     WHOLE,
     Numbers,
-    Tables,
-    choices,
     peaks_and_time,
     tables_of,
     unfold,
@@ -30,6 +29,8 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
 
+FILL = 0.9
+"""How much of a memory but the first may be alive at a time; addresses need the rest."""
 MOST_HANDED_APART = 3
 """Of more tensors that a cascade hands on, all live in one memory."""
 
@@ -40,7 +41,6 @@ class _Cascade:
     knows and those that it hands on, as far as their homes are free."""
 
     candidate: Candidate
-    tables: Tables
     calls: Numbers
     inner: tuple[int, ...]
     handed: tuple[int, ...]
@@ -61,14 +61,12 @@ class RegionSearch:
         self._parts = [parts.parts[k] for k in order]
         calls = tuple(model.call_cycles(part) for part in parts.parts)
         keep = options.keep_input
-        self._tables = tuple(
-            tables_of(parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=near)
-            for near in (False, True)
+        self._tables = tables_of(
+            parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=False
         )
-        self._choices = np.append(0, np.cumsum(choices(*self._tables)))
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
         self._waits = np.array([memories.waits(m) for m in memories.every], np.int64)
-        rooms = [NO_CEILING, *(m.size_bytes for m in memories.tensors[1:])]
+        rooms = [NO_CEILING, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._rooms = np.array(rooms, np.int64)
         home = memories.constants.name
         reading = [
@@ -90,23 +88,20 @@ class RegionSearch:
 
     def _cascades(self, lower: int, upper: int) -> Iterator[_Cascade]:
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
-        same = self._choices[lower] == self._choices[upper]
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
-            for nearest_first in (False,) if same or stripe == WHOLE else (False, True):
-                t = self._tables[nearest_first]
-                calls = unfold(t, lower, upper, stripe)
-                made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
-                yield _Cascade(
-                    Candidate(lower, upper, stripe, nearest_first),
-                    t,
-                    calls,
-                    tuple(s for s in made if t.last[s] < upper),
-                    tuple(s for s in made if t.last[s] >= upper),
-                )
+            t = self._tables
+            calls = unfold(t, lower, upper, stripe)
+            made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
+            yield _Cascade(
+                Candidate(lower, upper, stripe, False),
+                calls,
+                tuple(s for s in made if t.last[s] < upper),
+                tuple(s for s in made if t.last[s] >= upper),
+            )
 
     def _placed(self, cascade: _Cascade, before: Away) -> Iterator[Valued]:
         """A cascade with every choice of homes and copies that fits into the memories."""
-        c, t = cascade.candidate, cascade.tables
+        c, t = cascade.candidate, self._tables
         for inner, *handed in self._homes(len(cascade.inner), len(cascade.handed)):
             mine = [(s, inner) for s in cascade.inner if inner]
             mine += [(s, m) for s, m in zip(cascade.handed, handed, strict=True) if m]
@@ -179,7 +174,7 @@ class RegionSearch:
                 if c.lower <= p < c.upper:
                     constants[p - c.lower] -= self._spared(size, names[m])
         found = peaks_and_time(
-            cascade.tables,
+            self._tables,
             c.lower,
             c.upper,
             cascade.calls,

@@ -69,6 +69,7 @@ def test_peers_are_gathered_from_all_files_that_are_there(tmp_path: Path) -> Non
     assert found["kws_ref_model"] == Peers(
         peak_live_bytes=16_000,
         row_bound_bytes=8_640,
+        row_bound_streamed_bytes=8_640,
         vela_bytes=16_000,
         cmsis_nn_gcc_cycles=9_546_051,
         cmsis_nn_gcc_instructions=7_840_574,

@@ -8,7 +8,7 @@ from penstock.program.expr import TableEntry, Var
 from penstock.program.program import Program
 from penstock.program.steps import calls, lives, steps, streams
 from penstock.program.tables import bound_tables, entry_bytes, row_tables, table_bytes
-from penstock.reports.report import make_report, spans
+from penstock.reports.report import make_report
 
 
 def program_named(name: str) -> Program:
@@ -80,4 +80,3 @@ def test_blocks_beside_the_arena_are_static_ram() -> None:
     ram = report.ram_bytes
     assert (ram.arena, ram.static, ram.stack, ram.total) == (4096, 4096, 512, 8704)
     assert ram.io == 11 * 5 * 3 + 5 * 5 * 4  # in two memories, so that nothing overlaps
-    assert {span.name for span in spans(done.program)} == {"x", "layer1"}  # those of the first

@@ -152,11 +152,25 @@ def test_odd_names_are_text(name: str) -> None:
     assert page.words.startswith(f"{shown} for {shown}")
 
 
-def test_the_terminal_shows_a_line_a_choice() -> None:
+def test_other_memories_have_a_column_where_they_hold_anything() -> None:
+    far = dataclasses.replace(ARRAY[0], ram_bytes=9024 + 32768, static_bytes=32768)
+    choices = dataclasses.replace(CHOICES, choices=(far, *ARRAY[1:]))
+    assert "other memories" not in Page(render_frontier(CHOICES)).words
+    assert "other memories" in Page(render_frontier(choices)).words
+    assert "7,600 32,768 1,002,000" in Page(render_frontier(choices)).words
+    assert "7,600 32,768 1,002,000" in shown(choices)
+
+
+def shown(choices: Choices) -> str:
+    """What a terminal shows, blanks joined."""
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
-        console.print(choice_table(CHOICES))
-    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+        console.print(choice_table(choices))
+    return "\n".join(" ".join(line.split()) for line in capture.get().splitlines())
+
+
+def test_the_terminal_shows_a_line_a_choice() -> None:
+    lines = shown(CHOICES).splitlines()
     assert "> 11,024 10,000 10,000 1,001,000 0.1000 % 7 1.00 8,000 700 12×16" in lines
     assert "41,024 40,000 40,000 1,000,000 0.0000 % 7 1.00 8,000 700 –" in lines
     assert lines[-1] == (

@@ -12,6 +12,7 @@ from penstock.reports.memory_picture import memory_svg
 from penstock.reports.report import layers, striped
 from penstock.reports.row import rows
 from penstock.reports.timeline import Timeline, timelines
+from penstock.scheduling.options import Options
 
 MODEL = "zoo:resnet8"
 Points = tuple[pipeline.Point, ...]
@@ -93,3 +94,18 @@ def test_the_picture_of_a_cascade_names_it_and_has_an_area_for_each_tensor(point
     assert svg.count("</title></path>") == len(found.spans)
     assert "cascade 0" in svg
     assert "row by row: at most" in svg
+
+
+def test_every_memory_has_its_timeline_and_copied_constants_are_drawn() -> None:
+    wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2))
+    compiled = api.compile(wanted)
+    arena, fast = compiled.timelines
+    program = compiled.compilation.program
+    assert [arena.memory, fast.memory] == [None, "tcm"]
+    assert [t.height_bytes for t in compiled.timelines] == [m.size_bytes for m in program.ram()]
+    names = [span.name for t in compiled.timelines for span in t.spans]
+    assert len(set(names)) == len(names)
+    assert "constant" in {span.kind for span in fast.spans}
+    svg = memory_svg(fast)
+    assert "copied constants" in svg
+    assert "address in tcm, KiB" in svg

@@ -1,0 +1,142 @@
+"""Frontier, points and sweep: what they judge, and that they run on small networks."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import frontier, points, sweep
+from benchmarks.frontier import Row, fastest, near
+from benchmarks.peers import Peers, read_peers
+from benchmarks.planned import Planned, plan
+from benchmarks.shared import Shared
+from penstock import api
+from penstock.pipeline import Point, compile_request
+
+LENET = "zoo:lenet5"
+
+
+@pytest.fixture(scope="module")
+def lenet() -> Planned:
+    return plan(LENET)
+
+
+def test_examples_in_the_text_are_right() -> None:
+    for module in (frontier, points, sweep):
+        found = doctest.testmod(module)
+        assert found.attempted > 0
+        assert found.failed == 0
+
+
+def test_a_network_is_planned_as_the_compiler_does(lenet: Planned) -> None:
+    heights = [point.height_bytes for point in lenet.points]
+    assert heights == sorted(heights)
+    assert lenet.least_bytes == heights[0] < heights[-1]
+    assert lenet.proposed >= len(heights)
+    assert {lenet.ratio(point) for point in lenet.points} == {1.0}
+
+
+def test_the_fastest_point_within_a_limit(lenet: Planned) -> None:
+    least, most = lenet.points[0], lenet.points[-1]
+    assert fastest(lenet.points, most.height_bytes) is most
+    assert fastest(lenet.points, most.height_bytes - 1) is lenet.points[-2]
+    assert fastest(lenet.points, least.height_bytes) is least
+    assert fastest(lenet.points, least.height_bytes - 1) is None
+
+
+@pytest.mark.parametrize(("bound", "streamed", "holds"), [(None, None, True), (1, 1, False)])
+def test_a_row_holds_where_both_figures_are_near_their_bounds(
+    lenet: Planned, bound: int | None, streamed: int | None, holds: bool
+) -> None:
+    peers = Peers(row_bound_bytes=bound, row_bound_streamed_bytes=streamed)
+    assert Row(LENET, lenet, lenet, peers).holds is holds
+    assert near(lenet.least_bytes, lenet.least_bytes)
+
+
+def test_a_milestone_is_part_of_what_must_hold(
+    lenet: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Row(LENET, lenet, lenet, Peers())
+    monkeypatch.setattr(frontier, "MILESTONES", {LENET: (lenet.least_bytes,)})
+    assert row.holds
+    monkeypatch.setattr(frontier, "MILESTONES", {LENET: (lenet.least_bytes - 1,)})
+    assert not row.holds
+
+
+def test_bounds_of_streamed_inputs_are_read(tmp_path: Path) -> None:
+    facts = tmp_path / "facts"
+    facts.mkdir()
+    (facts / "memory-bounds.md").write_text(
+        "| model | row bound, F = 1.00 | row bound, input streamed |\n|---|--:|--:|\n"
+        "| MLPerf vww_96 | **28,032** | 10,272 |\n"
+    )
+    peers = read_peers(Shared(tmp_path / "models"))["vww_96_int8"]
+    assert (peers.row_bound_bytes, peers.row_bound_streamed_bytes) == (28_032, 10_272)
+
+
+def test_every_point_is_run_and_counted() -> None:
+    done = compile_request(api.request(LENET, "cortex-m4"))
+    checked = list(points.check(done, on_core=0))
+    assert [c.point for c in checked] == list(done.points)
+    assert all(c.right and c.machine.elements > 9_000 for c in checked)
+
+
+def test_a_point_whose_estimate_is_wrong_is_not_right() -> None:
+    done = compile_request(api.request(LENET, "cortex-m4"))
+    first = done.points[0].schedule
+    plan = first.plans[0]
+    doubled = replace(first, plans=(replace(plan, costs=plan.costs * 2), *first.plans[1:]))
+    wrong = replace(done, points=(replace(done.points[0], schedule=doubled), *done.points[1:]))
+    found = next(points.check(wrong, on_core=0))
+    assert not found.right
+    assert found.fault.startswith("error[ladder-001]: the machine counts ")
+
+
+def test_points_on_the_core_are_compared_too() -> None:
+    pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    done = compile_request(api.request(LENET, "cortex-m4"))
+    checked = list(points.check(done, on_core=2))
+    ran = [c for c in checked if c.core is not None]
+    assert ran == [checked[0], checked[-1]]
+    for c in ran:
+        assert c.core is not None
+        assert (c.core.mismatches, c.core.elements) == (0, c.machine.elements)
+        assert c.simulated_cycles is not None
+        assert abs(c.point.schedule.cost.cycles / c.simulated_cycles - 1) < 0.25
+
+
+def test_budgets_are_answered_by_points_that_fit(lenet: Planned) -> None:
+    swept = sweep.sweep(LENET, lenet)
+    assert swept.faults == ()
+    assert len(swept.answers) == len(swept.budgets) == 50
+    assert (swept.answers[0], swept.answers[-1]) == (lenet.points[0], lenet.points[-1])
+    assert list(swept.budgets) == sorted(swept.budgets)
+
+
+def test_wrong_answers_are_found(lenet: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = lenet.points[-1]
+
+    def always_the_largest(*_: object) -> Point:
+        return most
+
+    monkeypatch.setattr(sweep, "choose", always_the_largest)
+    faults = sweep.sweep(LENET, lenet).faults
+    least = lenet.points[0].ram_bytes(lenet.request)
+    assert f"the answer to {least} bytes needs {most.ram_bytes(lenet.request)}" in faults
+    assert f"{least - 1} bytes are enough, {least} are named" in faults
+
+
+def test_cycles_that_rise_with_memory_are_found(lenet: Planned) -> None:
+    slow = [replace(p, schedule=lenet.points[0].schedule) for p in lenet.points[-1:]]
+    wrong = replace(lenet, points=(lenet.points[0], lenet.points[-2], *slow))
+    assert any("to a smaller budget" in fault for fault in sweep.sweep(LENET, wrong).faults)
+
+
+def test_whole_processes_answer_alike(lenet: Planned) -> None:
+    swept = sweep.sweep(LENET, lenet)
+    assert list(sweep.compile_faults(swept)) == []
+    twisted = replace(swept, answers=(lenet.points[1], *swept.answers[1:]))
+    assert len(list(sweep.compile_faults(twisted))) == 1

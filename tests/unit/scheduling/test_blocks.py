@@ -1,0 +1,47 @@
+"""Blocks: what is placed as one piece, and that pieces so small fit together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from penstock import api
+from penstock.pipeline import Point, parts_of, place, read, schedule, simplify
+from penstock.scheduling.lifetimes import Unfolded
+
+
+def points(model: str) -> tuple[Point, ...]:
+    request = api.request(model, "cortex-m4")
+    parts = parts_of(simplify(read(model)), request)
+    frontier = schedule(parts, request.target, request.options)
+    return place(frontier, request.target, request.options)
+
+
+@pytest.fixture(scope="module")
+def resnet() -> tuple[Point, ...]:
+    return points("zoo:resnet8")
+
+
+def test_a_storage_is_one_block_or_one_for_each_row(resnet: tuple[Point, ...]) -> None:
+    for point in resnet:
+        unfolded = Unfolded(point.schedule)
+        rows = point.schedule.parts.rows
+        heights: defaultdict[str, list[int]] = defaultdict(list)
+        for block in unfolded.blocks():
+            heights[block.storage].append(block.upper - block.lower)
+        for name, found in heights.items():
+            storage = rows.storages[rows.number[name]]
+            assert storage.contiguous or found == [storage.rows] or set(found) == {1}
+
+
+def test_rows_placed_one_by_one_leave_no_gaps(resnet: tuple[Point, ...]) -> None:
+    assert len(resnet) > 10
+    assert max(p.placement.height_bytes / p.schedule.peak_bytes for p in resnet) <= 1.01
+    assert resnet[0].placement.height_bytes == resnet[0].schedule.peak_bytes == 10_944
+
+
+def test_a_network_that_runs_whole_has_whole_blocks(resnet: tuple[Point, ...]) -> None:
+    whole = resnet[-1].schedule
+    assert all(plan.stripe is None for plan in whole.plans)
+    assert all("[" not in name for name, _ in resnet[-1].placement.offsets)

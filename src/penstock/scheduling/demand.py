@@ -88,7 +88,6 @@ def tables_of(
     np.maximum.at(last, storage, reader)
     last[list((*row_parts.outputs, *(row_parts.inputs if keep_inputs else ())))] = count
     by_storage = np.argsort(storage, kind="stable")
-    there = np.arange(count + 1)[:, None]
     sizes = np.array([s.size_bytes for s in storages], np.int64)
     cycles = [0] * count if call_cycles is None else [call_cycles[k] for k in order]
     return Tables(
@@ -109,8 +108,17 @@ def tables_of(
         done=np.concatenate([*(read.done for read, _ in reads), _NOTHING]).astype(np.int64),
         users=np.searchsorted(storage[by_storage], np.arange(len(storages) + 1)).astype(np.int64),
         read=by_storage.astype(np.int64),
-        resident=((maker < there) & (last >= there)).astype(np.int64) @ sizes,
+        resident=_resident(sizes, maker, last, count),
     )
+
+
+def _resident(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -> Numbers:
+    """By position p up to the count, the bytes of storages that are made before it and read at it
+    or later."""
+    gained = np.zeros(count + 2, np.int64)
+    np.add.at(gained, maker + 1, sizes)
+    np.add.at(gained, np.maximum(maker, last) + 1, -sizes)
+    return np.cumsum(gained)[: count + 1]
 
 
 _NOTHING = np.zeros(1, np.int32)

@@ -37,10 +37,10 @@ class Expenses:
 
     def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
         """The cascade's plan with its costs."""
-        order = schedule.order
-        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in cascade.plan.parts}
+        parts = cascade.plan.parts
+        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
         for position, first, end in cascade.calls[:, :3].tolist():
-            stripes[order[position]].append((first, end))
+            stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
         costs = tuple(self._cost(k, some, schedule, copied) for k, some in stripes.items())
         return replace(cascade.plan, costs=costs)

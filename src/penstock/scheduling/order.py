@@ -53,7 +53,8 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
     table = table_of(problem)
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
     file_peak, _ = table.peak(0, table.start_bytes, orders[Heuristic.FILE])
-    parts = [_Part.of(table, piece, orders) for piece in pieces(table, options.tricks.split)]
+    ranks = [{step: rank for rank, step in enumerate(order)} for order in orders.values()]
+    parts = [_Part.of(table, piece, ranks) for piece in pieces(table, options.tricks.split)]
     must = max((row.must_bytes for row in table.rows), default=0)
     run = _Run(table, options, bound=max(must, table.start_bytes))
     for part in sorted(parts, key=lambda part: -part.peak):
@@ -94,9 +95,10 @@ class _Part:
     peak: int
 
     @staticmethod
-    def of(table: StepTable, piece: Piece, orders: dict[Heuristic, tuple[int, ...]]) -> _Part:
-        wanted = piece.goal & ~piece.done
-        inside = [tuple(i for i in order if wanted >> i & 1) for order in orders.values()]
+    def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _Part:
+        """`ranks`: places of steps in each order that is known, the one given first."""
+        steps = tuple(bits(piece.goal & ~piece.done))
+        inside = [tuple(sorted(steps, key=rank.__getitem__)) for rank in ranks]
         peaks = [table.peak(piece.done, piece.live_bytes, order)[0] for order in inside]
         best = peaks.index(min(peaks))
         return _Part(piece, inside[0], peaks[0], inside[best], peaks[best])

@@ -38,7 +38,7 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
         if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
             alone = replace(memories, tensors=memories.tensors[:1])
             every += proposals(order, _plans(parts, order, model, alone, options))
-    make = _Maker(Expenses(parts, model, memories), _gaps(found, memories, options), options)
+    make = _Maker(Expenses(parts, model, memories), found, options)
     chosen = _worth_placing(every, options.slack)
     if len(memories.tensors) > 1:
         chosen += _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
@@ -66,11 +66,12 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-def _gaps(found: Order, memories: Memories, options: Options) -> Gaps:
-    """What the search proves."""
-    most = options.max_parts if memories.uniform else options.max_region_parts
-    exhaustive = len(found.order) <= most
-    return Gaps(found.gap, 0.0 if exhaustive else 1.0)
+def _partition_gap(parts: Parts, peak_bytes: int, memories: Memories, options: Options) -> float:
+    """By how much, at most, other cascades could need less: nothing where all were tried, else what
+    no cascade whatsoever can do without."""
+    if memories.uniform and len(parts.parts) <= options.max_parts:
+        return 0.0
+    return max(0.0, peak_bytes / max(1, parts.rows.least_bytes) - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class _Maker:
     """Proposal -> Schedules: as proposed, and with constants fetched early."""
 
     expenses: Expenses
-    gaps: Gaps
+    found: Order
     options: Options
 
     def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
@@ -91,7 +92,9 @@ class _Maker:
         homes = Homes(names[0], memories.constants.name, copier, tuple(away))
         plans = tuple(_plan(c, proposal.order, names) for c in proposal.cascades)
         keep = self.options.keep_input
-        bare = Schedule(parts, plans, homes, keep, proposal.peak_bytes, self.gaps)
+        partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
+        gaps = Gaps(self.found.gap, partition)
+        bare = Schedule(parts, plans, homes, keep, proposal.peak_bytes, gaps)
         yield self._costed(bare)
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
             yield self._costed(prefetched(self._costed(bare), memories))

@@ -94,6 +94,24 @@ class RowParts:
         """Number of a storage by name."""
         return {storage.name: k for k, storage in enumerate(self.storages)}
 
+    @cached_property
+    def least_bytes(self) -> int:
+        """What no schedule can do without: inputs or outputs, or a row of a part's output with the
+        rows that it reads."""
+        ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
+        return max(*ends, *(self._turn_bytes(part) for part in self.row_parts))
+
+    def _turn_bytes(self, part: RowPart) -> int:
+        """The most that one row of a part's output and the rows that it reads take; no output,
+        where that may lie over what is read."""
+        written = self.storages[part.written]
+        taken = np.zeros(written.rows, np.int64)
+        for read in part.reads:
+            rows = np.maximum(0, read.needed[1:] - read.done[:-1]).astype(np.int64)
+            taken += rows * self.storages[read.storage].row_bytes
+        over = any(read.in_place for read in part.reads)
+        return int(taken.max()) + (0 if over else written.row_bytes)
+
     @staticmethod
     def of(parts: Parts) -> RowParts:
         """The rows of all parts."""

@@ -21,9 +21,10 @@ Its order against the optimum, on random graphs of 10 nodes, as we read it (same
     breadth first +20 % of peak memory, depth first +15 %, the seed's trace-back +9.1 %"""
 
 MISSING = """\
-Not there yet: groups.  There is no partition into fused parts, no bank group, no tile, no profiler
-of an accelerator, and so nothing to set beside the 87 %.  The order is there: searched within a
-bounded number of states, with a proof where the search finishes, and a proven gap where not."""
+Not there yet: groups on an accelerator.  Cascades run on a processor; there is no bank group, no
+tile, no profiler of an accelerator, and so nothing to set beside the 87 %.  The order is there:
+searched within a bounded number of states, with a proof where the search finishes, and a proven
+gap where not."""
 
 
 def main() -> None:

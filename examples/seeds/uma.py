@@ -28,11 +28,11 @@ come."""
 
 def main() -> None:
     print(CLAIMS)
-    print(f"\npenstock today: a board of one's own, with 4 KiB of RAM, and {MODEL}:")
+    print(f"\npenstock today: a board of one's own, with 2 KiB of RAM, and {MODEL}:")
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "small-board.toml"
         text = target_text("cortex-m4").replace('"cortex-m4"', '"small-board"', 1)
-        board.write_text(text.replace('size = "64MiB"', 'size = "4KiB"', 1))
+        board.write_text(text.replace('size = "64MiB"', 'size = "2KiB"', 1))
         try:
             api.compile(MODEL, str(board))
         except CapacityError as error:

@@ -171,7 +171,8 @@ def block_name(block: Block, rows: int) -> str:
 
 def storage_of_block(name: str) -> str:
     """The storage of which a block is, by the block's name."""
-    return re.sub(r"\[[0-9]+:[0-9]+\]$", "", name)
+    found = re.fullmatch(r"(.*)\[[0-9]+:[0-9]+\]", name, re.DOTALL)
+    return found[1] if found else name
 
 
 def scratch_name(part: str) -> str:

@@ -1,0 +1,156 @@
+"""Networks on which another cascading scheduler is known to have failed: tensors that were counted
+though they were not there, a plan that grew when the budget shrank, branches that took for ever,
+and answers that changed from run to run.  And rules of the search: that they pay."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cascade_judge import Judge, efficient, points
+from penstock.backends.portable import Processor, assign
+from penstock.errors import CapacityError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph, Value
+from penstock.pipeline import Point, Request, choose, parts_of, place, read, schedule, simplify
+from penstock.scheduling.options import Options
+from penstock.scheduling.part import Parts
+from penstock.scheduling.proposals import Proposal, proposals
+from penstock.scheduling.uniform import UniformSearch
+
+HOST = load_target("host")
+MODEL = Processor(HOST.engines[0])
+MOBILENET = Request("zoo:mobilenet_v1:resolution=96", HOST)
+
+
+def pooled_pairs(blocks: int, resolution: int = 16) -> Graph:
+    """As VGG: convolutions of 3 x 3, each pair followed by a pool of 2 x 2."""
+    net = GraphBuilder("pooled_pairs")
+    x = net.input((1, resolution, resolution, 3))
+    for k in range(blocks):
+        x = net.conv2d(x, 4 << k, 3, activation="relu", name=f"conv{k}a")
+        x = net.conv2d(x, 4 << k, 3, activation="relu", name=f"conv{k}b")
+        x = net.max_pool2d(x, 2, name=f"pool{k}")
+    return net.build(x)
+
+
+def branches(count: int) -> Graph:
+    """Twice: so many branches of two convolutions, and their sum."""
+    net = GraphBuilder("branches")
+    x = net.input((1, 32, 32, 8))
+    for turn in range(2):
+        x = _sum(net, [_branch(net, x, f"{turn}/{k}") for k in range(count)])
+    return net.build(x)
+
+
+def _branch(net: GraphBuilder, x: Value, name: str) -> Value:
+    y = net.conv2d(x, 8, 3, name=f"branch{name}a")
+    return net.conv2d(y, 8, 3, name=f"branch{name}b")
+
+
+def _sum(net: GraphBuilder, values: list[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = net.add(total, value, name=f"{value.name}/sum")
+    return total
+
+
+def parts_in(model: str) -> Parts:
+    return assign(simplify(read(model)), HOST)
+
+
+def searched(parts: Parts, options: Options) -> tuple[UniformSearch, list[Proposal]]:
+    """The search of the file's order, and what it found."""
+    order = tuple(range(len(parts.parts)))
+    search = UniformSearch(parts, order, MODEL, options)
+    return search, list(proposals(order, search.plans))
+
+
+def frontier_of(found: list[Proposal]) -> list[tuple[int, int]]:
+    return sorted((proposal.peak_bytes, proposal.time) for proposal in found)
+
+
+def test_pools_count_no_tensors_that_are_not_there() -> None:
+    graph = pooled_pairs(2)
+    parts = assign(graph, HOST)
+    _, found = searched(parts, Options(max_stripe=4))
+    order = tuple(range(len(parts.parts)))
+    every = points(Judge(graph), order, 4, lambda k: MODEL.call_cycles(parts.parts[k]))
+    assert frontier_of(found) == efficient(every)
+
+
+@cache
+def mobilenet() -> tuple[Point, ...]:
+    graph = simplify(read(MOBILENET.model))
+    frontier = schedule(parts_of(graph, MOBILENET), HOST, MOBILENET.options)
+    return place(frontier, HOST, MOBILENET.options)
+
+
+def test_a_shrinking_budget_never_raises_the_need() -> None:
+    least, most = (mobilenet()[k].ram_bytes(MOBILENET) for k in (0, -1))
+    budgets = [most - (most - least) * k // 49 for k in range(50)]
+    before = None
+    for budget in budgets:
+        request = Request(MOBILENET.model, HOST, sram_bytes=budget)
+        chosen = choose(mobilenet(), request)
+        assert chosen.ram_bytes(request) <= budget
+        if before is not None:
+            assert chosen.ram_bytes(request) <= before.ram_bytes(request)
+            assert chosen.schedule.cost.cycles >= before.schedule.cost.cycles
+        before = chosen
+    with pytest.raises(CapacityError, match=f"needs {least} bytes"):
+        choose(mobilenet(), Request(MOBILENET.model, HOST, sram_bytes=least - 1))
+
+
+def test_the_work_grows_mildly_with_branches() -> None:
+    four, six = (searched(assign(branches(n), HOST), Options())[0].calls for n in (4, 6))
+    assert four < 500_000
+    assert six < 4 * four  # 34 parts, not 22: 2.4 times as many intervals, and longer ones
+
+
+@pytest.mark.parametrize("model", ["zoo:mobilenet_v1", "zoo:mobilenet_v2"])
+def test_giving_up_for_shorter_cascades_pays_and_changes_nothing(model: str) -> None:
+    parts = parts_in(model)
+    (pruned, found), (exhaustive, every) = (
+        searched(parts, Options(prune_by_shorter=prune)) for prune in (True, False)
+    )
+    assert frontier_of(found) == frontier_of(every)
+    assert pruned.calls < exhaustive.calls / 2
+
+
+def test_fewer_parts_in_a_cascade_are_less_work() -> None:
+    parts = parts_in("zoo:mobilenet_v2")
+    few, many = (searched(parts, Options(max_parts=most))[0].calls for most in (8, 64))
+    assert few < many / 2
+
+
+def test_where_no_part_has_a_choice_what_to_ask_for_nothing_is_searched_twice() -> None:
+    search, _ = searched(assign(pooled_pairs(2), HOST), Options())
+    assert not any(
+        valued.candidate.nearest_first
+        for upper in range(1, 7)
+        for valued in search.plans(upper, [])
+    )
+
+
+@pytest.mark.parametrize("runs", [2, pytest.param(5, marks=pytest.mark.long)])
+def test_bundles_do_not_depend_on_the_hash_seed(tmp_path: Path, runs: int) -> None:
+    first, *others = (bundle("zoo:resnet8", tmp_path / str(seed), seed) for seed in range(runs))
+    assert b"for (" in first["resnet8.c"]
+    assert all(other == first for other in others)
+
+
+def bundle(model: str, folder: Path, seed: int) -> dict[str, bytes]:
+    """Names and contents of the files that a process with this seed of hashes writes."""
+    words = ("compile", model, "--target", "cortex-m4", "--sram", "14KiB", "-o", str(folder))
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    command = (sys.executable, "-m", "penstock", *words)
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}

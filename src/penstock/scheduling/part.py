@@ -46,6 +46,12 @@ class Part:
         return self.nodes[-1].inputs if self.nodes else ()
 
     @property
+    def constants(self) -> tuple[Value, ...]:
+        """Arrays that the kernel reads as they stand in the model, such as weights."""
+        read = (self.inputs[k] for k, _ in self.kernel.constants)
+        return tuple({v.name: v for v in read if v.type.rank}.values())
+
+    @property
     def variable_inputs(self) -> tuple[Value, ...]:
         """Values that the part reads and does not make."""
         made = {node.output.name for node in self.nodes}

@@ -86,9 +86,9 @@ class _Room:
         for position, count in zip(
             *np.unique(cascade.calls[:, 0], return_counts=True), strict=True
         ):
-            for value in self._schedule.parts.parts[order[int(position)]].inputs:
+            for value in self._schedule.parts.parts[order[int(position)]].constants:
                 size = value.type.size_bytes
-                if value.data is None or value.name in elsewhere:
+                if value.name in elsewhere:
                     continue
                 slow = self._memories.access(constants, size)
                 fast = self._memories.access(self._memory.name, size)

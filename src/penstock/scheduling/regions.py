@@ -144,9 +144,8 @@ class RegionSearch:
 
     def _constants(self, position: int) -> Iterator[tuple[str, int]]:
         """Name and bytes of each constant that the part at a position reads."""
-        for value in self._parts[position].inputs:
-            if value.data is not None:
-                yield value.name, value.type.size_bytes
+        for value in self._parts[position].constants:
+            yield value.name, value.type.size_bytes
 
     def _spared(self, size: int, memory: str) -> int:
         """Fine units that a call spares that reads a constant in another memory."""

@@ -40,6 +40,18 @@ def test_every_rung_equals_the_goldens(model: str) -> None:
     assert verified.rungs[2].note in ("sanitizers: address, undefined", "sanitizers: undefined")
 
 
+def test_every_point_of_the_frontier_is_run_where_that_is_asked_for() -> None:
+    archive = MODELS / "strided_residual.npz"
+    verified = api.verify(path_of("strided_residual"), TARGET, archive, every_point=True)
+    done = verified.compiled.compilation
+    assert tuple(r.step for r in verified.rungs) == (*RUNGS[:2], "points", *RUNGS[2:])
+    points = verified.rungs[2]
+    assert verified.passed
+    assert len(done.points) > 1
+    assert points.note == f"{len(done.points)} points"
+    assert points.comparison.tensors == len(done.points) * len(tuple(done.graph.variables()))
+
+
 def altered(model: str, archive: Path) -> str:
     """Writes the model's goldens with one element of a middle layer changed by one bit, and CRCs to
     match; returns the layer's tensor."""

@@ -19,7 +19,7 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.order import Order, OrderOptions, find_order
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import ConstantCopy, Plan
-from penstock.scheduling.prefetch import prefetched
+from penstock.scheduling.prefetch import FILLS, prefetched
 from penstock.scheduling.proposals import Candidate, Plans, Proposal, proposals
 from penstock.scheduling.regions import RegionSearch
 from penstock.scheduling.schedule import Frontier, Gaps, Homes, Schedule
@@ -95,9 +95,10 @@ class _Maker:
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.found.gap, partition)
         bare = Schedule(parts, plans, homes, keep, proposal.peak_bytes, gaps)
-        yield self._costed(bare)
+        costed = self._costed(bare)
+        yield costed
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
-            yield self._costed(prefetched(self._costed(bare), memories))
+            yield from (self._costed(prefetched(costed, memories, fill)) for fill in FILLS)
 
     def _costed(self, schedule: Schedule) -> Schedule:
         cascades = Unfolded(schedule).cascades

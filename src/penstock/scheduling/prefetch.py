@@ -21,12 +21,16 @@ from penstock.scheduling.plan import ConstantCopy
 from penstock.scheduling.regions import FILL
 from penstock.scheduling.schedule import Schedule
 
+FILLS = (FILL, 0.7, 0.5)
+"""How much of a memory may be alive where something more is fetched: what is full of live bytes has
+no room for addresses, so several are tried."""
 
-def prefetched(schedule: Schedule, memories: Memories) -> Schedule:
-    """The schedule with constants fetched early, into every memory but the first; its plans must
-    be costed."""
+
+def prefetched(schedule: Schedule, memories: Memories, fill: float) -> Schedule:
+    """The schedule with constants fetched early, into every memory but the first, as long as no
+    more than `fill` of it is alive; its plans must be costed."""
     for memory in memories.tensors[1:]:
-        room = _Room(schedule, memories, memory)
+        room = _Room(schedule, memories, memory, fill)
         plans = list(schedule.plans)
         cascades = Unfolded(schedule).cascades
         for k in range(1, len(plans)):
@@ -53,8 +57,11 @@ class _Constant:
 class _Room:
     """What is alive in a memory, as more and more is fetched into it."""
 
-    def __init__(self, schedule: Schedule, memories: Memories, memory: MemoryRegion) -> None:
+    def __init__(
+        self, schedule: Schedule, memories: Memories, memory: MemoryRegion, fill: float
+    ) -> None:
         self._schedule, self._memories, self._memory = schedule, memories, memory
+        self._limit_bytes = int(memory.size_bytes * fill)
         found = dict(problems(Unfolded(schedule))).get(memory.name)
         self._buffers = {b.name: b for b in found.buffers} if found is not None else {}
 
@@ -103,4 +110,4 @@ class _Room:
         lower, upper, sizes, _ = columns((*others, buffer))
         ticks = np.unique(np.clip(lower, buffer.lower, buffer.upper - 1))
         alive = (lower <= ticks[:, None]) & (ticks[:, None] < upper)
-        return int((alive @ sizes).max()) <= int(self._memory.size_bytes * FILL)
+        return int((alive @ sizes).max()) <= self._limit_bytes

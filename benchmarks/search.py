@@ -42,10 +42,10 @@ LIMIT_MB = 1000
 
 
 def chain(parts: int) -> Graph:
-    """Convolutions of 3 x 3 and 1 x 1 in turn, on 32 rows."""
+    """Convolutions of 3 x 3 and 1 x 1 in turn, on 32 rows; the last ones are always the same."""
     net = GraphBuilder("chain")
     x = net.input((1, 32, 32, 4))
-    for k in range(parts):
+    for k in reversed(range(parts)):
         x = net.conv2d(x, 8 if k % 3 else 4, 1 if k % 2 else 3, name=f"conv{k}")
     return net.build(x)
 

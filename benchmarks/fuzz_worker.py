@@ -94,7 +94,15 @@ def _bytes(done: Compilation) -> int:
     return sum(value.type.size_bytes for value in values)
 
 
-def _limit_memory(size: int | None) -> None:
-    """The soft limit on address space; the hard one stays, so that None can lift it again."""
+def _limit_memory(more: int | None) -> None:
+    """Limits the address space to so many bytes more than are taken, by libraries and what else
+    this process has done; the hard limit stays, so that None can lift it again."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard if size is None else size, hard))
+    soft = hard if more is None else _taken_bytes() + more
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _taken_bytes() -> int:
+    """Bytes of address space of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.search import branches
 from cascade_judge import Judge, efficient, points
 from penstock.backends.portable import Processor, assign
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph
 from penstock.pipeline import Point, Request, choose, parts_of, place, read, schedule, simplify
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
@@ -38,27 +39,6 @@ def pooled_pairs(blocks: int, resolution: int = 16) -> Graph:
         x = net.conv2d(x, 4 << k, 3, activation="relu", name=f"conv{k}b")
         x = net.max_pool2d(x, 2, name=f"pool{k}")
     return net.build(x)
-
-
-def branches(count: int) -> Graph:
-    """Twice: so many branches of two convolutions, and their sum."""
-    net = GraphBuilder("branches")
-    x = net.input((1, 32, 32, 8))
-    for turn in range(2):
-        x = _sum(net, [_branch(net, x, f"{turn}/{k}") for k in range(count)])
-    return net.build(x)
-
-
-def _branch(net: GraphBuilder, x: Value, name: str) -> Value:
-    y = net.conv2d(x, 8, 3, name=f"branch{name}a")
-    return net.conv2d(y, 8, 3, name=f"branch{name}b")
-
-
-def _sum(net: GraphBuilder, values: list[Value]) -> Value:
-    total = values[0]
-    for value in values[1:]:
-        total = net.add(total, value, name=f"{value.name}/sum")
-    return total
 
 
 def parts_in(model: str) -> Parts:

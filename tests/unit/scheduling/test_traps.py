@@ -49,7 +49,7 @@ def searched(parts: Parts, options: Options) -> tuple[UniformSearch, list[Propos
     """The search of the file's order, and what it found."""
     order = tuple(range(len(parts.parts)))
     search = UniformSearch(parts, order, MODEL, options)
-    return search, list(proposals(order, search.plans))
+    return search, list(proposals(order, search.plans, 0))
 
 
 def frontier_of(found: list[Proposal]) -> list[tuple[int, int]]:

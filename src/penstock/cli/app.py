@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import typer
 
 from penstock.cli import verbs
-from penstock.cli.parameters import with_options
+from penstock.cli.parameters import with_records
 from penstock.errors import InternalError, PenstockError, UsageError
 
 # Typer's own class of what is wrong with a command line; where it stands differs by version.
@@ -31,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile):
-    app.command()(with_options(verb))
+    app.command()(with_records(verb))
 for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
     app.command()(verb)
 

@@ -23,9 +23,10 @@ from penstock.pipeline import STAGES, Request
 from penstock.pipeline import stage as pipeline_stage
 from penstock.program import text
 from penstock.reports import summary
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import DEFAULTS, Options
 from penstock.zoo.registry import zoo_networks
 
+LIMITS = p.Limits()
 WIDTH = 120
 _TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 # Names of files and tensors are printed as they are: no markup, no emoji codes in them.
@@ -34,28 +35,20 @@ _OUT = Console(width=None if _TERMINAL else WIDTH, markup=False, emoji=False)
 
 def compile(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "host",
     accelerator: p.Accelerator = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
+    limits: p.Limits = LIMITS,
     stop_after: Annotated[
         str | None, typer.Option(help="Print that stage's noun, write nothing.")
     ] = None,
     strict: p.Strict = False,
     output: p.Output = None,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model to C, with its report, into a new folder (the model's name by default)."""
     _refuse(accelerator)
-    wanted = _request(
-        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
-    )
+    wanted = _request(model, target, limits, options)
     if stop_after is not None:
         _print_stage(wanted, stop_after, as_json)
         return
@@ -72,22 +65,16 @@ def compile(
 
 def explore(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "host",
     accelerator: p.Accelerator = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    rounding: p.RoundingName = "double",
+    limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
     output: p.Output = None,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Write every schedule worth choosing, memory against cycles, as CSV, JSON and a picture."""
     _refuse(accelerator)
-    wanted = _request(
-        model, target, sram, memory, None, stack, rounding, "speed", stream_input, options
-    )
+    wanted = _request(model, target, limits, options)
     with progress(6) as on_progress:
         found = api.explore(wanted, on_progress=on_progress)
         on_progress("write")
@@ -102,24 +89,16 @@ def explore(
 
 def run(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
     input: Annotated[list[Path] | None, typer.Option(help="An input as .npy; repeatable.")] = None,
     output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
+    limits: p.Limits = LIMITS,
     compiler: p.CompilerName = "zig",
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model, run it on the simulated core (or the host) and print what it cost."""
-    wanted = _request(
-        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
-    )
+    wanted = _request(model, target, limits, options)
     wanted_outputs = output or []
     with progress(len(STAGES) + 1) as on_stage:
         sets = [api.read_inputs(model, input)] if input else None
@@ -149,7 +128,6 @@ def run(
 
 def verify(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
     goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
     reference: Annotated[
@@ -158,19 +136,12 @@ def verify(
     every_point: Annotated[
         bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
+    limits: p.Limits = LIMITS,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
-    wanted = _request(
-        model, target, sram, memory, flash, stack, rounding, optimize, stream_input, options
-    )
+    wanted = _request(model, target, limits, options)
     if reference is not None:
         _choice(reference, ("tflite",), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
@@ -196,20 +167,14 @@ def verify(
 
 def profile(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
+    limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
     compiler: p.CompilerName = "zig",
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Print a table per layer: shapes, work, estimated and simulated cycles."""
-    wanted = _request(
-        model, target, sram, memory, None, stack, "double", optimize, stream_input, options
-    )
+    wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
         done = api.run(wanted, compiler=_compiler(compiler), on_stage=on_stage)
     if as_json:
@@ -344,29 +309,19 @@ def _free_folder(name: str) -> str:
     return next((free for free in names if not Path(free).exists()), name)
 
 
-def _request(
-    model: str,
-    target: str,
-    sram: str | None,
-    memory: list[str] | None,
-    flash: str | None,
-    stack: str,
-    rounding: str,
-    optimize: str,
-    stream_input: bool,
-    options: Options,
-) -> Request:
-    regions = dict(_pair(item) for item in memory or [])
+def _request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
+    single = _is_second(limits.rounding, ("double", "single"), "--rounding")
+    size = _is_second(limits.optimize, ("speed", "size"), "--optimize")
     return api.request(
         model,
         target,
-        sram=sram,
-        memory=regions,
-        flash=flash,
-        stack=stack,
-        rounding="single" if _is_second(rounding, ("double", "single"), "--rounding") else "double",
-        optimize="size" if _is_second(optimize, ("speed", "size"), "--optimize") else "speed",
-        stream_input=stream_input,
+        sram=limits.sram,
+        memory=dict(_pair(item) for item in limits.memory or []),
+        flash=limits.flash,
+        stack=limits.stack,
+        rounding="single" if single else "double",
+        optimize="size" if size else "speed",
+        stream_input=limits.stream_input,
         options=options,
     )
 

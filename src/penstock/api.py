@@ -31,6 +31,7 @@ from penstock.pipeline import (
     Request,
     compile_request,
     least_streamed_bytes,
+    least_streamed_bytes_of,
 )
 from penstock.reports.html import render_html
 from penstock.reports.report import (
@@ -51,6 +52,7 @@ from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens
+from penstock.workers import Workers, executor_of, mapped
 
 Size = int | str
 OnStage = Callable[[str], None]
@@ -140,14 +142,19 @@ def compile(
     model: str | Path | Request,
     target: str = "host",
     *,
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Compiled:
     """Compiles a model: a file, a zoo network, or a request made before.
 
+    `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    done = compile_request(wanted, on_stage)
+    with executor_of(workers) as executor:
+        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+        done = compile_request(wanted, on_stage, executor)
+        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -156,7 +163,7 @@ def compile(
         done.program,
         wanted.stack_bytes,
         frontier_of(done),
-        least_streamed_bytes(done.graph, wanted),
+        streamed,
     )
     _check_flash(report, wanted)
     return Compiled(done, report)
@@ -166,6 +173,7 @@ def explore(
     model: str | Path | Request,
     target: str = "host",
     *,
+    workers: Workers = 1,
     on_progress: OnProgress = _unseen,
     **settings: Unpack[Settings],
 ) -> Explored:
@@ -173,7 +181,8 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    return explore_request(wanted, on_progress)
+    with executor_of(workers) as executor:
+        return explore_request(wanted, on_progress, executor)
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
@@ -198,6 +207,7 @@ def run(
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Ran:
@@ -207,7 +217,7 @@ def run(
     Raises CapacityError where the stack is above its reserve, or code and constants above the
     flash budget."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    compiled = compile(wanted, on_stage=on_stage)
+    compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
     sets = sets if sets is not None else drawn_sets(done, 1)
     on_stage("run")
@@ -267,6 +277,7 @@ def verify(
     *,
     reference: Literal["tflite"] | None = None,
     every_point: bool = False,
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
@@ -276,13 +287,17 @@ def verify(
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    compiled = compile(wanted, on_stage=on_stage)
-    done = compiled.compilation
-    truth = _truth(done, goldens, reference, on_stage)
-    sets = drawn_sets(done, DRAWN_SETS)
-    if truth is not None:
-        sets = ladder.golden_inputs(done.model, truth)
-    rungs = tuple(ladder.climb(done, truth, sets, on_stage, every_point=every_point))
+    with executor_of(workers) as executor:
+        compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
+        done = compiled.compilation
+        truth = _truth(done, goldens, reference, on_stage)
+        sets = drawn_sets(done, DRAWN_SETS)
+        if truth is not None:
+            sets = ladder.golden_inputs(done.model, truth)
+        climbing = ladder.climb(
+            done, truth, sets, on_stage, every_point=every_point, executor=executor
+        )
+        rungs = tuple(climbing)
     verified = tuple(
         Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
         for r in rungs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Sequence
 
@@ -25,6 +26,7 @@ from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.host import host_compiler, sanitised_compiler
+from penstock.workers import executor_of, mapped
 
 COMMANDS: dict[str, str] = {
     "capacity-001": "compile zoo:lenet5 --sram 1k --keep-input --max-parts 4",
@@ -65,6 +67,7 @@ COMMANDS: dict[str, str] = {
     "usage-013": "compile good.tflite --rounding triple",
     "usage-014": "compile good.tflite --accelerator npu",
     "usage-016": "compile good.tflite --order-states -1",
+    "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",
     "usage-112": "compile zoo:lenet5:depth=3",
@@ -77,6 +80,11 @@ def _without_a_simulated_core() -> None:
     done = compile_request(Request("good.tflite", load_target("host")))
     with execution.firmware(done):
         pass
+
+
+def _with_a_worker_that_ends() -> None:
+    with executor_of(2) as executor:
+        next(mapped(os._exit, (1,), executor))
 
 
 CALLS: dict[str, Callable[[], object]] = {
@@ -98,6 +106,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-005": lambda: sanitised_compiler(Compiler("cc", ("false",), ())),
     "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
     "tool-021": _without_a_simulated_core,
+    "tool-022": _with_a_worker_that_ends,
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
@@ -13,7 +12,7 @@ import typer
 
 from penstock.cli import verbs
 from penstock.cli.parameters import with_records
-from penstock.errors import InternalError, PenstockError, UsageError
+from penstock.errors import PenstockError, UsageError, internal_error
 
 # Typer's own class of what is wrong with a command line; where it stands differs by version.
 _COMMAND_LINE: type[Exception] = next(
@@ -62,7 +61,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # whatever else is raised is our fault, and says so in one place
-        _fail(_internal(error))
+        _fail(internal_error(error))
 
 
 def _fail(error: PenstockError) -> NoReturn:
@@ -81,15 +80,3 @@ def _fail_usage(error: Any) -> NoReturn:
     what = " ".join(error.format_message().split()).rstrip(".")
     help = f"`{command} --help` lists what there is"
     _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))
-
-
-def _internal(error: Exception) -> InternalError:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(last.filename)}:{last.lineno}"
-    return InternalError(
-        "internal-001",
-        f"{type(error).__name__}: {error}",
-        where=place,
-        why="this is a mistake in penstock, not in your model",
-        help="please report it with the model, or with `penstock show MODEL --stop-after read`",
-    )

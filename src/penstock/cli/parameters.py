@@ -54,6 +54,10 @@ Output = Annotated[
     str | None,
     typer.Option("-o", "--output-folder", metavar="DIR", help="A folder that is not there yet."),
 ]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", metavar="N", help="Processes that share the work; same results."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from penstock.pipeline import stage as pipeline_stage
 from penstock.program import text
 from penstock.reports import summary
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
 
 LIMITS = p.Limits()
@@ -43,6 +44,7 @@ def compile(
     ] = None,
     strict: p.Strict = False,
     output: p.Output = None,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
@@ -50,10 +52,10 @@ def compile(
     _refuse(accelerator)
     wanted = _request(model, target, limits, options)
     if stop_after is not None:
-        _print_stage(wanted, stop_after, as_json)
+        _print_stage(wanted, stop_after, workers, as_json)
         return
     with progress(len(STAGES)) as on_stage:
-        done = api.compile(wanted, on_stage=on_stage)
+        done = api.compile(wanted, workers=workers, on_stage=on_stage)
         folder = output or done.compilation.prefix
         done.write(folder)
     if as_json:
@@ -69,6 +71,7 @@ def explore(
     accelerator: p.Accelerator = None,
     limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
     output: p.Output = None,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
@@ -76,7 +79,7 @@ def explore(
     _refuse(accelerator)
     wanted = _request(model, target, limits, options)
     with progress(6) as on_progress:
-        found = api.explore(wanted, on_progress=on_progress)
+        found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
         folder = output or found.folder
         found.write(folder)
@@ -94,6 +97,7 @@ def run(
     output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
     limits: p.Limits = LIMITS,
     compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
@@ -106,6 +110,7 @@ def run(
             wanted,
             sets=sets,
             compiler=_compiler(compiler),
+            workers=workers,
             on_stage=on_stage,
         )
     if len(wanted_outputs) > len(done.outputs[0]):
@@ -137,6 +142,7 @@ def verify(
         bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
     limits: p.Limits = LIMITS,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
@@ -150,6 +156,7 @@ def verify(
             goldens=goldens,
             reference="tflite" if reference else None,
             every_point=every_point,
+            workers=workers,
             on_stage=on_stage,
         )
     error = done.mismatch()
@@ -170,13 +177,14 @@ def profile(
     target: p.TargetName = "cortex-m4",
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
     compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Print a table per layer: shapes, work, estimated and simulated cycles."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.run(wanted, compiler=_compiler(compiler), on_stage=on_stage)
+        done = api.run(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
     if as_json:
         _print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
     else:
@@ -209,6 +217,7 @@ def show(
     with_data: Annotated[
         bool, typer.Option(help="With constants, so that it can be read back.")
     ] = False,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
     """Print a stage's noun as text: the graph, the schedule, the program.  `zoo:` lists the zoo."""
@@ -216,7 +225,7 @@ def show(
         _print_zoo(as_json)
         return
     wanted = api.request(model, target)
-    _print_stage(wanted, stop_after, as_json, with_data=with_data)
+    _print_stage(wanted, stop_after, workers, as_json, with_data=with_data)
 
 
 def _print_zoo(as_json: bool) -> None:
@@ -365,8 +374,12 @@ def _refuse(accelerators: list[str] | None) -> None:
         )
 
 
-def _print_stage(wanted: Request, stage: str, as_json: bool, *, with_data: bool = False) -> None:
-    noun = pipeline_stage(wanted, _choice(stage, STAGES, "--stop-after"))
+def _print_stage(
+    wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
+) -> None:
+    name = _choice(stage, STAGES, "--stop-after")
+    with executor_of(workers) as executor:
+        noun = pipeline_stage(wanted, name, executor)
     shown = text.show(noun, with_data=with_data)
     if as_json:
         _print_json({"stage": stage, "text": shown})

@@ -55,7 +55,7 @@ def explore_request(request: Request, on_progress: OnProgress) -> Explored:
     on_progress("read")
     model = read(request.model)
     on_progress("simplify")
-    graph = simplify(model, request.rounding)
+    graph = simplify(model, request.rounding, request.options)
     points = _points(graph, request, on_progress)
     streamed = None
     if not request.stream_input:

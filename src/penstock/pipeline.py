@@ -28,6 +28,7 @@ from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, live_peak
+from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
@@ -143,12 +144,17 @@ def read(model: str) -> Graph:
     return parse(read_bytes(path), path.name)
 
 
-def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
-    """The same function in fewer nodes; every pass leaves a graph that obeys the rules."""
+def simplify(
+    graph: Graph, rounding: Rounding = Rounding.DOUBLE, options: Options = DEFAULTS
+) -> Graph:
+    """The same function in nodes that need less; every pass leaves a graph that obeys the rules."""
+    if rounding is Rounding.SINGLE:
+        graph = with_single_rounding(graph)
     for rewrite in PASSES:
-        graph = rewrite(graph)
-        verify(graph)
-    return graph if rounding is Rounding.DOUBLE else with_single_rounding(graph)
+        if rewrite is not accumulate or options.accumulate:
+            graph = rewrite(graph)
+            verify(graph)
+    return graph
 
 
 def parts_of(graph: Graph, request: Request) -> Parts:
@@ -237,7 +243,7 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model))
-    graph = clock.time("simplify", lambda: simplify(model, request.rounding))
+    graph = clock.time("simplify", lambda: simplify(model, request.rounding, request.options))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
     points = clock.time("place", lambda: place(frontier, request.target, request.options))
@@ -276,7 +282,7 @@ def stage(request: Request, name: str) -> object:
     graph = read(request.model)
     if name == "read":
         return graph
-    graph = simplify(graph, request.rounding)
+    graph = simplify(graph, request.rounding, request.options)
     if name == "simplify":
         return graph
     parts = parts_of(graph, request)

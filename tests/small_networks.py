@@ -20,6 +20,7 @@ from penstock.ops.requantise import Multipliers
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.resize_nearest import ResizeNearest
 from penstock.ops.running_max import RunningMax
+from penstock.ops.running_product import RunningProduct
 from penstock.ops.running_sum import RunningSum
 from penstock.ops.samples import bias, int8, weights
 from penstock.ops.slice import Slice
@@ -97,19 +98,28 @@ OF_ONE = (_conv, _conv, _conv, _depthwise, _pool, _pad, _slice, _resize, _pointw
 
 def _totalled(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
     """What is added up, or kept of, the first rows of an image, and what reads the last of it."""
-    _, extent, width, channels = x.type.shape
+    _, extent, width, _ = x.type.shape
     rows, columns = (
         draw(st.integers(max(1, extent - 1), extent)),
         Window(draw(st.sampled_from((1, width)))),
     )
-    if draw(st.booleans()):
+    kind = draw(st.integers(0, 2))
+    if kind == 0:
+        dense = weights(2, x.type.elements), bias(2)
+        sums = node_of(f"{name}/running", RunningProduct(), (x,), *dense)
+        return [sums, _requantised(name, sums.output, x)]
+    if kind == 1:
         maxima = node_of(f"{name}/running", RunningMax(rows, columns), (x,), like=x.type)
         shape = (1, 1, *maxima.output.type.shape[2:])
         take = Slice((0, rows - 1, 0, 0), shape, (1, 1, 1, 1))
         return [maxima, node_of(name, take, (maxima.output,), like=x.type)]
     sums = node_of(f"{name}/running", RunningSum(rows, columns, x.type.zero_point), (x,))
-    scaled = RequantiseLast(Multipliers.of([0.05] * channels))
-    return [sums, node_of(name, scaled, (sums.output,), like=x.type)]
+    return [sums, _requantised(name, sums.output, x)]
+
+
+def _requantised(name: str, sums: Value, x: Value) -> Node:
+    op = RequantiseLast(Multipliers.of([0.01] * sums.type.shape[3]))
+    return node_of(name, op, (sums,), like=x.type)
 
 
 def _node(draw: st.DrawFn, name: str, known: list[Value]) -> Node:

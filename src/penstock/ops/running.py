@@ -39,15 +39,20 @@ def gone_on(found: Array, inputs: Sequence[Array], out: Region, joined: np.ufunc
     return joined.accumulate(found, axis=1, dtype=found.dtype)
 
 
+def require_image(x: TensorType) -> None:
+    """Raises PenstockError unless the input is one int8 image."""
+    require_rank(x, (4,), "input")
+    require_int8(x, "input")
+    require(x.shape[0] == 1, f"input has batch {x.shape[0]}, must have 1")
+
+
 def pooled_type(
     rows: int, columns: Window, inputs: tuple[TensorType, ...], dtype: DType
 ) -> TensorType:
     """Type of what runs down `rows` rows and under windows along columns."""
     require(len(inputs) == 1, f"running reduction has {len(inputs)} inputs, must have 1")
     x = inputs[0]
-    require_rank(x, (4,), "input")
-    require_int8(x, "input")
-    require(x.shape[0] == 1, f"input has batch {x.shape[0]}, must have 1")
+    require_image(x)
     require(0 < rows <= x.shape[1], f"{rows} rows are read, input has {x.shape[1]}")
     outputs = columns.outputs(x.shape[2])
     require(outputs > 0, f"the window does not fit into input {list(x.shape)}")

@@ -223,7 +223,8 @@ def peaks_and_time(
     units (`memories`); None where a peak is above its room.
 
     `home[s]`: memory of a storage; `extra`: bytes by memory that are alive all the time;
-    `constants`: by position, time of reading the constants once; `waits`: by memory, time that a
+    `constants`: by position, time that reading constants adds to the first call, and to each other
+    one; `waits`: by memory, time that a
     region adds to a call, and each of its bytes."""
     peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits, rooms)
     return None if time < 0 else (peaks, int(time))
@@ -494,7 +495,7 @@ def _traffic(
         s = t.written[a]
         written = (end - first) * t.row_bytes[s]
         made = _taken(int(t.places[s]), first, end) * t.row_bytes[s]
-        time += t.call_cycles[a] * FINE + constants[a - lower]
+        time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
         time += waits[home[s], 0] + written * waits[home[s], 1]
         time += _reading(t, a, first, end, home, waits)
         produced[s] = end

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lowered import inputs_of_graph
 from penstock.backends.portable import assign
 from penstock.errors import InternalError
+from penstock.fixedpoint import Rounding
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ops.activation import Activation
 from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mean import Mean
 from penstock.ops.relu import Relu
+from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.reshape import Reshape
 from penstock.ops.running_max import RunningMax
-from penstock.ops.samples import int8
+from penstock.ops.samples import bias, int8, weights
 from penstock.ops.sum import Sum
 from penstock.ops.window import Window
 from penstock.passes.accumulate import accumulate
+from penstock.passes.drop_dead import drop_dead
 from penstock.pipeline import Point, Request, parts_of, place, schedule, simplify
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
@@ -89,6 +96,55 @@ def test_totals_of_more_than_half_the_image_are_left() -> None:
         assert (accumulate(graph) == graph) is left
 
 
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("rounding", Rounding)
+@pytest.mark.parametrize("axis", [None, 0])
+def test_a_dense_layer_behind_an_image_is_split(
+    activation: Activation, rounding: Rounding, axis: int | None
+) -> None:
+    """However many views there are between them."""
+    before = dense_behind(FullyConnected(activation, rounding=rounding), image(), axis=axis)
+    after = drop_dead(accumulate(before))
+    assert not any(isinstance(node.op, FullyConnected) for node in after.nodes)
+    assert sum(node.op.ALIAS for node in after.nodes) == 1  # from a row to the output's shape
+    for seed in range(20):
+        np.testing.assert_array_equal(results(after, seed), results(before, seed))
+
+
+def dense_behind(op: FullyConnected, x: Value, axis: int | None = None) -> Graph:
+    before = node_of("image", Relu(), (x,), like=x.type)
+    column = node_of("column", Reshape((1, x.type.elements)), (before.output,), like=x.type)
+    flat = node_of("flat", Reshape((x.type.elements,)), (column.output,), like=x.type)
+    layer = weights(4, x.type.elements, axis=axis), bias(4)
+    after = node_of("y", op, (flat.output,), *layer)
+    return Graph("g", (x,), (after.output,), (before, column, flat, after))
+
+
+def test_a_dense_layer_of_several_rows_or_of_a_view_that_is_kept_is_left() -> None:
+    x = image()
+    before = node_of("image", Relu(), (x,), like=x.type)
+    several = node_of("y", FullyConnected(), (before.output,), weights(4, 81), bias(4))
+    kept = dense_behind(FullyConnected(), x)
+    for graph in (
+        Graph("g", (x,), (several.output,), (before, several)),
+        replace(kept, outputs=(*kept.outputs, kept.nodes[1].output)),
+    ):
+        assert accumulate(graph) == graph
+
+
+def test_only_dense_layers_round_once() -> None:
+    net = GraphBuilder("rounds")
+    x = net.conv2d(net.input((1, 8, 8, 2)), 3, 3, name="conv")
+    dense = simplify(net.build(net.fully_connected(x, 2)), Rounding.SINGLE)
+    mean = simplify(reduced(Mean((1, 2))), Rounding.SINGLE)
+    assert roundings(dense) == [Rounding.SINGLE]
+    assert roundings(mean) == [Rounding.DOUBLE]
+
+
+def roundings(graph: Graph) -> list[Rounding]:
+    return [n.op.rounding for n in graph.nodes if isinstance(n.op, RequantiseLast)]
+
+
 def test_a_single_row_is_left() -> None:
     graph = reduced(Mean((1, 2)), image(height=1))
     assert accumulate(graph) == graph
@@ -101,10 +157,14 @@ def test_an_image_that_must_be_there_anyway_is_left() -> None:
     graph = reduced(Mean((1, 2)))
     pixels, mean = graph.nodes
     second = node_of("second", Relu(), (pixels.output,))
+    dense = FullyConnected(keep_dimensions=True)
+    made = node_of("image", dense, (x,), weights(3, 3), bias(3), like=x.type)
+    of_made = node_of("y", Mean((1, 2)), (made.output,))
     for kept in (
         Graph("g", (x,), (of_input.output,), (of_input,)),
         Graph("g", graph.inputs, (mean.output, pixels.output), graph.nodes),
         Graph("g", graph.inputs, (mean.output, second.output), (*graph.nodes, second)),
+        Graph("g", (x,), (of_made.output,), (made, of_made)),
     ):
         assert accumulate(kept) == kept
 

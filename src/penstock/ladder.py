@@ -170,10 +170,11 @@ def surviving(compilation: Compilation) -> tuple[str, ...]:
 
 
 def added(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors that `simplify` put between those of the model: nothing says what they must be but
-    what is made of them."""
-    own = {v.name for v in compilation.model.variables()}
-    return tuple(v.name for v in compilation.graph.variables() if v.name not in own)
+    """Tensors that `simplify` put between those of the model, and of which none of those is a view:
+    nothing says what they must be but what is made of them."""
+    owners = compilation.parts.owners
+    known = {name for v in surviving(compilation) for name in (v, owners[v])}
+    return tuple(v.name for v in compilation.graph.variables() if v.name not in known)
 
 
 def vanished(compilation: Compilation) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def explore_request(
     on_progress("read")
     model = read(request.model)
     on_progress("simplify")
-    graph = simplify(model, request.rounding)
+    graph = simplify(model, request.rounding, request.options)
     requests = [request]
     if not request.stream_input:
         requests.append(replace(request, stream_input=True))

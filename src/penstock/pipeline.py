@@ -30,6 +30,7 @@ from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, Problem, live_peak
+from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
@@ -146,12 +147,17 @@ def read(model: str) -> Graph:
     return parse(read_bytes(path), path.name)
 
 
-def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
-    """The same function in fewer nodes; every pass leaves a graph that obeys the rules."""
+def simplify(
+    graph: Graph, rounding: Rounding = Rounding.DOUBLE, options: Options = DEFAULTS
+) -> Graph:
+    """The same function in nodes that need less; every pass leaves a graph that obeys the rules."""
+    if rounding is Rounding.SINGLE:
+        graph = with_single_rounding(graph)
     for rewrite in PASSES:
-        graph = rewrite(graph)
-        verify(graph)
-    return graph if rounding is Rounding.DOUBLE else with_single_rounding(graph)
+        if rewrite is not accumulate or options.accumulate:
+            graph = rewrite(graph)
+            verify(graph)
+    return graph
 
 
 def parts_of(graph: Graph, request: Request) -> Parts:
@@ -209,7 +215,8 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def least_streamed_bytes_of(request: Request) -> int:
     """The same, from the model on: what another process can do by itself from the beginning."""
-    return least_streamed_bytes(simplify(read(request.model), request.rounding), request)
+    graph = simplify(read(request.model), request.rounding, request.options)
+    return least_streamed_bytes(graph, request)
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
@@ -248,7 +255,7 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model))
-    graph = clock.time("simplify", lambda: simplify(model, request.rounding))
+    graph = clock.time("simplify", lambda: simplify(model, request.rounding, request.options))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
     points = clock.time("place", lambda: place(frontier, request.target, request.options, executor))
@@ -287,7 +294,7 @@ def stage(request: Request, name: str, executor: Executor | None = None) -> obje
     graph = read(request.model)
     if name == "read":
         return graph
-    graph = simplify(graph, request.rounding)
+    graph = simplify(graph, request.rounding, request.options)
     if name == "simplify":
         return graph
     parts = parts_of(graph, request)

@@ -167,6 +167,8 @@ def verify(
         _OUT.print(summary.ladder_table(done.rungs))
         for name in done.vanished:
             _OUT.print(f'computed nowhere: "{name}"', highlight=False)
+        for name in done.added:
+            _OUT.print(f'not of the model, not compared: "{name}"', highlight=False)
     if error is not None:
         print(error, file=sys.stderr)
         raise typer.Exit(error.exit_code)
@@ -268,6 +270,7 @@ def ops(as_json: p.Json = False) -> None:
         }
         for file in operator_files()
         for op in file.ops
+        if op.FOREIGN
     ]
     if as_json:
         _print_json({"operators": rows})

@@ -128,7 +128,7 @@ def _on_core(
         return None, None
     run = execution.run_on_core(compilation, (inputs,))[0]
     tensors = ladder.completed(compilation, run.tensors, inputs)
-    names = tuple(value.name for value in compilation.graph.variables())
+    names = ladder.surviving(compilation)
     return compare_sets(names, (tensors,), (reference,)), run.counts.cycles
 
 

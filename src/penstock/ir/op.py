@@ -7,8 +7,9 @@ between is asked with a `Site`, the types of its inputs and output.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A call of the C kernel `name` in `runtime/`.
+    """A call of the C kernel `name` in `runtime/`; or of what an accelerator has for it.
 
     `params`: integer members of the kernel's parameter structure, by name.
     `tables`: array members, made at compile time (multipliers, look-up tables).
@@ -70,6 +71,9 @@ class Kernel:
     `scratch_bytes`: working memory that the call needs.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
         rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
+    `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
+        is called.
+    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
     """
 
     name: str
@@ -78,6 +82,8 @@ class Kernel:
     constants: tuple[tuple[int, str], ...] = ()
     scratch_bytes: int = 0
     by_rows: bool = False
+    body: Callable[..., Any] | None = None
+    cycles: Callable[[int], int] | None = None
 
     @property
     def table_bytes(self) -> int:

@@ -1,0 +1,7 @@
+"""Patterns: sub-graphs that an accelerator takes."""
+
+from __future__ import annotations
+
+
+class Pattern:
+    """A pattern of nodes."""

@@ -96,7 +96,8 @@ def run_point(
     """A point of the frontier in the machine, compared with the reference.
 
     Raises InternalError where the machine counts other work or bytes than the point's cost says."""
-    tensors, counts = in_machine(compilation, lower_point(point), inputs)
+    program = lower_point(point, compilation.request.accelerators)
+    tensors, counts = in_machine(compilation, program, inputs)
     if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:
         raise InternalError(
             "ladder-001",

@@ -7,16 +7,20 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.engines import Engines
+from penstock.backends.offload import offload, require_nothing_left, with_program_passes
 from penstock.backends.portable import Processor, assign
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
+from penstock.codegen.drivers import DriverCode
 from penstock.errors import CapacityError, InternalError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import parse, read_bytes
@@ -58,6 +62,8 @@ class Request:
     stream_input: bool = False
     rounding: Rounding = Rounding.DOUBLE
     options: Options = DEFAULTS
+    accelerators: tuple[Accelerator, ...] = ()
+    strict: bool = False
 
     @property
     def ram_limit_bytes(self) -> int:
@@ -152,8 +158,14 @@ def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
 
 
 def parts_of(graph: Graph, request: Request) -> Parts:
-    """Which nodes run as one unit, on which engine."""
-    return assign(graph, request.target, stream_input=request.stream_input)
+    """Which nodes run as one unit, on which engine.
+
+    Raises BackendError; with `strict`, TargetError where a node is left to the processor."""
+    found = offload(graph, request.accelerators, request.target)
+    if request.strict:
+        require_nothing_left(found.left)
+    parts = assign(found.graph, request.target, stream_input=request.stream_input)
+    return replace(parts, left=found.left)
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
@@ -164,7 +176,7 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
         target.engines[0],
         target.copier,
     )
-    return cascades(parts, Processor(target.engines[0]), memories, options)
+    return cascades(parts, Engines(Processor(target.engines[0])), memories, options)
 
 
 def place(
@@ -187,8 +199,9 @@ def place(
 
 
 def least_bytes(graph: Graph, request: Request) -> int:
-    """The least RAM in which a network runs, whatever the request's budget."""
-    parts = parts_of(graph, request)
+    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
+    request's budget."""
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
     for found in schedule(parts, request.target, request.options).schedules:
         if least is not None and found.peak_bytes >= least:
@@ -211,16 +224,23 @@ def choose(points: tuple[Point, ...], request: Request) -> Point:
     return fitting[-1]
 
 
-def lower_point(point: Point) -> Program:
+def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Program:
     """The commands that run a schedule."""
-    return lower(Unfolded(point.schedule), point.addresses)
+    program = lower(Unfolded(point.schedule), point.addresses)
+    return with_program_passes(program, accelerators)
 
 
 def write(program: Program, request: Request) -> Bundle:
     """The C files of the program."""
     provenance = f"{_provenance(request.model)}, for {request.target.name}"
     keeps_input = request.options.keep_input
-    return generate(program, prefix_of(program.name), provenance, keeps_input=keeps_input)
+    drivers = {
+        a.name: DriverCode(a.codegen.includes, a.codegen.replace_call_extern, a.codegen.sources)
+        for a in request.accelerators
+    }
+    return generate(
+        program, prefix_of(program.name), provenance, keeps_input=keeps_input, drivers=drivers
+    )
 
 
 def _provenance(model: str) -> str:
@@ -242,12 +262,12 @@ def compile_request(
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
     points = clock.time("place", lambda: place(frontier, request.target, request.options))
     chosen = choose(points, request)
-    program = clock.time("lower", lambda: lower_point(chosen))
+    program = clock.time("lower", lambda: lower_point(chosen, request.accelerators))
     bundle = clock.time("write", lambda: write(program, request))
     return Compilation(
         request,
         model,
-        graph,
+        parts.graph,
         parts,
         frontier,
         points,
@@ -261,7 +281,7 @@ def compile_request(
 
 def with_point(done: Compilation, point: Point) -> Compilation:
     """The compilation as it were if that point had been chosen."""
-    program = lower_point(point)
+    program = lower_point(point, done.request.accelerators)
     return replace(
         done,
         schedule=point.schedule,
@@ -288,7 +308,7 @@ def stage(request: Request, name: str) -> object:
     chosen = choose(place(frontier, request.target, request.options), request)
     if name == "place":
         return chosen.placement
-    program = lower_point(chosen)
+    program = lower_point(chosen, request.accelerators)
     return program if name == "lower" else write(program, request)
 
 

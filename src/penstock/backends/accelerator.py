@@ -17,6 +17,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.program.program import Program
+from penstock.scheduling.part import Left as Left
 
 CORE_LEVEL = 10
 """The level of the processor's own kernels; an accelerator's strategies have 11 unless said."""
@@ -121,12 +122,3 @@ class Accelerator:
         """The passes of a phase, in order of registration."""
         every = (*self.graph_passes, *self.program_passes)
         return tuple(run for when, run in every if when is phase)
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A node that stays with the processor: why, and what it costs there in cycles."""
-
-    node: Node
-    reason: str
-    cycles: int

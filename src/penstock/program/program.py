@@ -34,7 +34,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Bytes [address, address + size_bytes) of a memory.  Constants have data; their address is the
-    linker's to choose, and is an offset into the memory's constants here."""
+    linker's to choose, and is an offset into the memory's constants here; `type` is
+    that of a constant that no view shows."""
 
     name: str
     kind: Kind
@@ -42,6 +43,7 @@ class Buffer:
     address: int
     size_bytes: int
     data: Data | None = None
+    type: TensorType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,9 +203,7 @@ def offloading_kernel(
     return Kernel(
         name,
         tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables.items()),
-        constants=tuple(
-            (k, f"constant_{k}") for k, v in enumerate(offloaded.node.inputs) if v.data
-        ),
+        constants=tuple((k, f"input {k}") for k, v in enumerate(offloaded.node.inputs) if v.data),
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

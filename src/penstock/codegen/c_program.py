@@ -34,6 +34,7 @@ TEMPLATES = (
 )
 """Templates of a bundle's files; "model" in their names becomes the model's prefix."""
 NO_DRIVERS: Mapping[str, DriverCode] = {}
+_KERNEL_HEADERS = re.compile(r'#include "kernels/([^"]+)[.]h"')
 _RUNTIME = files("penstock.runtime")
 
 
@@ -78,6 +79,8 @@ def generate(
     rendered = tuple((name.replace("model", prefix), render(name, holes)) for name in TEMPLATES)
     given = (file for code in drivers.values() for file in code.sources)
     sources = tuple((name, text.encode()) for name, text in given)
+    used_by_stubs = (h for _, text in sources for h in _KERNEL_HEADERS.findall(text.decode()))
+    headers = (*headers, *used_by_stubs)
     return Bundle((*rendered, *_runtime_files(headers), *sources))
 
 

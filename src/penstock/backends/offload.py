@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
@@ -11,7 +11,6 @@ from penstock.backends.partition import choose, partition
 from penstock.backends.portable import Processor
 from penstock.errors import BackendError, PenstockError, TargetError
 from penstock.hardware.target import Target
-from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.ir.verify import verify
@@ -44,7 +43,7 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     def cycles(node: Node) -> int:
         return processor.work_cycles(Part((node,), "", Kernel("")))
 
-    reasons: dict[str, list[str]] = {}
+    left: tuple[Left, ...] = ()
     for accelerator in accelerators:
         graph = _passed(graph, accelerator, PassPhase.PRE_PARTITIONING)
         graph, refusals = partition(
@@ -56,13 +55,16 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
         )
         graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_0)
         graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_1)
-        graph, dissolved = choose(graph, accelerator, cycles)
-        refused = {**refusals, **{gone.node.name: gone.reason for gone in dissolved}}
-        for name, reason in refused.items():
-            reasons.setdefault(name, []).append(reason)
-    stay = [n for n in graph.nodes if not isinstance(n.op, Composite) and not n.op.ALIAS]
-    left = (Left(n, "; ".join(reasons.get(n.name, [])), cycles(n)) for n in stay)
-    return Offloaded(graph, tuple(left) if accelerators else ())
+        before = {item.node.name: item.reason for item in left}
+        graph, left = choose(graph, accelerator, cycles, refusals)
+        left = tuple(replace(item, reason=_both(before, item)) for item in left)
+    return Offloaded(graph, left)
+
+
+def _both(before: Mapping[str, str], left: Left) -> str:
+    """Why the accelerators asked before, and the last one, leave a node."""
+    said = before.get(left.node.name)
+    return f"{said}; {left.reason}" if said else left.reason
 
 
 def require_nothing_left(left: Sequence[Left]) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from penstock.uma import (
     AcceleratorTarget,
     Array,
@@ -44,9 +43,7 @@ class Vanilla(UMABackend):
         self._register_constraint(one_image)
         self._register_constraint(no_groups)
         self._register_operator_strategy("nn.conv2d", conv2d_strategy)
-        self._register_codegen(
-            includes='#include "vanilla.h"', sources=("vanilla.h", "vanilla.c")
-        )
+        self._register_codegen(includes='#include "vanilla.h"', sources=("vanilla.h", "vanilla.c"))
 
     @property
     def target_name(self) -> str:

@@ -10,7 +10,6 @@
     ├── UsageError                 the command line or call asks for something that does not exist
     ├── CapacityError              it does not fit into the memory
     ├── MismatchError              generated code computes something else than the reference
-    ├── BackendError               an accelerator's description is wrong; for its author
     └── InternalError              our fault: a broken invariant
 
 Exit codes (design, section 7): 0 done; 1 the model, target or budget; 2 usage; 3 our fault.
@@ -91,10 +90,6 @@ class CapacityError(PenstockError):
 
 class MismatchError(PenstockError):
     """Two rungs of the verification ladder computed different values."""
-
-
-class BackendError(PenstockError):
-    """An accelerator's description is wrong; the message is for its author."""
 
 
 class InternalError(PenstockError):

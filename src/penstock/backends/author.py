@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
-from penstock.errors import BackendError
+from penstock.errors import BackendError, PenstockError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import row_count
@@ -124,6 +124,8 @@ def _asked(
     """The function's answer.  Raises BackendError where it raises."""
     try:
         return function(*arguments)
+    except PenstockError:
+        raise
     except Exception as error:
         raise BackendError(
             "backend-006",

@@ -38,7 +38,7 @@ COMMON = {
 """Lower-case names of operator files that are also words of Python; as operators they would be
 imported, and imports are checked by name and by floor."""
 
-C_FOLDERS = ("codegen", "runtime")
+C_FOLDERS = ("codegen", "runtime", "accelerators", "scaffold")
 C_OF_INSTRUMENTS = {
     "toolchains/freestanding": "start-up code of the simulated board, never part of a bundle",
     "simulators/block_hook.c": "counts blocks inside the simulator, never part of a bundle",

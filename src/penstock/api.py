@@ -15,6 +15,7 @@ from typing import Literal, TypedDict, Unpack
 import numpy as np
 
 from penstock import execution, ladder, pipeline
+from penstock.accelerators.registry import open_accelerators
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -105,7 +106,8 @@ class Compiled:
 
 
 class Settings(TypedDict, total=False):
-    """What every verb takes beside model and target; sizes as numbers or as "64KiB"."""
+    """What every verb takes beside model and target; sizes as numbers or as "64KiB", accelerators
+    as "NAME[:attr=value,...]"; `strict`: an error where they leave a node to the processor."""
 
     sram: Size | None
     memory: Mapping[str, Size]
@@ -115,10 +117,14 @@ class Settings(TypedDict, total=False):
     optimize: Literal["speed", "size"]
     stream_input: bool
     options: Options
+    accelerators: Sequence[str]
+    strict: bool
 
 
 def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
-    """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
+    """What is to be compiled, with sizes and names resolved.
+
+    Raises UsageError, TargetError, BackendError."""
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
         chip = _with_memory(chip, region, _bytes(size, "--memory"))
@@ -133,6 +139,8 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         settings.get("stream_input", False),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
+        open_accelerators(settings.get("accelerators", ()), chip),
+        settings.get("strict", False),
     )
 
 

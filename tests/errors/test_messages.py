@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from command_line import CommandLine
 from errors.golden import FOLDER, Golden, raised_codes
 from errors.wrong_backends import WRONG_BACKENDS
+from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
 from foreign_nodes import graph_of, int8
+from installed import install
 from penstock import api, execution
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
@@ -65,6 +68,10 @@ COMMANDS: dict[str, str] = {
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
     "usage-014": "compile good.tflite --accelerator npu",
+    "usage-018": "compile good.tflite --accelerator vanilla:macs=4",
+    "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
+    "usage-021": "backend new my-npu",
+    "usage-022": "backend new vanilla",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",
@@ -103,6 +110,7 @@ CALLS: dict[str, Callable[[], object]] = {
         GraphBuilder("other").input((1, 4)), 0
     ),
     **WRONG_BACKENDS,
+    **WRONG_DESCRIPTIONS,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 
@@ -194,6 +202,25 @@ def test_the_message_of_a_missing_reference(
         importlib.util, "find_spec", lambda name: None if name == "tflite_micro" else find(name)
     )
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
+
+
+def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:
+    def reads_too_much(call: object) -> object:
+        raise IndexError("there is no input 7")
+
+    with pytest.raises(PenstockError) as caught:
+        running(implementation(compute=reads_too_much))
+    golden.check("backend-042", re.sub(r"\.py:\d+", ".py:LINE", str(caught.value)))
+
+
+def test_the_message_of_a_broken_plugin(
+    penstock: CommandLine, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "penstock-lost", "1.0", "lost_npu", "lost_module:Lost")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = penstock("compile", "good.tflite", "--accelerator", "lost_npu")
+    assert said.code == 1
+    golden.check("backend-049", said.err)
 
 
 def test_the_message_of_a_mistake_of_ours(

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Table
+from penstock.ir.op import Kernel, Table, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
@@ -71,11 +71,26 @@ class Offloaded:
 
     def macs(self, rows: int) -> int:
         """Nominal multiply-accumulates of the first rows of the output, so many."""
+        return self.work(rows).macs
+
+    def work(self, rows: int) -> Work:
+        """What computing the first rows of the output takes."""
+        return self.node.op.work(self.node.site, self._first(rows))
+
+    def bytes(self, rows: int) -> int:
+        """Bytes of the first rows of the output, and of what they need of inputs and constants."""
+        out = self._first(rows)
+        needs = self.node.op.needs(self.node.site, out)
+        regions = ((self.output, out), *zip(self.inputs, needs, strict=True))
+        return sum(region.elements * type.dtype.size_bytes for type, region in regions)
+
+    def _first(self, rows: int) -> Region:
+        """The first rows of the output, so many."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:
             out = out.replace(len(shape) - 3, (0, min(rows, shape[len(shape) - 3])))
-        return self.node.op.work(self.node.site, out).macs
+        return out
 
 
 def main_node(composite: Composite) -> Node:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from penstock.cli import verbs
+from penstock.cli import backend, verbs
 from penstock.cli.parameters import with_options
 from penstock.errors import InternalError, PenstockError, UsageError
 
@@ -34,6 +34,12 @@ for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profil
     app.command()(with_options(verb))
 for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
     app.command()(verb)
+backend_app = typer.Typer(
+    help="The accelerators that there are; and a package for a new one.", no_args_is_help=True
+)
+backend_app.command("list")(backend.list_backends)
+backend_app.command("new")(backend.new)
+app.add_typer(backend_app, name="backend")
 
 
 @app.callback()

@@ -180,6 +180,12 @@ def test_a_broken_rule_tells_more_than_a_reader_outside() -> None:
     assert refusals["b"] == 'pattern "both" matches, but "a" within it is an output of the network'
 
 
+def test_of_equal_reasons_the_first_is_told() -> None:
+    every = (named(CONV, "one", predicate=never), named(CONV, "two", predicate=never))
+    _, refusals = partition(conv_relu(), every, (), NAME)
+    assert refusals["a"] == 'pattern "one" matches, but is refused: its rule never'
+
+
 def test_another_accelerator_s_composites_stay() -> None:
     first, _ = partition(conv_relu(), (named(CONV),), (), "other")
     second, refusals = partition(first, (named(CONV), named(RELU, "relu")), (), NAME)

@@ -1,10 +1,24 @@
 """Partition: an accelerator claims what its patterns match; what it then cannot run goes back.
 
     partition   Graph -> Graph with composites
-    choose      .. -> how each composite runs; those that the accelerator cannot run are dissolved
+    choose      how each composite runs; those that the accelerator cannot run are dissolved
     dissolve    composites back into their nodes
 
 None of them changes what is computed.
+
+>>> from penstock.backends.pattern import is_op, wildcard
+>>> from penstock.frontends.builder import GraphBuilder
+>>> net = GraphBuilder("net")
+>>> x = net.conv2d(net.input((1, 8, 8, 3)), channels=4, kernel=3, activation="relu", name="conv")
+>>> graph = net.build(net.softmax(net.fully_connected(x, 10, name="dense"), name="scores"))
+>>> layers = is_op("nn.conv2d")(wildcard(), wildcard()) | is_op("nn.dense")(wildcard(), wildcard())
+>>> found, refusals = partition(graph, [NamedPattern("layer", layers)], [], "npu")
+>>> [(node.kind, node.name) for node in found.nodes]
+[('Composite', 'conv'), ('Composite', 'dense'), ('Softmax', 'scores')]
+>>> refusals
+{'scores': 'no pattern of npu matches it'}
+>>> [node.kind for node in dissolve(found, {"dense"}).nodes]
+['Composite', 'FullyConnected', 'Softmax']
 """
 
 from __future__ import annotations
@@ -85,6 +99,28 @@ def choose(
     level.  The processor's kernels have `CORE_LEVEL`, and are preferred to that level and below.
     `processor_cycles`: what a node costs there; `refusals`: what `partition` said.
     Raises BackendError where strategies are missing or fail.
+
+    >>> from penstock.zoo.registry import open_zoo
+    >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen
+    >>> from penstock.backends.pattern import is_op
+    >>> from penstock.hardware.load import load_target
+    >>> from penstock.ir.op import Kernel
+    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows: 10 * rows))
+    >>> npu = Accelerator(
+    ...     target=AcceleratorTarget("npu", {}, load_target("host")),
+    ...     patterns=(NamedPattern("conv", is_op("nn.conv2d")),),
+    ...     strategies=(Strategy("nn.conv2d", lambda node, composite, target: [fast], 11),),
+    ...     graph_passes=(),
+    ...     program_passes=(),
+    ...     constraints=(),
+    ...     codegen=Codegen(),
+    ... )
+    >>> graph, refusals = partition(open_zoo("lenet5"), npu.patterns, npu.constraints, npu.name)
+    >>> graph, left = choose(graph, npu, lambda node: 1000, refusals)
+    >>> [node.op.chosen.name for node in graph.nodes if isinstance(node.op, Composite)]
+    ['npu_conv2d', 'npu_conv2d']
+    >>> left[0].node.kind, left[0].reason, left[0].cycles
+    ('MaxPool2D', 'no pattern of npu matches it', 1000)
     """
     _check_strategies(graph, accelerator)
     reasons = dict(refusals or {})
@@ -125,8 +161,6 @@ class _Search:
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
         """Makes a composite of the first match that ends with the node and may be one."""
-        if node.name in self.claimed:
-            return
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue

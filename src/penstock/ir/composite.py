@@ -5,6 +5,7 @@ What is inside computes as it would outside; nothing outside sees the tensors be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -49,15 +50,13 @@ class Composite:
         del site
         wanted = self._wanted(out)
         known = dict(zip(self.inputs, inputs, strict=True))
-        found = np.zeros(())
-        for node in self.nodes:
-            operands = tuple(known[value.name] for value in node.inputs)
-            region = wanted[node.name]
-            found = node.op.evaluate(node.site, operands, region)
-            if node is not self.nodes[-1]:
-                known[node.name] = np.zeros(node.output.type.shape, found.dtype)
-                known[node.name][region.slices] = found
-        return found
+        *before, last = self.nodes
+        for node in before:
+            type = node.output.type
+            known[node.name] = np.zeros(type.shape, type.dtype.value)
+            if node.name in wanted:
+                known[node.name][wanted[node.name].slices] = _computed(node, known, wanted)
+        return _computed(last, known, {last.name: out})
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         """What the nodes that read an input need of it: the smallest region that contains it."""
@@ -86,7 +85,7 @@ class Composite:
         """The sum of what the nodes do."""
         del site
         wanted = self._wanted(out)
-        every = [node.op.work(node.site, wanted[node.name]) for node in self.nodes]
+        every = [n.op.work(n.site, wanted[n.name]) for n in self.nodes if n.name in wanted]
         return Work(
             sum(w.macs for w in every),
             sum(w.elements for w in every),
@@ -109,11 +108,19 @@ class Composite:
         return dict(self.attributes).get(name, default)
 
     def _wanted(self, out: Region) -> dict[str, Region]:
-        """By value inside, the region of it that region `out` of the output needs."""
-        wanted = {self.nodes[-1].name: out}
+        """By value inside, the region of it that region `out` of the output needs, if it needs any:
+        of padding, nothing is read."""
+        wanted = {} if out.empty else {self.nodes[-1].name: out}
         for node in reversed(self.nodes):
             if node.name in wanted:
                 needs = node.op.needs(node.site, wanted[node.name])
                 for value, need in zip(node.inputs, needs, strict=True):
-                    wanted[value.name] = wanted.get(value.name, need).hull(need)
+                    if not need.empty:
+                        wanted[value.name] = wanted.get(value.name, need).hull(need)
         return wanted
+
+
+def _computed(node: Node, known: Mapping[str, Array], wanted: Mapping[str, Region]) -> Array:
+    """What is wanted of the node's output."""
+    operands = tuple(known[value.name] for value in node.inputs)
+    return node.op.evaluate(node.site, operands, wanted[node.name])

@@ -66,15 +66,20 @@ def conv2d_strategy(
     attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget
 ) -> OpStrategy:
     """One function of the driver a convolution."""
-    del attrs, inputs, out_type
+    del attrs, inputs, out_type, target
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
         name="vanilla_conv2d",
-        cost=lambda offloaded, rows: offloaded.macs(rows) / target.attrs["macs_per_cycle"] + 200,
+        cost=cycles,
         tables=lambda offloaded: offloaded.tables,
     )
     return strategy
+
+
+def cycles(offloaded: Offloaded, rows: int) -> float:
+    """So many products a cycle, and 200 cycles to begin."""
+    return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:

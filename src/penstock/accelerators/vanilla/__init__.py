@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from penstock.uma import (
     AcceleratorTarget,
     Array,

@@ -67,7 +67,6 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
-    "usage-014": "compile good.tflite --accelerator npu",
     "usage-018": "compile good.tflite --accelerator vanilla:macs=4",
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",
@@ -221,6 +220,12 @@ def test_the_message_of_a_broken_plugin(
     said = penstock("compile", "good.tflite", "--accelerator", "lost_npu")
     assert said.code == 1
     golden.check("backend-049", said.err)
+
+
+def test_the_message_of_an_unknown_accelerator(penstock: CommandLine, golden: Golden) -> None:
+    said = penstock("compile", "good.tflite", "--accelerator", "npu")
+    assert said.code == 2
+    golden.check("usage-014", re.sub(r"(accelerators are) .*", r"\1 NAMES", said.err))
 
 
 def test_the_message_of_a_mistake_of_ours(

@@ -23,7 +23,7 @@ from types import ModuleType
 import penstock.accelerators as folder
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.target_attributes import bad_setting, values
-from penstock.backends.uma import REGISTERED, UMABackend, name_clash
+from penstock.backends.uma import UMABackend, name_clash, registered
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.target import Target
 
@@ -145,27 +145,18 @@ def _only(name: str, sources: tuple[Source, ...]) -> Source:
 
 
 def _sources() -> dict[str, tuple[Source, ...]]:
-    """Where accelerators are from, by name; a class that this process registered stands for the
-    package that brings the same class."""
-    found: dict[str, tuple[Source, ...]] = {
-        name: (Source(name, f"registered by {type(backend).__module__}", lambda b=backend: b),)
-        for name, backend in REGISTERED.items()
-    }
-    for source, module in (*_own(), *_installed()):
-        registered = REGISTERED.get(source.name)
-        if registered is not None and _is_within(type(registered).__module__, module):
-            continue
+    """Where accelerators are from, by name; what this process registered stands before others."""
+    found: dict[str, tuple[Source, ...]] = {}
+    for source in (*_own(), *_installed()):
         found[source.name] = (*found.get(source.name, ()), source)
+    for name, backend in registered().items():
+        origin = f"registered by {type(backend).__module__}"
+        found[name] = (Source(name, origin, lambda backend=backend: backend),)
     return found
 
 
-def _is_within(module: str, package: str) -> bool:
-    """Whether a module is another, or lies in it."""
-    return f"{module}.".startswith(f"{package}.")
-
-
-def _own() -> list[tuple[Source, str]]:
-    """The accelerators of this folder, each with the module that defines it."""
+def _own() -> list[Source]:
+    """The accelerators of this folder."""
     here = __name__.rpartition(".")[2]
     found = (info.name for info in pkgutil.iter_modules(folder.__path__) if info.name != here)
     return [
@@ -183,13 +174,13 @@ def _class_of(module: ModuleType) -> object:
         for value in vars(module).values()
         if inspect.isclass(value)
         and issubclass(value, UMABackend)
-        and _is_within(value.__module__, module.__name__)
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
     )
     return next(classes, module)
 
 
-def _installed() -> list[tuple[Source, str]]:
-    """What installed packages bring, each with the module that defines it."""
+def _installed() -> list[Source]:
+    """What installed packages bring."""
     return [
         _source(point.name, _package(point), point.module, lambda _, point=point: point.load())
         for point in entry_points(group=GROUP)
@@ -200,13 +191,9 @@ def _package(point: EntryPoint) -> str:
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
-def _source(
-    name: str, origin: str, module: str, load: Callable[[str], object]
-) -> tuple[Source, str]:
-    """A source whose class `load` gives, and the module that defines it."""
-    return Source(
-        name, origin, lambda: _made(name, f"{origin}, module {module}", module, load)
-    ), module
+def _source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
+    """A source whose class `load` gives, from the module that defines it."""
+    return Source(name, origin, lambda: _made(name, f"{origin}, module {module}", module, load))
 
 
 def _made(name: str, package: str, module: str, load: Callable[[str], object]) -> UMABackend:

@@ -389,8 +389,9 @@ class UMABackend(ABC):
         self._registered.roofline = roofline
 
     def register(self) -> None:
-        """Makes the accelerator known in this process, under its name; again with other contents:
-        the later one holds.  Source: RFC 0060, "Using a Custom Backend".
+        """Makes the accelerator known in this process, under its name, before those that packages
+        bring; again with other contents: the later one holds.
+        Source: RFC 0060, "Using a Custom Backend".
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -549,14 +550,19 @@ class UMABackend(ABC):
                 "backend-047",
                 f"includes is {text!r:.60}, must be C as a text",
                 where=where,
-                help="give the lines that include the driver's header, or a function that returns them",
+                help="give the lines that include the driver's header, or a function that does",
             )
         return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.sources)
 
 
+def registered() -> Mapping[str, UMABackend]:
+    """What this process registered, by name."""
+    return dict(REGISTERED)
+
+
 def _memory_problem(memory: MemoryRegion) -> str:
     """What is wrong with a memory; nothing where all is right."""
-    if not is_figure(memory.size_bytes, 1):
+    if type(memory.size_bytes) is not int or memory.size_bytes < 1:
         return "its size is no number of bytes above 0"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):
         return "its bandwidth is no number of bytes per cycle above 0"

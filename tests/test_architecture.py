@@ -139,6 +139,39 @@ def test_no_module_imports_the_face() -> None:
     assert found == []
 
 
+def accelerator_files() -> list[Path]:
+    folder = SOURCE / "accelerators"
+    return [p for p in MODULES if folder in p.parents and p.stem != "registry"]
+
+
+def test_accelerators_know_the_public_interface_alone() -> None:
+    known = ("penstock.uma.", "penstock.accelerators.", "numpy")
+    outside = {*sys.stdlib_module_names, "__future__"}
+    found = [
+        (named(path), name)
+        for path in accelerator_files()
+        for name in imported(path)
+        if not name.startswith(known) and name.split(".")[0] not in outside
+    ]
+    assert found == []
+
+
+def test_the_core_names_no_accelerator() -> None:
+    folder = SOURCE / "accelerators"
+    names = {p.stem if p.is_file() else p.name for p in folder.iterdir()}
+    names -= {"__init__", "__pycache__", "registry"}
+    assert names
+    found = [
+        (named(path), word)
+        for path in MODULES
+        if folder not in path.parents
+        for prose, text in tokens(path)
+        if not prose
+        for word in names & set(re.findall(r"\w+", text))
+    ]
+    assert found == []
+
+
 def test_imports_are_absolute() -> None:
     nodes = ((path, node) for path in MODULES for node in ast.walk(ast.parse(path.read_text())))
     found = [named(p) for p, node in nodes if isinstance(node, ast.ImportFrom) and node.level]

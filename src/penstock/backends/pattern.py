@@ -18,6 +18,7 @@ Source: TVM RFC 0060 (UMA), `_register_pattern`; TVM `relay/dataflow_pattern` (n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,6 +34,7 @@ from penstock.backends.operator_names import (
     attribute_names,
     has_attributes,
     meaning,
+    meanings,
 )
 from penstock.errors import BackendError
 from penstock.ir.graph import Node, Value
@@ -49,7 +51,7 @@ class Pattern:
         >>> print(is_op("nn.max_pool2d")(wildcard()) | is_op("nn.avg_pool2d")(wildcard()))
         nn.max_pool2d(*) | nn.avg_pool2d(*)
         """
-        return Either(self, _pattern(other, f"({self}) | .."))
+        return Either(self, _pattern(other, "the right side of |"))
 
     def optional(self, wrapped: Callable[[Pattern], Pattern]) -> Pattern:
         """This pattern, and what is built around it where that is there, too.
@@ -57,7 +59,7 @@ class Pattern:
         >>> print(is_op("Pad")(wildcard()).optional(lambda x: is_op("Conv2D")(x, wildcard())))
         Conv2D(Pad(*), *) | Pad(*)
         """
-        return Either(_pattern(wrapped(self), f"({self}).optional(..)"), self)
+        return Either(_pattern(wrapped(self), "what optional(..) is given returns"), self)
 
     def has_attr(self, attributes: Mapping[str, object]) -> Pattern:
         """What the pattern matches where the fields of its last operator have these values.
@@ -185,8 +187,9 @@ def matches(
 
     `producers`: by name of a computed value, its node.
     """
-    found = _match(pattern, _Term(node.output), _State(producers))
-    claims = dict.fromkeys(state.claimed for state in found if node.name in state.claimed)
+    search = _Search(producers, _twice_in(pattern))
+    found = search.match(pattern, _Term.of(node.output), frozenset())
+    claims = dict.fromkeys(one.claimed for one in found if node.name in one.claimed)
     return tuple(sorted(claims, key=len, reverse=True))
 
 
@@ -208,14 +211,26 @@ def last_operators(pattern: Pattern) -> Iterator[Pattern]:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A value; within a node with `depth` outer layers taken off; None: a scale or zero point."""
+    """A value by name; within a node with `depth` outer layers taken off."""
 
-    value: Value | None
+    name: str
     depth: int = 0
+    constant: bool = False
+
+    @staticmethod
+    def of(value: Value) -> _Term:
+        return _Term(value.name, constant=value.data is not None)
 
     @property
     def whole(self) -> bool:
         return self.depth == 0
+
+
+_NUMBER = _Term("", constant=True)
+"""A scale or a zero point."""
+
+_Bound = frozenset[tuple[int, _Term]]
+"""By identity of a pattern that stands twice, the term that it has matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,79 +242,121 @@ class _Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """A match so far: names of its nodes, and by identity of a pattern the term it matched."""
+class _Found:
+    """A match so far: names of its nodes."""
+
+    claimed: frozenset[str]
+    bound: _Bound
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Matches of patterns with terms, each found once: options of options meet the same again."""
 
     producers: Mapping[str, Node]
-    claimed: frozenset[str] = frozenset()
-    bound: Mapping[int, _Term] = field(default_factory=dict[int, _Term])
+    twice: frozenset[int]
+    known: dict[tuple[int, _Term, _Bound], tuple[_Found, ...]] = field(
+        default_factory=dict[tuple[int, _Term, _Bound], tuple[_Found, ...]]
+    )
 
-    def node(self, term: _Term) -> Node | None:
-        """The node that computes the term."""
-        return self.producers.get(term.value.name) if term.value else None
+    def match(self, pattern: Pattern, term: _Term, bound: _Bound) -> tuple[_Found, ...]:
+        """Every way in which the pattern matches the term, each once, in order."""
+        key = id(pattern), term, bound
+        if key not in self.known:
+            ways = self._matched_before(pattern, term, bound)
+            if ways is None:
+                ways = self._matched(pattern, term, bound)
+            self.known[key] = tuple(dict.fromkeys(ways))
+        return self.known[key]
 
-    def claim(self, node: Node) -> _State:
-        return replace(self, claimed=self.claimed | {node.name})
+    def _matched_before(
+        self, pattern: Pattern, term: _Term, bound: _Bound
+    ) -> tuple[_Found, ...] | None:
+        """The match of a pattern that has matched already, the same term again."""
+        other = dict(bound).get(id(pattern))
+        if other is None:
+            return None
+        return (_Found(frozenset(), bound),) if other == term else ()
 
+    def _matched(self, pattern: Pattern, term: _Term, bound: _Bound) -> Iterator[_Found]:
+        mine: _Bound = frozenset({(id(pattern), term)} if id(pattern) in self.twice else ())
+        for found in self._ways(pattern, term, bound):
+            yield replace(found, bound=found.bound | mine)
 
-def _match(pattern: Pattern, term: _Term, state: _State) -> Iterator[_State]:
-    """Every way in which the pattern matches the term."""
-    known = state.bound.get(id(pattern))
-    if known is not None:
-        if known == term:
-            yield state
-        return
-    for found in _unbound(pattern, term, state):
-        yield replace(found, bound={**found.bound, id(pattern): term})
+    def _ways(self, pattern: Pattern, term: _Term, bound: _Bound) -> Iterator[_Found]:
+        match pattern:
+            case Wildcard() if term.whole:
+                yield _Found(frozenset(), bound)
+            case Constant() if term.constant:
+                yield _Found(frozenset(), bound)
+            case Either(first, second):
+                yield from self.match(first, term, bound)
+                yield from self.match(second, term, bound)
+            case Having(inner, attributes):
+                node = self.producers.get(term.name)
+                if node is not None and has_attributes(node, attributes):
+                    yield from self.match(inner, term, bound)
+            case Operator():
+                yield from self._operator(pattern, term, bound)
+            case _:
+                return
 
-
-def _unbound(pattern: Pattern, term: _Term, state: _State) -> Iterator[_State]:
-    match pattern:
-        case Wildcard() if term.whole:
-            yield state
-        case Constant() if term.whole and (term.value is None or term.value.data is not None):
-            yield state
-        case Either(first, second):
-            yield from _match(first, term, state)
-            yield from _match(second, term, state)
-        case Having(inner, attributes):
-            node = state.node(term)
-            if node is not None and has_attributes(node, attributes):
-                yield from _match(inner, term, state)
-        case Operator():
-            yield from _operator(pattern, term, state)
-        case _:
+    def _operator(self, pattern: Operator, term: _Term, bound: _Bound) -> Iterator[_Found]:
+        """Matches of an operator with the node of the term: with any of its layers, outer ones
+        being left out."""
+        node = self.producers.get(term.name)
+        if node is None:
             return
+        found = _Found(frozenset({node.name}), bound)
+        meant = meanings()[pattern.name]
+        for layer in _layers(node)[term.depth :]:
+            if not meant.fits(node, layer.kind):
+                continue
+            if pattern.arguments is None:
+                yield found
+                continue
+            for operands in layer.arguments:
+                yield from self._all(pattern, operands, found)
+
+    def _all(
+        self, pattern: Operator, operands: tuple[_Term, ...], found: _Found
+    ) -> Iterable[_Found]:
+        """Matches of every argument; scales and zero points stand after the others."""
+        patterns = pattern.arguments or ()
+        if pattern.name.startswith("qnn."):
+            operands += (_NUMBER,) * (len(patterns) - len(operands))
+        if len(patterns) != len(operands):
+            return ()
+        ways = {found: None}
+        for wanted, operand in zip(patterns, operands, strict=True):
+            ways = {
+                _Found(way.claimed | more.claimed, more.bound): None
+                for way in ways
+                for more in self.match(wanted, operand, way.bound)
+            }
+        return ways
 
 
-def _operator(pattern: Operator, term: _Term, state: _State) -> Iterator[_State]:
-    """Matches of an operator with the node of the term: with any of its layers, outer ones being
-    left out."""
-    node = state.node(term)
-    if node is None:
-        return
-    meant = meaning(pattern.name, str(pattern))
-    for layer in _layers(node)[term.depth :]:
-        if not meant.fits(node, layer.kind):
-            continue
-        if pattern.arguments is None:
-            yield state.claim(node)
-            continue
-        for operands in layer.arguments:
-            yield from _all(pattern, operands, state.claim(node))
+def _twice_in(pattern: Pattern) -> frozenset[int]:
+    """Identities of the patterns that stand more than once in the pattern, whatever alternatives
+    are taken; those must match one value."""
+    counts: dict[int, Counter[int]] = {}
 
+    def count(one: Pattern) -> Counter[int]:
+        if id(one) not in counts:
+            match one:
+                case Either(first, second):
+                    inner = count(first) | count(second)
+                case Having(wrapped):
+                    inner = count(wrapped)
+                case Operator(_, arguments) if arguments:
+                    inner = sum(map(count, arguments), Counter[int]())
+                case _:
+                    inner = Counter[int]()
+            counts[id(one)] = inner + Counter((id(one),))
+        return counts[id(one)]
 
-def _all(pattern: Operator, operands: tuple[_Term, ...], state: _State) -> Iterator[_State]:
-    """Matches of every argument; scales and zero points stand after the others."""
-    patterns = pattern.arguments or ()
-    if pattern.name.startswith("qnn.") and len(patterns) > len(operands):
-        operands += (_Term(None),) * (len(patterns) - len(operands))
-    if len(patterns) != len(operands):
-        return
-    states: Iterable[_State] = (state,)
-    for wanted, operand in zip(patterns, operands, strict=True):
-        states = [found for state in states for found in _match(wanted, operand, state)]
-    yield from states
+    return frozenset(which for which, times in count(pattern).items() if times > 1)
 
 
 def _layers(node: Node) -> tuple[_Layer, ...]:
@@ -307,13 +364,13 @@ def _layers(node: Node) -> tuple[_Layer, ...]:
     found: list[_Layer] = []
 
     def wrap(kind: str, *others: _Term) -> None:
-        found.append(_Layer(kind, ((_Term(node.output, len(found) + 1), *others),)))
+        found.append(_Layer(kind, ((_Term(node.name, len(found) + 1), *others),)))
 
     op: Any = node.op
     activation = getattr(op, "activation", None)
     if activation is not None and activation.name != "NONE" and node.kind != CLAMP:
         wrap(CLAMP)
-    operands = tuple(map(_Term, node.inputs))
+    operands = tuple(map(_Term.of, node.inputs))
     written = [operands]
     if node.kind in WITH_BIAS:
         wrap(REQUANTISE)
@@ -354,7 +411,7 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
             help="shapes, axes, windows and the like are fields here: ask for them with "
             f'has_attr; is_op("{name}") without arguments matches whatever they are',
         )
-    if BIAS_ADD in meaning(name, where).kinds:
+    if BIAS_ADD in meanings()[name].kinds:
         _check_layer(patterns[0], where)
 
 
@@ -362,7 +419,7 @@ def _check_layer(pattern: object, where: str) -> None:
     """Raises BackendError unless the pattern can be a layer with bias."""
     assert isinstance(pattern, Pattern)
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
-    if any(not WITH_BIAS.isdisjoint(meaning(name, where).kinds) for name in last):
+    if any(not WITH_BIAS.isdisjoint(meanings()[name].kinds) for name in last):
         return
     raise BackendError(
         "backend-004",
@@ -379,7 +436,7 @@ def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> Non
     if not all(isinstance(p, Operator) for p in last):
         return
     names = [p.name for p in last if isinstance(p, Operator)]
-    kinds = dict.fromkeys(k for n in names for k in meaning(n, str(pattern)).kinds)
+    kinds = dict.fromkeys(k for n in names for k in meanings()[n].kinds)
     known = [name for kind in kinds for name in attribute_names(kind)]
     for name in attributes:
         if name not in known:

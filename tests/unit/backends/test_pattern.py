@@ -168,6 +168,17 @@ def test_larger_matches_come_first() -> None:
     assert found(pattern, first, clamp) == [{"a", "y"}, {"y"}]
 
 
+def test_options_of_options_take_no_time() -> None:
+    """30 options of one operator over a chain of 32 can be taken in more than 10**9 ways."""
+    nodes = [node_of("n0", Relu(), (X,))]
+    pattern: Pattern = is_op("nn.relu")(wildcard())
+    for k in range(1, 32):
+        nodes.append(node_of(f"n{k}", Relu(), (nodes[-1].output,)))
+    for _ in range(30):
+        pattern = pattern.optional(lambda x: is_op("nn.relu")(x))
+    assert [len(names) for names in found(pattern, *nodes)] == list(range(31, 0, -1))
+
+
 def test_every_operator_has_its_names() -> None:
     assert set(meanings()) >= {*operators(), *foreign_names()}
     kinds = {kind for meant in meanings().values() for kind in meant.kinds}

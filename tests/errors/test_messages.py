@@ -25,6 +25,7 @@ from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Axis, Dimension, Layer, Operand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpad, Scratchpads
+from penstock.tiling.smaug import Smaug
 from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
@@ -113,6 +114,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
     "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
+    "tiling-006": lambda: choose(Smaug(), _DOUBLED, Scratchpads.shared(64)),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
     "tool-003": lambda: Command(
         ("sh", "-c", "echo \"x.c:1: error: expected ';'\" >&2; exit 1"), "x.c"

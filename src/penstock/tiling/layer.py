@@ -209,7 +209,8 @@ def _faults(layer: Layer) -> Iterator[str]:
 def _operand_faults(operand: Operand, names: Sequence[str]) -> Iterator[str]:
     followed = [d.axis for d in operand.dimensions if d.axis is not None]
     if operand.role not in ROLES:
-        yield f'tensor "{operand.name}" has role "{operand.role}", must be one of {", ".join(ROLES)}'
+        roles = ", ".join(ROLES)
+        yield f'tensor "{operand.name}" has role "{operand.role}", must be one of {roles}'
     if unknown := [axis for axis in followed if axis not in names]:
         yield f'tensor "{operand.name}" follows an axis "{unknown[0]}" that the layer has not'
     if len(set(followed)) < len(followed):

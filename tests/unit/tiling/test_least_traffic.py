@@ -34,15 +34,16 @@ def found(layer: Layer, scratchpads: Scratchpads) -> Tiling | None:
         return None
 
 
-def test_nothing_is_better_than_what_it_finds_for_200_layers() -> None:
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_nothing_is_better_than_what_it_finds_for_200_layers(first: int) -> None:
     cut = 0
-    for seed in range(200):
+    for seed in range(first, first + 25):
         layer, scratchpads = drawn(seed)
         tiling = found(layer, scratchpads)
         ours = None if tiling is None else (tiling.bytes, tiling.cycles)
         assert ours == least(layer, scratchpads), f"seed {seed}"
         cut += tiling is not None and tiling.count > 1
-    assert cut > 100, "hardly any layer is cut"
+    assert cut > 10, "hardly any layer is cut"
 
 
 def test_a_layer_that_smaug_cannot_tile_is_tiled_at_once() -> None:

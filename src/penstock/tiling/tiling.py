@@ -24,11 +24,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 
 from penstock.ir.region import Interval, Region
 from penstock.tiling.cuts import Cut, intervals
 from penstock.tiling.layer import Dimension, Layer, Operand
 from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.text import shown
 
 Box = Mapping[str, Interval]
 """By name of an axis, a tile's points along it."""
@@ -60,6 +62,15 @@ class Copy:
     operand: Operand
     region: Region
     partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTile:
+    """A tile of a tensor: its region, and by dimension how many elements of padding it reads before
+    and behind it."""
+
+    region: Region
+    padding: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,35 +160,55 @@ class Tiling:
             found.append("incomplete sums would have to leave the scratchpad")
         return tuple(found)
 
+    def __str__(self) -> str:
+        return shown(self)
+
     def region(self, operand: Operand, box: Box) -> Region:
         """What of a tensor is held while `box` is computed."""
         depth = self.depths[self.layer.operands.index(operand)]
         outer = self.order[:depth]
         return Region.of(*(self._interval(d, box, outer) for d in operand.dimensions))
 
+    def padding(self, operand: Operand, box: Box) -> tuple[tuple[int, int], ...]:
+        """By dimension of a tensor, how much of the padding before and behind it `box` reads."""
+        found: list[tuple[int, int]] = []
+        for d in operand.dimensions:
+            lower, upper = d.reads(box[d.axis] if d.axis is not None else (0, 0))
+            found.append((max(0, -lower), max(0, upper - d.size)))
+        return tuple(found)
+
+    def tensor_tiles(self, operand: Operand) -> tuple[TensorTile, ...]:
+        """The tensor in tiles, in the order in which the loops meet them."""
+        depth = self.depths[self.layer.operands.index(operand)]
+        changing = self._cut_loops(operand, depth)
+        found: list[TensorTile] = []
+        for chosen in product(*(self.tiles[name] for name in changing)):
+            box = {axis.name: self._all_of(axis.name) for axis in self.layer.axes}
+            box |= dict(zip(changing, chosen, strict=True))
+            found.append(TensorTile(self.region(operand, box), self.padding(operand, box)))
+        return tuple(found)
+
     def steps(self) -> Iterator[Step]:
         """Tile after tile, in the order of the loops: what is loaded, computed and stored."""
         boxes = list(self._boxes())
         held = [
-            [(self._key(operand, depth, at)) for at, _ in boxes]
+            [self._key(operand, depth, at) for at, _ in boxes]
             for operand, depth in zip(self.layer.operands, self.depths, strict=True)
         ]
+        output = self.layer.output
+        spilling = self._spilling(output, self.depths[-1])
         for k, (at, box) in enumerate(boxes):
             loads = tuple(
                 Copy(operand, self.region(operand, box))
                 for operand, keys in zip(self.layer.inputs, held, strict=False)
                 if not k or keys[k] != keys[k - 1]
             )
-            keys, output = held[-1], self.layer.output
-            region = self.region(output, box)
+            keys, region = held[-1], self.region(output, box)
             begins = not k or keys[k] != keys[k - 1]
-            if begins and any(at[name] for name in self._spilling(output, self.depths[-1])):
+            if begins and any(at[name] for name in spilling):
                 loads = (*loads, Copy(output, region, partial=True))
             ends = k + 1 == len(boxes) or keys[k] != keys[k + 1]
-            partial = any(
-                at[name] + 1 < len(self.tiles[name])
-                for name in self._spilling(output, self.depths[-1])
-            )
+            partial = any(at[name] + 1 < len(self.tiles[name]) for name in spilling)
             yield Step(box, loads, (Copy(output, region, partial),) if ends else ())
 
     def _boxes(self) -> Iterator[tuple[Mapping[str, int], Box]]:

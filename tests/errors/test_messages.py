@@ -25,6 +25,12 @@ from penstock.memory.text import parse as parse_problem
 from penstock.pipeline import Request, compile_request
 from penstock.scheduling.stripe import StripeConfig
 from penstock.simulators.drawn_inputs import draw_inputs
+from penstock.tiling.cuts import Cut, TileShape
+from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.scratchpads import Scratchpad, Scratchpads
+from penstock.tiling.smaug import Smaug
+from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
@@ -86,6 +92,19 @@ def _without_a_simulated_core() -> None:
         pass
 
 
+_LINE = (Dimension(4, "c"),)
+_DOUBLED = Layer(
+    "doubled", (Axis("c", 4),), (Operand("x", "input", _LINE),), Operand("y", "output", _LINE)
+)
+
+
+class _Beyond(LeastTraffic):
+    """A tiler whose tiles do not join."""
+
+    def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
+        return ((0, 3, 6),)
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
@@ -98,6 +117,11 @@ CALLS: dict[str, Callable[[], object]] = {
     "stripe-001": lambda: StripeConfig((4, 4), (8, 8), (4, 4), (1, 2), (2, 2), (0,)),
     "stripe-002": lambda: StripeConfig((4,), (8,), (-4,), (1,), (2,), (0,)).count_stripes(),
     "text-001": lambda: text.parse("Graph(", {}),
+    "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), Operand("y", "result", ())),
+    "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
+    "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
+    "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
+    "tiling-006": lambda: choose(Smaug(), _DOUBLED, Scratchpads.shared(64)),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
     "tool-003": lambda: Command(
         ("sh", "-c", "echo \"x.c:1: error: expected ';'\" >&2; exit 1"), "x.c"

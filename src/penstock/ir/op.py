@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -137,6 +137,17 @@ class Op(Protocol):
     def in_place(self, site: Site) -> tuple[int, ...]:
         """Inputs over which the output may be written while they are read: element i of the output
         depends on no element of that input but i."""
+        ...
+
+
+@runtime_checkable
+class Reducing(Protocol):
+    """What an operator may say besides: that its sums can be taken in parts."""
+
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By axis that is summed over, the (input, dimension) pairs that run along it together.
+
+        Of index i along one of them, the output reads nothing along the others but index i."""
         ...
 
 

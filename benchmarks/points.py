@@ -87,7 +87,7 @@ def check(compilation: Compilation, on_core: int) -> Iterator[Checked]:
         of = f"{number + 1} of {len(compilation.points)}"
         print(f"{compilation.model.name}: point {of}", file=sys.stderr)
         try:
-            machine = ladder.run_point(compilation, point, inputs, reference)
+            machine = ladder.run_point(compilation, inputs, reference, point)
         except InternalError as error:
             yield Checked(point, Comparison(), fault=first_line(error))
             continue

@@ -91,6 +91,11 @@ class Judge:
         return frozenset() if self.stream_input else frozenset(v.name for v in self.graph.inputs)
 
     @cached_property
+    def bytes_at_start(self) -> int:
+        """What the caller writes before anything runs, whether or not anybody reads it."""
+        return sum(self.storages[name].type.size_bytes for name in self.written_first)
+
+    @cached_property
     def kept(self) -> frozenset[str]:
         """What must be there in the end."""
         outputs = {self.owner[v.name] for v in self.graph.outputs if v.data is None}
@@ -302,7 +307,7 @@ def points(
             play = Play(judge, order, lower, upper, stripe, ask).run()
             yield play.peak_bytes, sum(map(call_cycles, play.called))
 
-    reached: list[set[Point]] = [{(0, 0)}]
+    reached: list[set[Point]] = [{(judge.bytes_at_start, 0)}]
     for upper in range(1, len(order) + 1):
         here: set[Point] = set()
         for lower in range(upper):

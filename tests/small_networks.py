@@ -114,7 +114,7 @@ def _fits(one: Value, other: Value, axis: int) -> bool:
 
 @st.composite
 def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
-    """Networks of at most so many parts; what nobody reads is an output."""
+    """Networks of at most so many parts; what nobody reads is an output, and may be an input."""
     rows, columns = draw(st.integers(4, 9)), draw(st.integers(1, 2))
     known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
     made: list[Node] = []
@@ -127,7 +127,10 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
     outputs = [node.output for node in made if node.name not in read]
     if draw(st.integers(0, 4)) == 0 and made[0].output not in outputs:
         outputs.append(made[0].output)
-    return Graph("network", (known[0],), tuple(outputs), tuple(made))
+    inputs = [known[0]]
+    if draw(st.integers(0, 4)) == 0:
+        inputs.append(Value("unread", int8(1, draw(st.integers(1, 40)), columns, 3)))
+    return Graph("network", tuple(inputs), tuple(outputs), tuple(made))
 
 
 def _tail(draw: st.DrawFn, x: Value, most: int) -> list[Node]:

@@ -32,6 +32,7 @@ from penstock.pipeline import (
     Request,
     compile_request,
     least_streamed_bytes,
+    least_streamed_bytes_of,
 )
 from penstock.reports.html import render_html
 from penstock.reports.report import (
@@ -52,6 +53,7 @@ from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens
+from penstock.workers import Workers, executor_of, mapped
 
 Size = int | str
 OnStage = Callable[[str], None]
@@ -148,14 +150,19 @@ def compile(
     model: str | Path | Request,
     target: str = "host",
     *,
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Compiled:
     """Compiles a model: a file, a zoo network, or a request made before.
 
+    `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    done = compile_request(wanted, on_stage)
+    with executor_of(_travelling(wanted, workers)) as executor:
+        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+        done = compile_request(wanted, on_stage, executor)
+        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -164,7 +171,7 @@ def compile(
         done.program,
         wanted.stack_bytes,
         frontier_of(done),
-        least_streamed_bytes(done.graph, wanted),
+        streamed,
     )
     _check_flash(report, wanted)
     return Compiled(done, report)
@@ -174,6 +181,7 @@ def explore(
     model: str | Path | Request,
     target: str = "host",
     *,
+    workers: Workers = 1,
     on_progress: OnProgress = _unseen,
     **settings: Unpack[Settings],
 ) -> Explored:
@@ -181,13 +189,20 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    return explore_request(wanted, on_progress)
+    with executor_of(_travelling(wanted, workers)) as executor:
+        return explore_request(wanted, on_progress, executor)
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
     """Every efficient schedule as it is placed, least memory first."""
     costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
     return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
+
+
+def _travelling(wanted: Request, workers: Workers) -> Workers:
+    """The workers; this process alone where there are accelerators, for the functions that they are
+    described with do not travel between processes."""
+    return 1 if wanted.accelerators and workers else workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +221,7 @@ def run(
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Ran:
@@ -215,7 +231,7 @@ def run(
     Raises CapacityError where the stack is above its reserve, or code and constants above the
     flash budget."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    compiled = compile(wanted, on_stage=on_stage)
+    compiled = compile(wanted, workers=workers, on_stage=on_stage)
     done = compiled.compilation
     sets = sets if sets is not None else drawn_sets(done, 1)
     on_stage("run")
@@ -275,6 +291,7 @@ def verify(
     *,
     reference: Literal["tflite"] | None = None,
     every_point: bool = False,
+    workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
@@ -284,13 +301,17 @@ def verify(
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    compiled = compile(wanted, on_stage=on_stage)
-    done = compiled.compilation
-    truth = _truth(done, goldens, reference, on_stage)
-    sets = drawn_sets(done, DRAWN_SETS)
-    if truth is not None:
-        sets = ladder.golden_inputs(done.model, truth)
-    rungs = tuple(ladder.climb(done, truth, sets, on_stage, every_point=every_point))
+    with executor_of(_travelling(wanted, workers)) as executor:
+        compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
+        done = compiled.compilation
+        truth = _truth(done, goldens, reference, on_stage)
+        sets = drawn_sets(done, DRAWN_SETS)
+        if truth is not None:
+            sets = ladder.golden_inputs(done.model, truth)
+        climbing = ladder.climb(
+            done, truth, sets, on_stage, every_point=every_point, executor=executor
+        )
+        rungs = tuple(climbing)
     verified = tuple(
         Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
         for r in rungs
@@ -326,6 +347,7 @@ def _read_array(path: Path, value: Value) -> Array:
     except (OSError, ValueError, EOFError) as error:
         raise _no_input(path, _why_no_array(path, error)) from error
     if not isinstance(array, np.ndarray):
+        getattr(array, "close", lambda: None)()
         raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(

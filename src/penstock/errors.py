@@ -17,6 +17,10 @@ Exit codes (design, section 7): 0 done; 1 the model, target or budget; 2 usage; 
 
 from __future__ import annotations
 
+import os
+import traceback
+from functools import partial
+
 
 class PenstockError(Exception):
     """An error with a stable `code`, and in the user's words: what, where, why, help.
@@ -42,6 +46,10 @@ class PenstockError(Exception):
         """The same error with `where` put before what it already says of its place."""
         joined = f"{where}, {self.where}" if self.where else where
         return type(self)(self.code, self.what, where=joined, why=self.why, help=self.help)
+
+    def __reduce__(self) -> tuple[partial[PenstockError], tuple[()]]:
+        """How another process makes it anew."""
+        return partial(type(self), **self.parts()), ()
 
     def parts(self) -> dict[str, str]:
         """Code and parts by name, as --json prints them."""
@@ -96,3 +104,15 @@ class InternalError(PenstockError):
     """A broken invariant of penstock itself."""
 
     exit_code = 3
+
+
+def internal_error(error: Exception) -> InternalError:
+    """What anything but a PenstockError is: our fault, with the line that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return InternalError(
+        "internal-001",
+        f"{type(error).__name__}: {error}",
+        where=f"{os.path.basename(last.filename)}:{last.lineno}",
+        why="this is a mistake in penstock, not in your model",
+        help="please report it with the model, or with `penstock show MODEL --stop-after read`",
+    )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +15,8 @@ from penstock.ir.graph import Graph
 from penstock.pipeline import Point, Request, parts_of, place, prefix_of, read, schedule, simplify
 from penstock.reports.frontier import Choice, Choices, choice
 from penstock.reports.frontier_html import render_frontier
+from penstock.scheduling.schedule import Frontier
+from penstock.workers import mapped
 
 
 class OnProgress(Protocol):
@@ -48,7 +53,9 @@ class Explored:
         return f"{prefix_of(self.choices.model)}_frontier"
 
 
-def explore_request(request: Request, on_progress: OnProgress) -> Explored:
+def explore_request(
+    request: Request, on_progress: OnProgress, executor: Executor | None = None
+) -> Explored:
     """The frontier; and where the input is an array, that with a streamed input, planned anew.
 
     A budget chooses but leaves nothing out: where nothing fits, nothing is chosen."""
@@ -56,11 +63,15 @@ def explore_request(request: Request, on_progress: OnProgress) -> Explored:
     model = read(request.model)
     on_progress("simplify")
     graph = simplify(model, request.rounding)
-    points = _points(graph, request, on_progress)
+    requests = [request]
+    if not request.stream_input:
+        requests.append(replace(request, stream_input=True))
+    frontiers = mapped(partial(_frontier, graph), requests, executor)
+    points = _points(frontiers, request, on_progress, executor)
     streamed = None
     if not request.stream_input:
-        other = replace(request, stream_input=True)
-        streamed = _choices(_points(graph, other, on_progress, " streamed"), request)
+        other = _points(frontiers, request, on_progress, executor, " streamed")
+        streamed = _choices(other, request)
     fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
     return Explored(
         Choices(
@@ -77,17 +88,26 @@ def explore_request(request: Request, on_progress: OnProgress) -> Explored:
     )
 
 
+def _frontier(graph: Graph, request: Request) -> Frontier:
+    return schedule(parts_of(graph, request), request.target, request.options)
+
+
 def _points(
-    graph: Graph, request: Request, on_progress: OnProgress, note: str = ""
+    frontiers: Iterator[Frontier],
+    request: Request,
+    on_progress: OnProgress,
+    executor: Executor | None,
+    note: str = "",
 ) -> tuple[Point, ...]:
+    """The points of the next frontier."""
     on_progress(f"schedule{note}")
-    target, options = request.target, request.options
-    frontier = schedule(parts_of(graph, request), target, options)
+    frontier = next(frontiers)
     count = len(frontier.schedules)
     return place(
         frontier,
         request.target,
         request.options,
+        executor,
         lambda done: on_progress(f"place{note}", done, count),
     )
 

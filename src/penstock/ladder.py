@@ -8,7 +8,9 @@ also runs every point of the frontier, where that is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from penstock.simulators.compare import Comparison, Difference, compare_sets, co
 from penstock.simulators.goldens import Goldens, crc32_of
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
+from penstock.workers import mapped
 
 InputSets = Sequence[Mapping[str, Array]]
 
@@ -44,6 +47,7 @@ def climb(
     on_rung: Callable[[str], None] = lambda name: None,
     *,
     every_point: bool = False,
+    executor: Executor | None = None,
 ) -> Iterator[Rung]:
     """The rungs, lowest first; each is yielded when it has been compared."""
     on_rung("reference")
@@ -54,7 +58,7 @@ def climb(
     on_rung("machine")
     yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
     if every_point:
-        yield _points_rung(compilation, sets[0], reference[0], on_rung)
+        yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
     on_rung("host")
     host = run_on_host(compilation, sets)
     found = tuple(completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
@@ -89,9 +93,9 @@ def in_machine(
 
 def run_point(
     compilation: Compilation,
-    point: Point,
     inputs: Mapping[str, Array],
     reference: Mapping[str, Array],
+    point: Point,
 ) -> Comparison:
     """A point of the frontier in the machine, compared with the reference.
 
@@ -126,14 +130,17 @@ def _points_rung(
     inputs: Mapping[str, Array],
     reference: Mapping[str, Array],
     on_rung: Callable[[str], None],
+    executor: Executor | None,
 ) -> Rung:
     """Every point of the frontier in the machine, on one set of inputs."""
     total = Comparison()
-    count = len(compilation.points)
+    points = compilation.points
+    count = len(points)
     wrong: list[str] = []
-    for number, point in enumerate(compilation.points, 1):
+    results = mapped(partial(run_point, compilation, inputs, reference), points, executor)
+    for number, point in enumerate(points, 1):
         on_rung(f"point {number} of {count}")
-        found = run_point(compilation, point, inputs, reference)
+        found = next(results)
         if found.mismatches:
             wrong.append(f"{point.height_bytes} bytes")
         total += found

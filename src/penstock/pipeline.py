@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -31,7 +33,7 @@ from penstock.memory.check import check
 from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
-from penstock.memory.problem import Placement, live_peak
+from penstock.memory.problem import Placement, Problem, live_peak
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
@@ -43,6 +45,7 @@ from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier, Schedule
+from penstock.workers import mapped
 from penstock.zoo.registry import open_zoo
 
 _Noun = TypeVar("_Noun")
@@ -183,16 +186,17 @@ def place(
     frontier: Frontier,
     target: Target,
     options: Options,
+    executor: Executor | None = None,
     on_count: Callable[[int], None] = lambda done: None,
 ) -> tuple[Point, ...]:
     """Every schedule of the frontier with its addresses, least memory first; those that another
     is as good as, once they are placed, are left out, and those that fit into no memory, but one.
 
-    `on_count` is told how many are placed."""
+    `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    for schedule in frontier.schedules:
+    for point in _placed(frontier.schedules, options, executor):
         on_count(len(points))
-        points.append(_place(schedule, options))
+        points.append(point)
     least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
     fitting = [p for p in points if p.fits(target)] or [least]
     return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
@@ -206,14 +210,19 @@ def least_bytes(graph: Graph, request: Request) -> int:
     for found in schedule(parts, request.target, request.options).schedules:
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
-        height = _place(found, request.options).height_bytes
-        least = height if least is None else min(least, height)
+        (point,) = _placed((found,), request.options, None)
+        least = point.height_bytes if least is None else min(least, point.height_bytes)
     return (least or 0) + request.stack_bytes
 
 
 def least_streamed_bytes(graph: Graph, request: Request) -> int:
     """The least RAM that the network needs where its input is streamed, planned anew."""
     return least_bytes(graph, replace(request, stream_input=True))
+
+
+def least_streamed_bytes_of(request: Request) -> int:
+    """The same, from the model on: what another process can do by itself from the beginning."""
+    return least_streamed_bytes(simplify(read(request.model), request.rounding), request)
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
@@ -252,7 +261,9 @@ def _provenance(model: str) -> str:
 
 
 def compile_request(
-    request: Request, on_stage: Callable[[str], None] = lambda stage: None
+    request: Request,
+    on_stage: Callable[[str], None] = lambda stage: None,
+    executor: Executor | None = None,
 ) -> Compilation:
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
@@ -260,7 +271,7 @@ def compile_request(
     graph = clock.time("simplify", lambda: simplify(model, request.rounding))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
-    points = clock.time("place", lambda: place(frontier, request.target, request.options))
+    points = clock.time("place", lambda: place(frontier, request.target, request.options, executor))
     chosen = choose(points, request)
     program = clock.time("lower", lambda: lower_point(chosen, request.accelerators))
     bundle = clock.time("write", lambda: write(program, request))
@@ -291,7 +302,7 @@ def with_point(done: Compilation, point: Point) -> Compilation:
     )
 
 
-def stage(request: Request, name: str) -> object:
+def stage(request: Request, name: str, executor: Executor | None = None) -> object:
     """The noun that stage `name` of STAGES makes."""
     graph = read(request.model)
     if name == "read":
@@ -305,7 +316,7 @@ def stage(request: Request, name: str) -> object:
     frontier = schedule(parts, request.target, request.options)
     if name == "schedule":
         return frontier
-    chosen = choose(place(frontier, request.target, request.options), request)
+    chosen = choose(place(frontier, request.target, request.options, executor), request)
     if name == "place":
         return chosen.placement
     program = lower_point(chosen, request.accelerators)
@@ -327,15 +338,28 @@ class _Clock:
         return noun
 
 
-def _place(schedule: Schedule, options: Options) -> Point:
+def _placed(
+    schedules: Sequence[Schedule], options: Options, executor: Executor | None
+) -> Iterator[Point]:
+    """Each schedule with its addresses.  Workers are given the blocks alone, not the network."""
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
+    blocks = (problems(Unfolded(schedule)) for schedule in schedules)
+    placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
+    for schedule, found in zip(schedules, placements, strict=True):
+        yield Point(schedule, found[0][1], found[1:])
+
+
+def _place(
+    options: PlaceOptions, blocks: tuple[tuple[str, Problem], ...]
+) -> tuple[tuple[str, Placement], ...]:
+    """By memory, where its blocks lie."""
     found: list[tuple[str, Placement]] = []
-    for memory, rectangles in problems(Unfolded(schedule)):
-        placement = place_buffers(rectangles, PlaceOptions(exact=limits))
+    for memory, rectangles in blocks:
+        placement = place_buffers(rectangles, options)
         if faults := check(rectangles, placement):
             raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
         found.append((memory, placement))
-    return Point(schedule, found[0][1], tuple(found[1:]))
+    return tuple(found)
 
 
 def _too_large(least: Point, request: Request) -> CapacityError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.host import host_compiler, sanitised_compiler
+from penstock.workers import executor_of, mapped
 
 COMMANDS: dict[str, str] = {
     "capacity-001": "compile zoo:lenet5 --sram 1k --keep-input --max-parts 4",
@@ -73,11 +75,12 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
-    "usage-018": "compile good.tflite --accelerator vanilla:macs=4",
+    "usage-023": "compile good.tflite --accelerator vanilla:macs=4",
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",
     "usage-022": "backend new vanilla",
     "usage-016": "compile good.tflite --order-states -1",
+    "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",
     "usage-112": "compile zoo:lenet5:depth=3",
@@ -105,6 +108,11 @@ class _Beyond(LeastTraffic):
         return ((0, 3, 6),)
 
 
+def _with_a_worker_that_ends() -> None:
+    with executor_of(2) as executor:
+        next(mapped(os._exit, (1,), executor))
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
@@ -129,6 +137,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-005": lambda: sanitised_compiler(Compiler("cc", ("false",), ())),
     "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
     "tool-021": _without_a_simulated_core,
+    "tool-022": _with_a_worker_that_ends,
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),

@@ -136,6 +136,18 @@ def test_a_stripe_as_high_as_a_tensor_may_still_take_it_in_pieces() -> None:
         runs_as_it_says(schedule, inputs, run_graph(graph, inputs))
 
 
+def test_an_input_that_nobody_reads_counts_when_the_caller_writes_it() -> None:
+    x, unread = Value("x", int8(1, 4, 1, 1)), Value("unread", int8(1, 100, 1, 1))
+    relu = node_of("y", Relu(), (x,))
+    graph = Graph("g", (x, unread), (relu.output,), (relu,))
+    parts = assign(graph, TARGET)
+    for keep, peak_bytes in ((False, 4 + 100), (True, 4 + 100 + 4)):
+        schedules = found(parts, Options(keep_input=keep))
+        assert {schedule.peak_bytes for schedule in schedules} == {peak_bytes}
+    streamed = found(assign(graph, TARGET, stream_input=True), Options())
+    assert min(schedule.peak_bytes for schedule in streamed) == 1 + 4
+
+
 def runs_as_it_says(
     schedule: Schedule, inputs: Mapping[str, Array], expected: Mapping[str, Array]
 ) -> None:

@@ -95,7 +95,7 @@ def unknown_attribute(
 
 def bad_setting(what: str, where: str, help: str) -> UsageError:
     """The error about what is set of an accelerator."""
-    return UsageError("usage-018", what, where=where, help=help)
+    return UsageError("usage-023", what, where=where, help=help)
 
 
 def _value(given: object, default: Value) -> Value | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import typer
 
 from penstock.cli import backend, verbs
-from penstock.cli.parameters import with_options
-from penstock.errors import InternalError, PenstockError, UsageError
+from penstock.cli.parameters import with_records
+from penstock.errors import PenstockError, UsageError, internal_error
 
 # Typer's own class of what is wrong with a command line; where it stands differs by version.
 _COMMAND_LINE: type[Exception] = next(
@@ -31,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile):
-    app.command()(with_options(verb))
+    app.command()(with_records(verb))
 for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
     app.command()(verb)
 backend_app = typer.Typer(
@@ -68,7 +67,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # whatever else is raised is our fault, and says so in one place
-        _fail(_internal(error))
+        _fail(internal_error(error))
 
 
 def _fail(error: PenstockError) -> NoReturn:
@@ -87,15 +86,3 @@ def _fail_usage(error: Any) -> NoReturn:
     what = " ".join(error.format_message().split()).rstrip(".")
     help = f"`{command} --help` lists what there is"
     _fail(UsageError("usage-020", what[:1].lower() + what[1:], where=command, help=help))
-
-
-def _internal(error: Exception) -> InternalError:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(last.filename)}:{last.lineno}"
-    return InternalError(
-        "internal-001",
-        f"{type(error).__name__}: {error}",
-        where=place,
-        why="this is a mistake in penstock, not in your model",
-        help="please report it with the model, or with `penstock show MODEL --stop-after read`",
-    )

@@ -1,4 +1,4 @@
-"""Parameters that several verbs share, and those that are made from the options record."""
+"""Parameters that several verbs share: one by one, or as records, an option a field."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-
-from penstock.scheduling.options import Options
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A .tflite file, or zoo:NAME[:option=value,...].")
@@ -57,31 +57,86 @@ Output = Annotated[
     str | None,
     typer.Option("-o", "--output-folder", metavar="DIR", help="A folder that is not there yet."),
 ]
+Workers = Annotated[
+    int,
+    typer.Option("--workers", metavar="N", help="Processes that share the work; same results."),
+]
 
 
-def with_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Gives `verb` one command-line option for every field of Options; it gets the record as its
-    keyword `options`."""
-    hints = get_type_hints(Options)
-    fields = [
-        inspect.Parameter(
-            f.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=f.default,
-            annotation=Annotated[hints[f.name], typer.Option(help=f.metadata["help"])],
-        )
-        for f in dataclasses.fields(Options)
-    ]
-    names = [f.name for f in fields]
-    signature = inspect.signature(verb, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.name != "options"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a network is compiled within, and how: an option a field."""
+
+    sram: Sram = None
+    memory: Memory = None
+    flash: Flash = None
+    stack: Stack = "1KiB"
+    stream_input: StreamInput = False
+    optimize: Optimize = "speed"
+    rounding: RoundingName = "double"
+    accelerator: Accelerator = None
+    strict: Strict = False
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Beside a record of options: those that a verb does not take; they keep their defaults."""
+
+    names: tuple[str, ...]
+
+
+def with_records(verb: Callable[..., None]) -> Callable[..., None]:
+    """Gives `verb`, for each parameter that is a record (a dataclass), one command-line option for
+    every field, in the record's place."""
+    parameters = tuple(inspect.signature(verb, eval_str=True).parameters.values())
+    records = {x.name: _Record.of(x) for x in parameters if dataclasses.is_dataclass(_type_of(x))}
+    options = chain.from_iterable(
+        records[x.name].options if x.name in records else [x] for x in parameters
+    )
 
     @functools.wraps(verb)
-    def with_record(**values: Any) -> None:
-        record = Options(**{name: values.pop(name) for name in names})
-        verb(options=record, **values)
+    def with_options(**values: Any) -> None:
+        made = {name: record.take(values) for name, record in records.items()}
+        verb(**made, **values)
 
-    with_record.__signature__ = signature.replace(  # pyright: ignore[reportAttributeAccessIssue]
-        parameters=[p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + fields
+    signature = inspect.Signature(
+        [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
     )
-    return with_record
+    with_options.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+    return with_options
+
+
+def _type_of(parameter: inspect.Parameter) -> Any:
+    """The type of a parameter, without what stands beside it."""
+    annotation = parameter.annotation
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record's type, and the options that stand for it."""
+
+    type: Any
+    options: list[inspect.Parameter]
+
+    @staticmethod
+    def of(parameter: inspect.Parameter) -> _Record:
+        """The options of a parameter that is a record."""
+        kind = _type_of(parameter)
+        beside = getattr(parameter.annotation, "__metadata__", ())
+        without = [name for x in beside if isinstance(x, Without) for name in x.names]
+        hints = get_type_hints(kind, include_extras=True)
+        fields = [f for f in dataclasses.fields(kind) if f.name not in without]
+        return _Record(kind, [_option(f, hints[f.name]) for f in fields])
+
+    def take(self, values: dict[str, Any]) -> Any:
+        """The record, of values that are taken out of all."""
+        return self.type(**{option.name: values.pop(option.name) for option in self.options})
+
+
+def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
+    """A field as an option; its help is its own, or stands beside its type."""
+    if "help" in field.metadata:
+        hint = Annotated[hint, typer.Option(help=field.metadata["help"])]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(field.name, kind, default=field.default, annotation=hint)

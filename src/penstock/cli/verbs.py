@@ -22,49 +22,32 @@ from penstock.pipeline import STAGES, Request
 from penstock.pipeline import stage as pipeline_stage
 from penstock.program import text
 from penstock.reports import summary
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import DEFAULTS, Options
+from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
+
+LIMITS = p.Limits()
 
 
 def compile(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "host",
-    accelerator: p.Accelerator = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
+    limits: p.Limits = LIMITS,
     stop_after: Annotated[
         str | None, typer.Option(help="Print that stage's noun, write nothing.")
     ] = None,
-    strict: p.Strict = False,
     output: p.Output = None,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model to C, with its report, into a new folder (the model's name by default)."""
-    wanted = _request(
-        model,
-        target,
-        sram,
-        memory,
-        flash,
-        stack,
-        rounding,
-        optimize,
-        stream_input,
-        options,
-        accelerator,
-        strict,
-    )
+    wanted = _request(model, target, limits, options)
     if stop_after is not None:
-        _print_stage(wanted, stop_after, as_json)
+        _print_stage(wanted, stop_after, workers, as_json)
         return
     with progress(len(STAGES)) as on_stage:
-        done = api.compile(wanted, on_stage=on_stage)
+        done = api.compile(wanted, workers=workers, on_stage=on_stage)
         folder = output or done.compilation.prefix
         done.write(folder)
     if as_json:
@@ -76,35 +59,17 @@ def compile(
 
 def explore(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "host",
-    accelerator: p.Accelerator = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    rounding: p.RoundingName = "double",
-    strict: p.Strict = False,
+    limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
     output: p.Output = None,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Write every schedule worth choosing, memory against cycles, as CSV, JSON and a picture."""
-    wanted = _request(
-        model,
-        target,
-        sram,
-        memory,
-        None,
-        stack,
-        rounding,
-        "speed",
-        stream_input,
-        options,
-        accelerator,
-        strict,
-    )
+    wanted = _request(model, target, limits, options)
     with progress(6) as on_progress:
-        found = api.explore(wanted, on_progress=on_progress)
+        found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
         folder = output or found.folder
         found.write(folder)
@@ -117,37 +82,17 @@ def explore(
 
 def run(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
-    accelerator: p.Accelerator = None,
     input: Annotated[list[Path] | None, typer.Option(help="An input as .npy; repeatable.")] = None,
     output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
-    strict: p.Strict = False,
+    limits: p.Limits = LIMITS,
     compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Compile a model, run it on the simulated core (or the host) and print what it cost."""
-    wanted = _request(
-        model,
-        target,
-        sram,
-        memory,
-        flash,
-        stack,
-        rounding,
-        optimize,
-        stream_input,
-        options,
-        accelerator,
-        strict,
-    )
+    wanted = _request(model, target, limits, options)
     wanted_outputs = output or []
     with progress(len(STAGES) + 1) as on_stage:
         sets = [api.read_inputs(model, input)] if input else None
@@ -155,6 +100,7 @@ def run(
             wanted,
             sets=sets,
             compiler=_compiler(compiler),
+            workers=workers,
             on_stage=on_stage,
         )
     if len(wanted_outputs) > len(done.outputs[0]):
@@ -177,9 +123,7 @@ def run(
 
 def verify(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
-    accelerator: p.Accelerator = None,
     goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
     reference: Annotated[
         str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
@@ -187,31 +131,13 @@ def verify(
     every_point: Annotated[
         bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    flash: p.Flash = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    rounding: p.RoundingName = "double",
-    strict: p.Strict = False,
+    limits: p.Limits = LIMITS,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
-    wanted = _request(
-        model,
-        target,
-        sram,
-        memory,
-        flash,
-        stack,
-        rounding,
-        optimize,
-        stream_input,
-        options,
-        accelerator,
-        strict,
-    )
+    wanted = _request(model, target, limits, options)
     if reference is not None:
         _choice(reference, ("tflite",), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
@@ -220,6 +146,7 @@ def verify(
             goldens=goldens,
             reference="tflite" if reference else None,
             every_point=every_point,
+            workers=workers,
             on_stage=on_stage,
         )
     error = done.mismatch()
@@ -237,35 +164,17 @@ def verify(
 
 def profile(
     model: p.Model,
-    options: Options,
     target: p.TargetName = "cortex-m4",
-    accelerator: p.Accelerator = None,
-    sram: p.Sram = None,
-    memory: p.Memory = None,
-    stack: p.Stack = "1KiB",
-    stream_input: p.StreamInput = False,
-    optimize: p.Optimize = "speed",
-    strict: p.Strict = False,
+    limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
     compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
     as_json: p.Json = False,
+    options: Options = DEFAULTS,
 ) -> None:
     """Print a table per layer: shapes, work, estimated and simulated cycles."""
-    wanted = _request(
-        model,
-        target,
-        sram,
-        memory,
-        None,
-        stack,
-        "double",
-        optimize,
-        stream_input,
-        options,
-        accelerator,
-        strict,
-    )
+    wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.run(wanted, compiler=_compiler(compiler), on_stage=on_stage)
+        done = api.run(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
     if as_json:
         print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
     else:
@@ -300,6 +209,7 @@ def show(
         bool, typer.Option(help="With constants, so that it can be read back.")
     ] = False,
     strict: p.Strict = False,
+    workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
     """Print a stage's noun as text: the graph, the schedule, the program.  `zoo:` lists the zoo."""
@@ -307,7 +217,7 @@ def show(
         _print_zoo(as_json)
         return
     wanted = api.request(model, target, accelerators=accelerator or (), strict=strict)
-    _print_stage(wanted, stop_after, as_json, with_data=with_data)
+    _print_stage(wanted, stop_after, workers, as_json, with_data=with_data)
 
 
 def _print_zoo(as_json: bool) -> None:
@@ -398,34 +308,22 @@ def _free_folder(name: str) -> str:
     return next((free for free in names if not Path(free).exists()), name)
 
 
-def _request(
-    model: str,
-    target: str,
-    sram: str | None,
-    memory: list[str] | None,
-    flash: str | None,
-    stack: str,
-    rounding: str,
-    optimize: str,
-    stream_input: bool,
-    options: Options,
-    accelerator: list[str] | None,
-    strict: bool,
-) -> Request:
-    regions = dict(_pair(item) for item in memory or [])
+def _request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
+    single = _is_second(limits.rounding, ("double", "single"), "--rounding")
+    size = _is_second(limits.optimize, ("speed", "size"), "--optimize")
     return api.request(
         model,
         target,
-        sram=sram,
-        memory=regions,
-        flash=flash,
-        stack=stack,
-        rounding="single" if _is_second(rounding, ("double", "single"), "--rounding") else "double",
-        optimize="size" if _is_second(optimize, ("speed", "size"), "--optimize") else "speed",
-        stream_input=stream_input,
+        sram=limits.sram,
+        memory=dict(_pair(item) for item in limits.memory or []),
+        flash=limits.flash,
+        stack=limits.stack,
+        rounding="single" if single else "double",
+        optimize="size" if size else "speed",
+        stream_input=limits.stream_input,
         options=options,
-        accelerators=accelerator or (),
-        strict=strict,
+        accelerators=limits.accelerator or (),
+        strict=limits.strict,
     )
 
 
@@ -457,8 +355,12 @@ def _choice(value: str, allowed: tuple[str, ...], option: str) -> str:
     return value
 
 
-def _print_stage(wanted: Request, stage: str, as_json: bool, *, with_data: bool = False) -> None:
-    noun = pipeline_stage(wanted, _choice(stage, STAGES, "--stop-after"))
+def _print_stage(
+    wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
+) -> None:
+    name = _choice(stage, STAGES, "--stop-after")
+    with executor_of(workers) as executor:
+        noun = pipeline_stage(wanted, name, executor)
     shown = text.show(noun, with_data=with_data)
     if as_json:
         print_json({"stage": stage, "text": shown})

@@ -34,11 +34,12 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
     found = find_order(problem, OrderOptions(max_states=options.order_states))
     file_order = tuple(range(len(parts.parts)))
     every: list[Proposal] = []
+    inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
     for order in dict.fromkeys((found.order, file_order)):
-        every += proposals(order, _plans(parts, order, model, memories, options))
+        every += proposals(order, _plans(parts, order, model, memories, options), inputs_bytes)
         if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
             alone = replace(memories, tensors=memories.tensors[:1])
-            every += proposals(order, _plans(parts, order, model, alone, options))
+            every += proposals(order, _plans(parts, order, model, alone, options), inputs_bytes)
     make = _Maker(Expenses(parts, model, memories), found, options)
     chosen = _worth_placing(every, options.slack)
     if len(memories.tensors) > 1:

@@ -272,7 +272,7 @@ def _missing(t: Tables, a: int, end: int, produced: Numbers) -> int:
 @compiled
 def _gone(t: Tables, lower: int, upper: int, s: int, produced: Numbers) -> int:
     """Rows of a storage that are there and that nobody reads again."""
-    if not 0 <= t.last[s] < upper:
+    if t.last[s] >= upper:
         return 0
     gone = produced[s]
     for u in range(t.users[s], t.users[s + 1]):

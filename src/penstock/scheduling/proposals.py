@@ -57,9 +57,9 @@ Plans = Callable[[int, Sequence[Iterable[Away]]], Iterable[Valued]]
 """(position, states at each position before it) -> the candidates that end there."""
 
 
-def proposals(order: tuple[int, ...], plans: Plans) -> Iterator[Proposal]:
-    """The efficient proposals for an order."""
-    found: list[Mapping[Away, _Kept]] = [{(): _Kept.start()}]
+def proposals(order: tuple[int, ...], plans: Plans, inputs_bytes: int) -> Iterator[Proposal]:
+    """The efficient proposals for an order; `inputs_bytes`: what the caller writes before it."""
+    found: list[Mapping[Away, _Kept]] = [{(): _Kept.start(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
         into: dict[Away, list[Valued]] = {}
         for plan in plans(upper, found):
@@ -82,9 +82,10 @@ class _Kept:
     before: Numbers
 
     @staticmethod
-    def start() -> _Kept:
-        """Nothing has run, at no cost."""
-        return _Kept(np.zeros(1, np.int64), np.zeros(1, np.int64), (), np.zeros(1, np.int64))
+    def start(inputs_bytes: int) -> _Kept:
+        """Nothing has run, in no time; the inputs are there, those that nobody reads, too."""
+        zero = np.zeros(1, np.int64)
+        return _Kept(np.array([inputs_bytes], np.int64), zero, (), zero)
 
     @staticmethod
     def efficient(found: Sequence[Mapping[Away, _Kept]], plans: Sequence[Valued]) -> _Kept:

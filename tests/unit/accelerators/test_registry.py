@@ -126,11 +126,11 @@ def test_what_is_not_asked_for_is_not_imported(folder: Path) -> None:
     [
         (("lost",), "usage-014"),
         (("",), "usage-014"),
-        (("good_c:lanes",), "usage-018"),
-        (("good_c:lanes=1,lanes=2",), "usage-018"),
-        (("good_c:lane=1",), "usage-018"),
+        (("good_c:lanes",), "usage-023"),
+        (("good_c:lanes=1,lanes=2",), "usage-023"),
+        (("good_c:lane=1",), "usage-023"),
         (("good_c:lanes=many",), "usage-019"),
-        (("good_c", "good_c:lanes=4"), "usage-018"),
+        (("good_c", "good_c:lanes=4"), "usage-023"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_told(folder: Path, texts: tuple[str, ...], code: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from available import path_of
 from benchmarks.search import branches
 from cascade_judge import Judge, efficient, points
 from penstock.backends.portable import Processor, assign
@@ -49,7 +50,7 @@ def searched(parts: Parts, options: Options) -> tuple[UniformSearch, list[Propos
     """The search of the file's order, and what it found."""
     order = tuple(range(len(parts.parts)))
     search = UniformSearch(parts, order, MODEL, options)
-    return search, list(proposals(order, search.plans))
+    return search, list(proposals(order, search.plans, 0))
 
 
 def frontier_of(found: list[Proposal]) -> list[tuple[int, int]]:
@@ -119,16 +120,33 @@ def test_where_no_part_has_a_choice_what_to_ask_for_nothing_is_searched_twice() 
     )
 
 
-@pytest.mark.parametrize("runs", [2, pytest.param(5, marks=pytest.mark.long)])
-def test_bundles_do_not_depend_on_the_hash_seed(tmp_path: Path, runs: int) -> None:
-    first, *others = (bundle("zoo:resnet8", tmp_path / str(seed), seed) for seed in range(runs))
-    assert b"for (" in first["resnet8.c"]
+RUNS = ((0, 1), (1, 2), (2, 1), (3, 2), (4, 1))
+"""Seeds of hashes, and workers."""
+
+
+@pytest.mark.parametrize(
+    ("model", "sram", "runs"),
+    [
+        ("zoo:resnet8", "14KiB", RUNS[:2]),
+        pytest.param("zoo:resnet8", "14KiB", RUNS, marks=pytest.mark.long),
+        pytest.param("mobilenetv2_160_035", "90KiB", RUNS, marks=pytest.mark.long),
+    ],
+)
+def test_bundles_do_not_depend_on_hash_seed_and_workers(
+    tmp_path: Path, model: str, sram: str, runs: tuple[tuple[int, int], ...]
+) -> None:
+    first, *others = (
+        bundle(path_of(model), sram, tmp_path / str(seed), seed, workers) for seed, workers in runs
+    )
+    assert any(b"for (" in content for name, content in first.items() if name.endswith(".c"))
     assert all(other == first for other in others)
 
 
-def bundle(model: str, folder: Path, seed: int) -> dict[str, bytes]:
-    """Names and contents of the files that a process with this seed of hashes writes."""
-    words = ("compile", model, "--target", "cortex-m4", "--sram", "14KiB", "-o", str(folder))
+def bundle(model: str, sram: str, folder: Path, seed: int, workers: int) -> dict[str, bytes]:
+    """Names and contents of the files that a process with this seed of hashes writes, with so many
+    workers."""
+    words = ("compile", model, "--target", "cortex-m4", "--sram", sram, "-o", str(folder))
+    words += ("--workers", str(workers))
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
     command = (sys.executable, "-m", "penstock", *words)
     subprocess.run(command, env=environment, check=True, capture_output=True)

@@ -201,8 +201,8 @@ def meaning(name: str, where: str) -> Meaning:
 
 
 def is_called(name: str, node: Node) -> bool:
-    """Whether the node's operator, without what is fused into it, has the name, which is known."""
-    return meanings()[name].fits(node, node.kind)
+    """Whether the node's operator, without what is fused into it, has the name."""
+    return name in meanings() and meanings()[name].fits(node, node.kind)
 
 
 def arguments(name: str) -> frozenset[int] | None:

@@ -244,12 +244,10 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
     """The strategies for the composite's pattern or main operator."""
     main = main_node(composite)
-    names = {named.name for named in accelerator.patterns}
     return tuple(
         strategy
         for strategy in accelerator.strategies
-        if strategy.op == composite.name
-        or (strategy.op not in names and is_called(strategy.op, main))
+        if strategy.op == composite.name or is_called(strategy.op, main)
     )
 
 

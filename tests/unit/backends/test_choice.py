@@ -124,10 +124,15 @@ def test_a_strategy_goes_by_any_name_of_the_operator_or_by_the_pattern(op: str) 
     assert chosen(run(strategy(op, 11, implementation("mine")))[0]) == "mine"
 
 
-def test_a_pattern_s_name_hides_an_operator_s() -> None:
-    """The pattern "add" matches a convolution: the strategy for "add" is for the pattern."""
-    graph, _ = run(strategy("add", 11, implementation("mine")), name="add")
-    assert chosen(graph) == "mine"
+@pytest.mark.parametrize("name", ["nn.conv2d", "add"])
+def test_a_pattern_may_have_the_name_of_an_operator(name: str) -> None:
+    """A strategy of that name is for the pattern, and for the operator in other patterns, too."""
+    patterns = (named(RELU, name), named(CONV, "other"))
+    graph, _ = partition(network(), patterns, (), NAME)
+    offered = (strategy(name, 11, implementation("mine")), one(12, "of conv"))
+    graph, left = choose(graph, accelerator(patterns, offered[: 1 + (name == "add")]), lambda n: 0)
+    assert (chosen(graph, "b"), left) == ("mine", ())
+    assert chosen(graph, "a") == ("of conv" if name == "add" else "mine")
 
 
 def test_matches_without_a_strategy_are_left_if_others_have_one() -> None:

@@ -22,6 +22,7 @@ from penstock.backends.functional import elements
 from penstock.backends.kernel_call import KernelCall, Offloaded, Operand
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.pattern import is_constant, is_op, wildcard
+from penstock.backends.stream import Place, StreamCommand
 from penstock.backends.uma import UMABackend
 from penstock.errors import BackendError
 from penstock.fixedpoint import (
@@ -66,8 +67,10 @@ __all__ = [
     "OpStrategy",
     "Operand",
     "PassPhase",
+    "Place",
     "Program",
     "Quantisation",
+    "StreamCommand",
     "TableEntry",
     "TensorType",
     "UMABackend",

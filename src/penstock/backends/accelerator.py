@@ -16,7 +16,7 @@ from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.program.program import Program
+from penstock.program.program import Driver, Program
 from penstock.scheduling.part import Left as Left
 
 CORE_LEVEL = 10
@@ -91,12 +91,14 @@ class Strategy:
 class Codegen:
     """How calls of the driver are written: `includes` is text at the head of the model's C;
     `replace_call_extern` makes the call from its arguments' texts, None: NAME(arguments);
+    `encoder` makes streams of commands, which `submit` is handed (`stream`);
     `sources` are files by name: the driver's header and a stub of it for simulation."""
 
     fmt: str = "c"
     includes: str = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
+    submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] = ()
 
 

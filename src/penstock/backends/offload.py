@@ -9,6 +9,7 @@ from typing import TypeVar
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
 from penstock.backends.partition import choose, partition
 from penstock.backends.portable import Processor
+from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError, TargetError
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
@@ -82,10 +83,13 @@ def require_nothing_left(left: Sequence[Left]) -> None:
 
 
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """The program after every accelerator's passes, phase by phase."""
+    """The program after every accelerator's passes, phase by phase; then, of those that have an
+    encoder, with streams."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
             program = _passed(program, accelerator, phase)
+    for accelerator in accelerators:
+        program = with_streams(program, accelerator)
     return program
 
 

@@ -51,6 +51,7 @@ from penstock.hardware.load import load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.graph import Graph, Node
+from penstock.program.program import Driver
 
 STRATEGY_LEVEL = 11
 """One above the core's: an accelerator that has a strategy runs the operator."""
@@ -86,6 +87,7 @@ class _Codegen:
     includes: str | Callable[[], str] | None = None
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
+    submit: Driver | None = None
     sources: tuple[tuple[str, str], ...] = ()
 
 
@@ -298,6 +300,7 @@ class UMABackend(ABC):
         encoder: Callable[..., bytes] | None = None,
         sources: Sources | None = None,
         *,
+        submit: Driver | None = None,
         format: str | None = None,
     ) -> None:
         """How calls of the driver are written.  Source: RFC 0060, _register_codegen; its listing
@@ -305,7 +308,8 @@ class UMABackend(ABC):
 
         `includes`: text at the head of the model's C, or a function that gives it.
         `replace_call_extern`: makes a call from the texts of its arguments; None: NAME(arguments).
-        `encoder`: makes the bytes of a command, with fmt="stream".
+        `encoder`, with fmt="stream": makes the bytes of the commands of a call, which are then
+            handed to `submit`: submit(stream, bytes, bases...).
         `sources`: files that go with the model: the driver's header and a stub of it in C; by name,
             or names of files that lie beside the backend's own.
 
@@ -319,19 +323,20 @@ class UMABackend(ABC):
         Raises BackendError."""
         wanted = fmt if format is None else format
         where = f"{self._place}, code generation"
-        if wanted not in FORMATS or (wanted == "stream") != (encoder is not None):
+        complete = encoder is not None and submit is not None
+        if wanted not in FORMATS or (wanted == "stream") != complete:
             raise BackendError(
                 "backend-037",
-                f"format {wanted!r} " + ("with" if encoder else "without") + " an encoder",
+                f"format {wanted!r} {_given(encoder, submit)}",
                 where=where,
                 why='there are "c" (calls of a driver) and "stream" (bytes that an encoder makes)',
-                help='write fmt="c"; or fmt="stream" and an encoder',
+                help='write fmt="c"; or fmt="stream", an encoder and submit, a driver function',
             )
         for role, function in (("replace_call_extern", replace_call_extern), ("encoder", encoder)):
             if function is not None:
                 require_callable(function, role, "the arguments of a call", where)
         self._registered.codegen = _Codegen(
-            wanted, includes, replace_call_extern, encoder, self._read(sources or (), where)
+            wanted, includes, replace_call_extern, encoder, submit, self._read(sources or (), where)
         )
 
     def _register_memory(
@@ -552,7 +557,7 @@ class UMABackend(ABC):
                 where=where,
                 help="give the lines that include the driver's header, or a function that does",
             )
-        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.sources)
+        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, own.sources)
 
 
 def registered() -> Mapping[str, UMABackend]:
@@ -610,3 +615,10 @@ def _passed(graph: Graph, accelerator: Accelerator, phase: PassPhase) -> Graph:
         with authors_code(f"pass {name_of(run)}", f"accelerator {accelerator.name}"):
             graph = run(graph, accelerator.target)
     return graph
+
+
+def _given(encoder: object, submit: object) -> str:
+    """What of a stream's parts is there."""
+    parts = {"encoder": encoder, "submit": submit}
+    there = [name for name, part in parts.items() if part is not None]
+    return f"with {' and '.join(there)}" if there else "without encoder and submit"

@@ -44,9 +44,9 @@ def axis_table(layer: Layer, scratchpads: Scratchpads, axis: Axis) -> AxisTable:
     forms = np.array([_form(d, alignment) for d, alignment in lines.values()], np.int64)
     measured = _measured(axis.extent, axis.lanes, shapes, forms.reshape(-1, 6))
     shapes, measured = shapes[measured[:, 0] > 1], measured[measured[:, 0] > 1]
-    measured, first = np.unique(measured, axis=0, return_index=True)
-    kept = _efficient(measured)
-    return _table(layer, lines, shapes[first][kept], measured[kept])
+    ranked = np.lexsort(measured.T[::-1])
+    kept = ranked[_efficient(measured[ranked])]
+    return _table(layer, lines, shapes[kept], measured[kept])
 
 
 def table_of_cut(layer: Layer, scratchpads: Scratchpads, axis: Axis, cut: Cut) -> AxisTable:
@@ -122,7 +122,7 @@ def _measured(extent: int, lanes: int, shapes: Numbers, forms: Numbers) -> Numbe
 
 @compiled
 def _efficient(rows: Numbers) -> Numbers:
-    """Rows than which no other is as good in every column; they are sorted, and differ."""
+    """Rows of sorted ones than which none before is as good in every column."""
     kept = np.empty(len(rows), np.int64)
     count = 0
     for r in range(len(rows)):

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, combinations, permutations, product
 
+import numpy as np
+import numpy.typing as npt
+
 Axes = tuple[int, ...]
 """Positions of axes."""
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +34,56 @@ class Plan:
     held: tuple[Held, ...]
 
 
+@dataclass(frozen=True)
+class PlanSet:
+    """Plans, and what they say as arrays.
+
+    `cuts`: how many axes are cut; by axis, `is_cut`; by operand, `way`: position in `ways` of the
+    axes that it follows; by operand and axis, `follows`, `repeats`."""
+
+    plans: tuple[Plan, ...]
+    ways: tuple[tuple[Axes, ...], ...]
+    cuts: Numbers
+    is_cut: Flags
+    way: Numbers
+    follows: Flags
+    repeats: Flags
+
+
 @cache
-def plans(followed: tuple[Axes, ...], cuttable: Axes, spills: bool) -> tuple[Plan, ...]:
-    """Every plan over any of the cuttable axes; of plans that move the same, one.
+def plans(
+    followed: tuple[Axes, ...], cuttable: Axes, spills: bool, *, axes: int, all_cut: bool = False
+) -> PlanSet:
+    """Every plan over any of the cuttable of so many axes, or over all of them; of plans that move
+    the same, one.
 
     `followed`: by operand, the axes that it follows; the last operand is the output."""
     found: dict[tuple[Axes, tuple[Held, ...]], Plan] = {}
-    subsets = chain.from_iterable(combinations(cuttable, k) for k in range(len(cuttable) + 1))
-    for cut in subsets:
+    least = len(cuttable) if all_cut else 0
+    for cut in chain.from_iterable(
+        combinations(cuttable, k) for k in range(least, len(cuttable) + 1)
+    ):
         for order in permutations(cut):
             for plan in _plans(order, followed):
                 if spills or not plan.held[-1].repeats:
                     found.setdefault((cut, plan.held), plan)
-    return tuple(found.values())
+    return _plan_set(tuple(found.values()), len(followed), axes)
+
+
+def _plan_set(every: tuple[Plan, ...], operands: int, axes: int) -> PlanSet:
+    ways = [list(dict.fromkeys(plan.held[o].follows for plan in every)) for o in range(operands)]
+    is_cut = np.zeros((len(every), axes), np.bool_)
+    follows = np.zeros((len(every), operands, axes), np.bool_)
+    repeats = np.zeros_like(follows)
+    way = np.zeros((len(every), operands), np.int64)
+    for p, plan in enumerate(every):
+        is_cut[p, list(plan.order)] = True
+        for o, held in enumerate(plan.held):
+            follows[p, o, list(held.follows)] = True
+            repeats[p, o, list(held.repeats)] = True
+            way[p, o] = ways[o].index(held.follows)
+    cuts = np.array([len(plan.order) for plan in every], np.int64)
+    return PlanSet(every, tuple(map(tuple, ways)), cuts, is_cut, way, follows, repeats)
 
 
 def _plans(order: Axes, followed: tuple[Axes, ...]) -> Iterator[Plan]:

@@ -24,7 +24,7 @@ from penstock.compiled import compiled
 from penstock.tiling.axis_table import AxisTable, Numbers, axis_table, table_of_cut
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Layer, Operand
-from penstock.tiling.plans import Held, Plan, plans
+from penstock.tiling.plans import Axes, Flags, Plan, PlanSet, plans
 from penstock.tiling.scratchpads import Scratchpads
 
 MOST = (1 << 62) - 1
@@ -58,27 +58,32 @@ def search(
         tuple(k for k, axis in enumerate(layer.axes) if operand.follows(axis.name))
         for operand in layer.operands
     )
-    every = plans(followed, cuttable, scratchpads.spills)
-    if cuts is not None:
-        every = tuple(plan for plan in every if len(plan.order) == len(cuttable))
+    every = plans(
+        followed, cuttable, scratchpads.spills, axes=len(layer.axes), all_cut=cuts is not None
+    )
     return _best(layer, scratchpads, tables, every)
 
 
 class _Axes(NamedTuple):
-    """AxisTables as arrays: by axis and row; by operand, axis and row."""
+    """AxisTables as arrays: by axis and row; by operand, axis and row; and the least over rows."""
 
     rows: Numbers
     counts: Numbers
     groups: Numbers
     lengths: Numbers
     rooms: Numbers
+    least_counts: Numbers
+    least_groups: Numbers
+    least_lengths: Numbers
+    least_rooms: Numbers
 
 
 class _Plans(NamedTuple):
     """Plans as arrays: by plan; by plan and operand; by plan, operand and axis.
 
-    `cut`: the cut axes, as many as `cuts`; `groups`, `elements`, `bytes_held`, `runs`: product of
-    what no cut changes; `follows`, `repeats`; `stretches`: 1 where runs multiply by lengths."""
+    `cut`: the cut axes, as many as `cuts`, those of most rows first, since bounds are the better
+    the less is left to choose; `groups`, `elements`, `bytes_held`, `runs`: product of what no cut
+    changes; `follows`, `repeats`; `stretches`: whether runs multiply by lengths."""
 
     cuts: Numbers
     cut: Numbers
@@ -86,9 +91,9 @@ class _Plans(NamedTuple):
     elements: Numbers
     bytes_held: Numbers
     runs: Numbers
-    follows: Numbers
-    repeats: Numbers
-    stretches: Numbers
+    follows: Flags
+    repeats: Flags
+    stretches: Flags
 
 
 class _Costs(NamedTuple):
@@ -107,16 +112,16 @@ class _Costs(NamedTuple):
 
 
 def _best(
-    layer: Layer, scratchpads: Scratchpads, tables: Sequence[AxisTable], every: Sequence[Plan]
+    layer: Layer, scratchpads: Scratchpads, tables: Sequence[AxisTable], every: PlanSet
 ) -> Found | None:
-    if not every:
+    if not every.plans:
         return None
     axes, costs = _axes(tables), _costs(layer, scratchpads)
-    arrays = _plan_arrays(layer, scratchpads, every)
+    arrays = _plan_arrays(layer, scratchpads, every, axes.rows)
     plan, rows, moved, parts = _branch_and_bound(axes, arrays, costs)
     if plan < 0:
         return None
-    return _found(layer, tables, every[plan], rows.tolist(), int(moved), Fraction(
+    return _found(layer, tables, every.plans[plan], rows.tolist(), int(moved), Fraction(
         int(parts), scratchpads.copies.bytes_per_cycle
     ))  # fmt: skip
 
@@ -146,16 +151,18 @@ def _axes(tables: Sequence[AxisTable]) -> _Axes:
     rows = np.array([table.rows for table in tables], np.int64)
     width = int(max(1, rows.max()))
     operands = len(tables[0].lengths)
-    counts = np.ones((len(tables), width), np.int64)
-    groups = np.ones_like(counts)
-    lengths = np.ones((operands, len(tables), width), np.int64)
-    rooms = np.ones_like(lengths)
+    arrays = (
+        np.full((len(tables), width), MOST, np.int64),
+        np.full((len(tables), width), MOST, np.int64),
+        np.full((operands, len(tables), width), MOST, np.int64),
+        np.full((operands, len(tables), width), MOST, np.int64),
+    )
     for k, table in enumerate(tables):
-        counts[k, : table.rows] = table.counts
-        groups[k, : table.rows] = table.groups
-        lengths[:, k, : table.rows] = table.lengths
-        rooms[:, k, : table.rows] = table.rooms
-    return _Axes(rows, counts, groups, lengths, rooms)
+        for array, column in zip(
+            arrays, (table.counts, table.groups, table.lengths, table.rooms), strict=True
+        ):
+            array[..., k, : table.rows] = column
+    return _Axes(rows, *arrays, *(array.min(axis=-1) for array in arrays))
 
 
 def _costs(layer: Layer, scratchpads: Scratchpads) -> _Costs:
@@ -173,40 +180,44 @@ def _costs(layer: Layer, scratchpads: Scratchpads) -> _Costs:
     )
 
 
-def _plan_arrays(layer: Layer, scratchpads: Scratchpads, every: Sequence[Plan]) -> _Plans:
-    shape = (len(every), len(layer.operands), len(layer.axes))
-    arrays = _Plans(
-        np.array([len(plan.order) for plan in every], np.int64),
-        np.zeros((shape[0], shape[2]), np.int64),
-        np.ones(shape[0], np.int64),
-        *(np.ones(shape[:2], np.int64) for _ in range(3)),
-        *(np.zeros(shape, np.bool_) for _ in range(3)),  # pyright: ignore[reportArgumentType]
+def _plan_arrays(layer: Layer, scratchpads: Scratchpads, every: PlanSet, rows: Numbers) -> _Plans:
+    groups = np.array([-(-axis.extent // axis.lanes) for axis in layer.axes], np.int64)
+    reduced = [layer.axes.index(axis) for axis in layer.reduced]
+    summing = every.is_cut[:, reduced].any(axis=1).astype(np.int64)
+    shape = every.follows.shape
+    elements, held, runs = (np.ones(shape[:2], np.int64) for _ in range(3))
+    stretches = np.zeros(shape, np.bool_)
+    for o, ways in enumerate(every.ways):
+        whole = [
+            [_whole(layer, scratchpads, o, follows, s) for s in (False, True)] for follows in ways
+        ]
+        numbers = np.array([[w[:3] for w in some] for some in whole], np.int64)
+        found = numbers[every.way[:, o], summing]
+        elements[:, o], held[:, o], runs[:, o] = found[:, 0], found[:, 1], found[:, 2]
+        run = np.zeros((len(ways), shape[2]), np.bool_)
+        for k, some in enumerate(whole):
+            run[k, some[0][3]] = True
+        stretches[:, o] = run[every.way[:, o]]
+    return _Plans(
+        every.cuts,
+        np.argsort(np.where(every.is_cut, -rows, 1), axis=1, kind="stable"),
+        np.where(every.is_cut, 1, groups).prod(axis=1),
+        elements,
+        held,
+        runs,
+        every.follows,
+        every.repeats,
+        stretches,
     )
-    whole: dict[tuple[int, Held, bool], tuple[int, int, int, list[int]]] = {}
-    groups = [-(-axis.extent // axis.lanes) for axis in layer.axes]
-    reduced = {layer.axes.index(axis) for axis in layer.reduced}
-    for p, plan in enumerate(every):
-        arrays.cut[p, : len(plan.order)] = sorted(plan.order)
-        arrays.groups[p] = math.prod(n for k, n in enumerate(groups) if k not in plan.order)
-        summing = bool(reduced & set(plan.order))
-        for o, held in enumerate(plan.held):
-            key = (o, held, summing)
-            if key not in whole:
-                whole[key] = _whole(layer, scratchpads, o, held, summing)
-            arrays.elements[p, o], arrays.bytes_held[p, o], arrays.runs[p, o], run = whole[key]
-            arrays.follows[p, o, list(held.follows)] = True
-            arrays.repeats[p, o, list(held.repeats)] = True
-            arrays.stretches[p, o, run] = True
-    return arrays
 
 
 def _whole(
-    layer: Layer, scratchpads: Scratchpads, o: int, held: Held, summing: bool
+    layer: Layer, scratchpads: Scratchpads, o: int, follows: Axes, summing: bool
 ) -> tuple[int, int, int, list[int]]:
     """Of the dimensions that no cut changes: elements, bytes held, runs; and the axes of those
     others whose lengths multiply the runs."""
     operand = layer.operands[o]
-    cut = {layer.axes[k].name: k for k in held.follows}
+    cut = {layer.axes[k].name: k for k in follows}
     lengths = [_length(layer, operand, k) for k in range(len(operand.dimensions))]
     fixed = [d.axis not in cut for d in operand.dimensions]
     breaks = [k for k, d in enumerate(operand.dimensions) if not fixed[k] or lengths[k] < d.size]
@@ -234,32 +245,8 @@ def _length(layer: Layer, operand: Operand, k: int) -> int:
     return upper - lower
 
 
-@compiled
-def _moved(costs: _Costs, elements: Numbers, repeats: Numbers) -> int:
-    """Bytes of operands of so many elements, read so often; the last is the output."""
-    total = 0
-    for o in range(len(elements)):
-        size = costs.element_bytes[o] * repeats[o]
-        if o == len(elements) - 1:
-            size = costs.element_bytes[o] + 2 * (repeats[o] - 1) * costs.partial_bytes[o]
-        total += elements[o] * size
-    return total
-
-
-@compiled
-def _fits(costs: _Costs, held: Numbers) -> bool:
-    for s in range(len(costs.sizes)):
-        size = 0
-        for o in range(len(held)):
-            if costs.scratchpad[o] == s:
-                size += held[o]
-        if size > costs.sizes[s]:
-            return False
-    return True
-
-
 class _Path(NamedTuple):
-    """The products of what is chosen, by level: of groups; by operand, of what a plan moves."""
+    """Products of factors, by level: of groups; by operand, of what a plan moves."""
 
     groups: Numbers
     elements: Numbers
@@ -269,61 +256,59 @@ class _Path(NamedTuple):
     runs: Numbers
 
 
-@compiled
-def _parts(costs: _Costs, moved: int, path: _Path, level: int) -> int:
-    """Parts of cycles that the tiling of a path takes."""
-    copies = moved
-    operands = path.tiles.shape[1]
-    for o in range(operands):
-        often = path.repeats[level, o]
-        if o == operands - 1:
-            often = 2 * often - 1
-        boxes = costs.per_copy * path.tiles[level, o] + costs.per_run * path.runs[level, o]
-        copies += often * boxes
-    engine = costs.per_group * path.groups[level]
-    return max(copies, engine) if costs.overlapped else copies + engine
+def _ones(levels: int, operands: int) -> _Path:
+    """Room for so many levels."""
+    return _Path(
+        np.ones(levels, np.int64),
+        np.ones((levels, operands), np.int64),
+        np.ones((levels, operands), np.int64),
+        np.ones((levels, operands), np.int64),
+        np.ones((levels, operands), np.int64),
+        np.ones((levels, operands), np.int64),
+    )
 
 
 @compiled
-def _least(axes: _Axes, plans: _Plans, p: int) -> tuple[Numbers, Numbers, Numbers]:
-    """By level and operand, the least factors of the axes that are cut at that level or later: of
-    elements, of repeats, of room."""
+def _least(axes: _Axes, plans: _Plans, p: int, least: _Path) -> None:
+    """By level, the least factors of the axes that are cut at that level or later."""
     levels, operands = plans.cuts[p], plans.follows.shape[1]
-    elements = np.ones((levels + 1, operands), np.int64)
-    repeats = np.ones((levels + 1, operands), np.int64)
-    held = np.ones((levels + 1, operands), np.int64)
+    least.groups[levels] = 1
+    for o in range(operands):
+        least.elements[levels, o], least.repeats[levels, o], least.held[levels, o] = 1, 1, 1
+        least.tiles[levels, o], least.runs[levels, o] = 1, 1
     for level in range(levels - 1, -1, -1):
-        a = plans.cut[p, level]
-        n = axes.rows[a]
+        a, below = plans.cut[p, level], level + 1
+        least.groups[level] = least.groups[below] * axes.least_groups[a]
         for o in range(operands):
-            more, again, room = 1, 1, 1
+            length, tile, room, often, run = 1, 1, 1, 1, 1
             if plans.follows[p, o, a]:
-                more, room = axes.lengths[o, a, :n].min(), axes.rooms[o, a, :n].min()
+                length, tile = axes.least_lengths[o, a], axes.least_counts[a]
+                room = axes.least_rooms[o, a]
+                run = length if plans.stretches[p, o, a] else tile
             if plans.repeats[p, o, a]:
-                again = axes.counts[a, :n].min()
-            elements[level, o] = elements[level + 1, o] * more
-            repeats[level, o] = repeats[level + 1, o] * again
-            held[level, o] = held[level + 1, o] * room
-    return elements, repeats, held
+                often = axes.least_counts[a]
+            least.elements[level, o] = least.elements[below, o] * length
+            least.repeats[level, o] = least.repeats[below, o] * often
+            least.held[level, o] = least.held[below, o] * room
+            least.tiles[level, o] = least.tiles[below, o] * tile
+            least.runs[level, o] = least.runs[below, o] * run
 
 
 @compiled
 def _begin(plans: _Plans, p: int, path: _Path) -> None:
     """Nothing is chosen."""
     path.groups[0] = plans.groups[p]
-    path.elements[0] = plans.elements[p]
-    path.repeats[0] = 1
-    path.held[0] = plans.bytes_held[p]
-    path.tiles[0] = 1
-    path.runs[0] = plans.runs[p]
+    for o in range(plans.follows.shape[1]):
+        path.elements[0, o], path.repeats[0, o], path.tiles[0, o] = plans.elements[p, o], 1, 1
+        path.held[0, o], path.runs[0, o] = plans.bytes_held[p, o], plans.runs[p, o]
 
 
 @compiled
 def _descend(axes: _Axes, plans: _Plans, p: int, path: _Path, level: int, r: int) -> None:
     """Row r is chosen for the axis of a level."""
-    a = plans.cut[p, level]
+    a, below = plans.cut[p, level], level + 1
     count = axes.counts[a, r]
-    path.groups[level + 1] = path.groups[level] * axes.groups[a, r]
+    path.groups[below] = path.groups[level] * axes.groups[a, r]
     for o in range(plans.follows.shape[1]):
         length, tile, room, often, run = 1, 1, 1, 1, 1
         if plans.follows[p, o, a]:
@@ -331,39 +316,73 @@ def _descend(axes: _Axes, plans: _Plans, p: int, path: _Path, level: int, r: int
             run = length if plans.stretches[p, o, a] else tile
         if plans.repeats[p, o, a]:
             often = count
-        path.elements[level + 1, o] = path.elements[level, o] * length
-        path.repeats[level + 1, o] = path.repeats[level, o] * often
-        path.held[level + 1, o] = path.held[level, o] * room
-        path.tiles[level + 1, o] = path.tiles[level, o] * tile
-        path.runs[level + 1, o] = path.runs[level, o] * run
+        path.elements[below, o] = path.elements[level, o] * length
+        path.repeats[below, o] = path.repeats[level, o] * often
+        path.held[below, o] = path.held[level, o] * room
+        path.tiles[below, o] = path.tiles[level, o] * tile
+        path.runs[below, o] = path.runs[level, o] * run
 
 
 @compiled
-def _bounds(axes: _Axes, plans: _Plans, costs: _Costs) -> Numbers:
-    """By plan, the least bytes that it can move; MOST where it cannot fit."""
-    bounds = np.full(len(plans.cuts), MOST, np.int64)
-    for p in range(len(bounds)):
-        more, again, room = _least(axes, plans, p)
-        if _fits(costs, plans.bytes_held[p] * room[0]):
-            bounds[p] = _moved(costs, plans.elements[p] * more[0], again[0])
-    return bounds
+def _fits(costs: _Costs, path: _Path, least: _Path, level: int) -> bool:
+    """Whether tiles as small as they can still become lie in the scratchpads."""
+    for s in range(len(costs.sizes)):
+        size = 0
+        for o in range(path.held.shape[1]):
+            if costs.scratchpad[o] == s:
+                size += path.held[level, o] * least.held[level, o]
+        if size > costs.sizes[s]:
+            return False
+    return True
 
 
 @compiled
+def _at_best(costs: _Costs, path: _Path, least: _Path, level: int) -> tuple[int, int]:
+    """Bytes and parts of cycles that what is chosen comes to at the least; exactly where nothing is
+    left to choose.  The last operand is the output."""
+    moved = setup = 0
+    output = path.held.shape[1] - 1
+    for o in range(output + 1):
+        elements = path.elements[level, o] * least.elements[level, o]
+        often = path.repeats[level, o] * least.repeats[level, o]
+        size = costs.element_bytes[o] * often
+        if o == output:
+            size = costs.element_bytes[o] + 2 * (often - 1) * costs.partial_bytes[o]
+            often = 2 * often - 1
+        moved += elements * size
+        tiles = path.tiles[level, o] * least.tiles[level, o]
+        runs = path.runs[level, o] * least.runs[level, o]
+        setup += often * (costs.per_copy * tiles + costs.per_run * runs)
+    engine = costs.per_group * path.groups[level] * least.groups[level]
+    copies = moved + setup
+    return moved, max(copies, engine) if costs.overlapped else copies + engine
+
+
+@compiled
+def _bounds(
+    axes: _Axes, plans: _Plans, costs: _Costs, path: _Path, least: _Path
+) -> tuple[Numbers, Numbers]:
+    """By plan, bytes and parts of cycles that it takes at the least; MOST where nothing fits."""
+    moved = np.full(len(plans.cuts), MOST, np.int64)
+    parts = np.full(len(plans.cuts), MOST, np.int64)
+    for p in range(len(moved)):
+        _least(axes, plans, p, least)
+        _begin(plans, p, path)
+        if _fits(costs, path, least, 0):
+            moved[p], parts[p] = _at_best(costs, path, least, 0)
+    return moved, parts
+
+
 def _branch_and_bound(axes: _Axes, plans: _Plans, costs: _Costs) -> tuple[int, Numbers, int, int]:
     """The best plan, its row of each axis' table, bytes and parts of cycles; plan -1: none fits."""
     _, operands, width = plans.follows.shape
+    path, least = _ones(width + 1, operands), _ones(width + 1, operands)
+    moved, parts = _bounds(axes, plans, costs, path, least)
     best = (-1, np.zeros(width, np.int64), MOST, MOST)
-    products = np.ones((5, width + 1, operands), np.int64)
-    path = _Path(
-        np.ones(width + 1, np.int64),
-        products[0], products[1], products[2], products[3], products[4],
-    )  # fmt: skip
-    bounds = _bounds(axes, plans, costs)
-    for p in np.argsort(bounds, kind="mergesort"):
-        if bounds[p] == MOST or bounds[p] > best[2]:
+    for p in np.lexsort((parts, moved)).tolist():
+        if (int(moved[p]), int(parts[p])) >= (best[2], best[3]):
             break
-        best = _best_of_plan(axes, plans, costs, p, path, best)
+        best = _best_of_plan(axes, plans, costs, p, path, least, best)
     return best
 
 
@@ -374,33 +393,33 @@ def _best_of_plan(
     costs: _Costs,
     p: int,
     path: _Path,
+    least: _Path,
     best: tuple[int, Numbers, int, int],
 ) -> tuple[int, Numbers, int, int]:
     """The better of what was found before and of what a plan can be."""
-    more, again, room = _least(axes, plans, p)
+    _least(axes, plans, p, least)
+    _begin(plans, p, path)
     levels = plans.cuts[p]
     rows = np.full(levels + 1, -1, np.int64)
-    _begin(plans, p, path)
+    if levels == 0:
+        return (p, best[1], *_at_best(costs, path, least, 0))
     level = 0
     while level >= 0:
-        if level == levels:
-            moved = _moved(costs, path.elements[level], path.repeats[level])
-            parts = _parts(costs, moved, path, level)
-            if moved < best[2] or (moved == best[2] and parts < best[3]):
-                chosen = np.zeros(len(axes.rows), np.int64)
-                chosen[plans.cut[p, :levels]] = rows[:levels]
-                best = (p, chosen, moved, parts)
-            level -= 1
-            continue
         rows[level] += 1
         if rows[level] == axes.rows[plans.cut[p, level]]:
             rows[level] = -1
             level -= 1
             continue
         _descend(axes, plans, p, path, level, rows[level])
-        below = level + 1
-        if _fits(costs, path.held[below] * room[below]):
-            elements, repeats = path.elements[below] * more[below], path.repeats[below]
-            if _moved(costs, elements, repeats * again[below]) <= best[2]:
-                level = below
+        if not _fits(costs, path, least, level + 1):
+            continue
+        moved, parts = _at_best(costs, path, least, level + 1)
+        if moved > best[2] or (moved == best[2] and parts >= best[3]):
+            continue
+        if level + 1 < levels:
+            level += 1
+            continue
+        chosen = np.zeros(len(axes.rows), np.int64)
+        chosen[plans.cut[p, :levels]] = rows[:levels]
+        best = (p, chosen, moved, parts)
     return best

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import chain, combinations, pairwise
+from itertools import pairwise
 from typing import Protocol
 
 from penstock.errors import CapacityError, UsageError
@@ -90,17 +90,6 @@ def does_not_fit(layer: Layer, fault: str) -> CapacityError:
 def innermost_depths(layer: Layer, order: Sequence[str]) -> tuple[int, ...]:
     """The depths of operands that follow every loop: nothing is held longer than a tile."""
     return (len(order),) * len(layer.operands)
-
-
-def subsets(axes: Iterable[str]) -> tuple[Dims, ...]:
-    """Every choice of axes, the fewest first: SMAUG's None, N, NC, .. and all others.
-
-    >>> [sorted(dims) for dims in subsets("hw")]
-    [[], ['h'], ['w'], ['h', 'w']]
-    """
-    names = tuple(axes)
-    every = chain.from_iterable(combinations(names, k) for k in range(len(names) + 1))
-    return tuple(map(frozenset, every))
 
 
 def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileShape) -> Tiling:

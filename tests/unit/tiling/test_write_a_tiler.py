@@ -1,4 +1,4 @@
-"""docs/how-to/write-a-tiler.md, followed: its blocks run in order, and print what it shows."""
+"""docs/how-to/write-a-tiler.md, followed: its blocks run in their order, and print as it shows."""
 
 from __future__ import annotations
 

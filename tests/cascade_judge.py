@@ -174,6 +174,13 @@ class Judge:
         return frozenset(found)
 
     @cached_property
+    def in_one_place(self) -> frozenset[str]:
+        """Storages whose rows lie in one place, each over the one before."""
+        nodes = [step.node for step in self.steps if step.node is not None]
+        names = {n.name for n in nodes if n.op.kernel(n.site).accumulates}
+        return frozenset(names - self.contiguous)
+
+    @cached_property
     def joins(self) -> frozenset[tuple[int, str]]:
         """(step, storage): rows of the step's output may be written over those of the storage."""
         every = range(len(self.steps))
@@ -280,6 +287,9 @@ class Play:
         if storage in self.behind:
             return 0
         found = [self.judge.rows[storage]]
+        if storage in self.judge.in_one_place and storage in self.maker:
+            made = self.produced[storage]
+            found += [made - 1] if made < self.judge.rows[storage] else []
         for b in self._readers(storage):
             name = self.judge.steps[b].name
             left = range(self.produced[name], self.judge.rows[name])
@@ -287,7 +297,9 @@ class Play:
         return min(found)
 
     def _bytes(self, rows: set[Row]) -> int:
-        return sum(self.judge.row_bytes[storage] for storage, _ in rows)
+        shared = self.judge.in_one_place
+        places = {(storage, 0 if storage in shared else row) for storage, row in rows}
+        return sum(self.judge.row_bytes[storage] for storage, _ in places)
 
 
 def points(

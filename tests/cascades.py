@@ -9,6 +9,9 @@ from dataclasses import replace
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.requantise import Multipliers
+from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.running_sum import RunningSum
 from penstock.ops.samples import int8
 from penstock.ops.window import Window
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
@@ -231,6 +234,31 @@ def sum_of_streams(height: int) -> Example:
     return Example("two streams", Graph("sum", (a, b), (y,), (node,)), program)
 
 
+def total_of_stream(height: int) -> Example:
+    """The rows of a streamed input, each in one place, added up in another, and the last total."""
+    x = Value("x", int8(1, height, WIDTH, 3))
+    sums = node_of("sums", RunningSum(height, Window(WIDTH), -3), (x,))
+    total = node_of("y", RequantiseLast(Multipliers.of([0.02, 0.05, 0.1])), (sums.output,))
+    r = Var("r")
+    end = binary("+", r, 1)
+    row = rolling(x, "x", Rows(row_bytes(x), 1), r, end)
+    so_far = View.whole("sums", sums.output.type, "sums")
+    so_far = replace(so_far, rows=Rows(so_far.row_bytes, 1))
+    y = View.whole("y", total.output.type, "y")
+    buffers = (
+        Buffer("x", Kind.ARENA, "far", 0, row_bytes(x)),
+        Buffer("sums", Kind.ARENA, "near", 64, so_far.row_bytes),
+        Buffer("y", Kind.IO, "near", 0, y.row_bytes),
+    )
+    add = call(sums, row, so_far, rows_box(sums.output, r, end))
+    finish = call(total, so_far, y, rows_box(total.output, 0, 1))
+    run = (Loop("r", 0, height, 1, (Pull(row, r, end), add)), finish)
+    program = Program("total", MEMORIES, buffers, (), (y,), (), (), run)
+    return Example(
+        "total in one place", Graph("total", (x,), (total.output,), (sums, total)), program
+    )
+
+
 def _cascades() -> Iterator[Example]:
     near, both = ("near",) * 4, ("far", "near", "far", "near")
     deep = layers(11, SAME, STRIDED, SAME)
@@ -243,6 +271,7 @@ def _cascades() -> Iterator[Example]:
     split = in_two_loops(pair, cascade(pair, ring_layout(pair, 3)))
     yield Example("one cascade in two loops", pair, split)
     yield sum_of_streams(5)
+    yield total_of_stream(6)
     single = one_convolution(24)
     yield Example("places by offset", single, by_offset(single))
     square = layers(5, SAME)

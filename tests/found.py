@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from penstock.ir.op import Sample, Site
+from penstock.ir.op import Sample, Site, row_before
+from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.registry import operator_files
 
@@ -40,6 +41,19 @@ def elements(type: TensorType, seed: int) -> Array:
     if type.dtype.size_bytes > 2:
         lower, upper = -(2**20), 2**20
     return rng.integers(lower, upper, type.shape).astype(type.dtype.value)
+
+
+def with_before(
+    sample: Sample, inputs: tuple[Array, ...], out: Region, output: Array
+) -> tuple[Array, ...]:
+    """The inputs for region `out`, and the output so far where the operator goes on from it: of
+    `output` the row before `out`, and poison elsewhere."""
+    if sample.op.ALIAS or not sample.op.kernel(sample.site).accumulates:
+        return inputs
+    there = np.frombuffer(b"\xa5" * output.nbytes, output.dtype).reshape(output.shape).copy()
+    before = row_before(out)
+    there[before.slices] = output[before.slices]
+    return (*inputs, there)
 
 
 def inputs_of(site: Site, seed: int) -> tuple[Array, ...]:

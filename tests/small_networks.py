@@ -16,7 +16,12 @@ from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
 from penstock.ops.relu import Relu
+from penstock.ops.requantise import Multipliers
+from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.resize_nearest import ResizeNearest
+from penstock.ops.running_max import RunningMax
+from penstock.ops.running_product import RunningProduct
+from penstock.ops.running_sum import RunningSum
 from penstock.ops.samples import bias, int8, weights
 from penstock.ops.slice import Slice
 from penstock.ops.softmax import Softmax
@@ -91,6 +96,32 @@ def _joined(draw: st.DrawFn, name: str, x: Value, y: Value, axis: int) -> Node:
 OF_ONE = (_conv, _conv, _conv, _depthwise, _pool, _pad, _slice, _resize, _pointwise)
 
 
+def _totalled(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
+    """What is added up, or kept of, the first rows of an image, and what reads the last of it."""
+    _, extent, width, _ = x.type.shape
+    rows, columns = (
+        draw(st.integers(max(1, extent - 1), extent)),
+        Window(draw(st.sampled_from((1, width)))),
+    )
+    kind = draw(st.integers(0, 2))
+    if kind == 0:
+        dense = weights(2, x.type.elements), bias(2)
+        sums = node_of(f"{name}/running", RunningProduct(), (x,), *dense)
+        return [sums, _requantised(name, sums.output, x)]
+    if kind == 1:
+        maxima = node_of(f"{name}/running", RunningMax(rows, columns), (x,), like=x.type)
+        shape = (1, 1, *maxima.output.type.shape[2:])
+        take = Slice((0, rows - 1, 0, 0), shape, (1, 1, 1, 1))
+        return [maxima, node_of(name, take, (maxima.output,), like=x.type)]
+    sums = node_of(f"{name}/running", RunningSum(rows, columns, x.type.zero_point), (x,))
+    return [sums, _requantised(name, sums.output, x)]
+
+
+def _requantised(name: str, sums: Value, x: Value) -> Node:
+    op = RequantiseLast(Multipliers.of([0.01] * sums.type.shape[3]))
+    return node_of(name, op, (sums,), like=x.type)
+
+
 def _node(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
     """A node that reads the last value, or an earlier one; and maybe a second."""
     x = known[-1] if draw(st.booleans()) else draw(st.sampled_from(known))
@@ -119,7 +150,10 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
     known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
     made: list[Node] = []
     for k in range(draw(st.integers(2, most_parts))):
-        made.append(_node(draw, f"n{k}", known))
+        if len(made) + 2 <= most_parts and draw(st.integers(0, 9)) == 0:
+            made += _totalled(draw, f"n{k}", draw(st.sampled_from(known)))
+        elif len(made) < most_parts:
+            made.append(_node(draw, f"n{k}", known))
         known.append(made[-1].output)
     if len(made) < most_parts and draw(st.integers(0, 3)) == 0:
         made += _tail(draw, made[-1].output, most_parts - len(made))
@@ -134,10 +168,11 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
 
 
 def _tail(draw: st.DrawFn, x: Value, most: int) -> list[Node]:
-    """A mean over rows, a dense layer, or both."""
+    """A mean over rows, or a total of them row by row; a dense layer; or both."""
     tail: list[Node] = []
     if draw(st.booleans()):
-        tail.append(node_of("mean", Mean((1, 2)), (x,)))
+        two = most > 1 and draw(st.booleans())
+        tail += _totalled(draw, "mean", x) if two else [node_of("mean", Mean((1, 2)), (x,))]
         x = tail[-1].output
     if not tail or (len(tail) < most and draw(st.booleans())):
         dense = weights(3, x.type.elements), bias(3)

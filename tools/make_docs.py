@@ -20,6 +20,7 @@ def supported() -> str:
         f"| {op.__name__} | {', '.join(op.FOREIGN)} | {_meaning(file.module.__doc__)} |"
         for file in operator_files()
         for op in file.ops
+        if op.FOREIGN
     ]
     head = (
         "# Supported operators\n\nint8 with one scale a tensor (weights: one a channel) unless the "

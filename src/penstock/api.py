@@ -274,6 +274,11 @@ class Verified:
         return ladder.vanished(self.compiled.compilation)
 
     @property
+    def added(self) -> tuple[str, ...]:
+        """Tensors that simplification put in: compared is only what is made of them."""
+        return ladder.added(self.compiled.compilation)
+
+    @property
     def passed(self) -> bool:
         return all(rung.comparison.mismatches == 0 for rung in self.rungs)
 

@@ -54,7 +54,7 @@ def climb(
     reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
     if goldens is not None:
         yield Rung("reference", _against_goldens(compilation.model, reference, goldens))
-    survivors = tuple(value.name for value in compilation.graph.variables())
+    survivors = surviving(compilation)
     on_rung("machine")
     yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
     if every_point:
@@ -108,7 +108,7 @@ def run_point(
             f"the machine counts {difference}",
             where=f"{compilation.model.name}, the point of {point.height_bytes} bytes",
         )
-    survivors = tuple(value.name for value in compilation.graph.variables())
+    survivors = surviving(compilation)
     return compare_sets(survivors, (tensors,), (reference,))
 
 
@@ -169,6 +169,20 @@ def completed(
         if value.name not in found:
             found[value.name] = found[storages[value.name]].reshape(value.type.shape)
     return found
+
+
+def surviving(compilation: Compilation) -> tuple[str, ...]:
+    """Tensors of the model that `simplify` left in place."""
+    own = {v.name for v in compilation.model.variables()}
+    return tuple(v.name for v in compilation.graph.variables() if v.name in own)
+
+
+def added(compilation: Compilation) -> tuple[str, ...]:
+    """Tensors that `simplify` put between those of the model, and of which none of those is a view:
+    nothing says what they must be but what is made of them."""
+    owners = compilation.parts.owners
+    known = {name for v in surviving(compilation) for name in (v, owners[v])}
+    return tuple(v.name for v in compilation.graph.variables() if v.name not in known)
 
 
 def vanished(compilation: Compilation) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from penstock.memory.exact import ExactOptions
 from penstock.memory.place import PlaceOptions
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, Problem, live_peak
+from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
@@ -152,12 +153,25 @@ def read(model: str) -> Graph:
     return parse(read_bytes(path), path.name)
 
 
-def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
-    """The same function in fewer nodes; every pass leaves a graph that obeys the rules."""
+def simplify(
+    graph: Graph, rounding: Rounding = Rounding.DOUBLE, options: Options = DEFAULTS
+) -> Graph:
+    """The same function in nodes that need less; every pass leaves a graph that obeys the rules."""
+    if rounding is Rounding.SINGLE:
+        graph = with_single_rounding(graph)
     for rewrite in PASSES:
-        graph = rewrite(graph)
-        verify(graph)
-    return graph if rounding is Rounding.DOUBLE else with_single_rounding(graph)
+        if rewrite is not accumulate or options.accumulate:
+            graph = rewrite(graph)
+            verify(graph)
+    return graph
+
+
+def simplify_for(graph: Graph, request: Request) -> Graph:
+    """`simplify` as a request wants it; accelerators are shown reductions whole."""
+    options = request.options
+    if request.accelerators:
+        options = replace(options, accumulate=False)
+    return simplify(graph, request.rounding, options)
 
 
 def parts_of(graph: Graph, request: Request) -> Parts:
@@ -167,7 +181,8 @@ def parts_of(graph: Graph, request: Request) -> Parts:
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
         require_nothing_left(found.left)
-    parts = assign(found.graph, request.target, stream_input=request.stream_input)
+    graph = accumulate(found.graph) if request.options.accumulate else found.graph
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     return replace(parts, left=found.left)
 
 
@@ -222,7 +237,8 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def least_streamed_bytes_of(request: Request) -> int:
     """The same, from the model on: what another process can do by itself from the beginning."""
-    return least_streamed_bytes(simplify(read(request.model), request.rounding), request)
+    graph = simplify_for(read(request.model), request)
+    return least_streamed_bytes(graph, request)
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
@@ -268,7 +284,7 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model))
-    graph = clock.time("simplify", lambda: simplify(model, request.rounding))
+    graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
     points = clock.time("place", lambda: place(frontier, request.target, request.options, executor))
@@ -307,7 +323,7 @@ def stage(request: Request, name: str, executor: Executor | None = None) -> obje
     graph = read(request.model)
     if name == "read":
         return graph
-    graph = simplify(graph, request.rounding)
+    graph = simplify_for(graph, request)
     if name == "simplify":
         return graph
     parts = parts_of(graph, request)

@@ -35,6 +35,12 @@ IN_PLACE = [
     for k in sample.op.in_place(sample.site)
 ]
 
+ACCUMULATING = [
+    pytest.param(sample, id=name)
+    for name, sample in SAMPLES
+    if not sample.op.ALIAS and sample.op.kernel(sample.site).accumulates
+]
+
 
 @pytest.fixture(scope="module")
 def library(host_compilers: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Library:
@@ -89,15 +95,41 @@ def test_a_kernel_computes_rows_through_views(
         needed = needed_rows(sample, k, rows)
         views.append(View(site.inputs[k], layout(data.draw(styles), site.inputs[k], needed, rng)))
         views[-1].write(inputs[k], needed)
-    output = View(site.output, layout(data.draw(styles), site.output, set(rows), rng))
+    expected = expected_rows(sample, inputs)
+    goes_on = sample.op.kernel(site).accumulates and rows.start > 0
+    there = set(rows) | ({rows.start - 1} if goes_on else set())
+    output = View(site.output, layout(data.draw(styles), site.output, there, rng))
+    untouched = output.memory.bytes[0] if output.memory.bytes.size else 0
+    for row in there - set(rows):
+        output.row(row)[:] = expected[row]
     before = output.memory.bytes.copy()
     library.run(sample, views, output, (rows.start, rows.stop))
     assert output.memory.intact
-    expected = expected_rows(sample, inputs)
     for row in rows:
         np.testing.assert_array_equal(output.row(row), expected[row], f"row {row}")
-        output.row(row)[:] = before[0] if before.size else 0
+        output.row(row)[:] = untouched
     np.testing.assert_array_equal(output.memory.bytes, before, "bytes outside the rows changed")
+
+
+@pytest.mark.parametrize("sample", ACCUMULATING)
+@few
+@given(data=st.data(), seed=seeds)
+def test_rows_that_go_on_from_each_other_may_lie_in_one_place(
+    library: Library, sample: Sample, data: st.DataObject, seed: int
+) -> None:
+    site = sample.site
+    inputs, count = inputs_of(site, seed), row_count(site.output.shape)
+    views = [View(site.inputs[k], whole(site.inputs[k])) for k in seen_inputs(sample)]
+    for k, view in zip(seen_inputs(sample), views, strict=True):
+        view.write(inputs[k], set(range(row_count(site.inputs[k].shape))))
+    output = View(site.output, ring_of(site.output, [0], gap_bytes=0))
+    expected, first = expected_rows(sample, inputs), 0
+    while first < count:
+        end = data.draw(st.integers(first + 1, count))
+        library.run(sample, views, output, (first, end))
+        np.testing.assert_array_equal(output.row(end - 1), expected[end - 1])
+        first = end
+    assert output.memory.intact
 
 
 @pytest.mark.parametrize(("sample", "k"), IN_PLACE)

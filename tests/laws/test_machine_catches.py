@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cascades import total_of_stream
 from lowered import Lowered, inputs_of_graph, lower
 from penstock.errors import InternalError
 from penstock.ir.graph import Graph, Value
@@ -363,6 +364,26 @@ def test_what_a_kernel_cannot_do_is_caught(by_rows: bool) -> None:
 
     for run in edited(program.run, other):
         assert caught(graph, replace(program, run=run)) == "machine-009"
+
+
+def test_a_total_that_does_not_go_on_from_the_row_before_is_caught() -> None:
+    example = total_of_stream(5)
+    loop, finish = example.program.run
+    assert isinstance(loop, Loop)
+    pull, add = loop.body
+    late = replace(loop, lower=1)
+    turned = replace(loop, upper=3), replace(loop, lower=4), replace(loop, lower=3, upper=4)
+    twice = replace(loop, body=(pull, add, add))
+    for loops in ((late,), turned, (twice,)):
+        program = replace(example.program, run=(*loops, finish))
+        assert caught(example.graph, program) == "machine-002"
+
+
+def test_a_total_over_which_something_is_written_is_caught() -> None:
+    example = total_of_stream(5)
+    over = with_buffer(example.program, "x", address=64)
+    buffers = tuple(replace(b, memory="near") if b.name == "x" else b for b in over.buffers)
+    assert caught(example.graph, replace(over, buffers=buffers)) in ("machine-002", "machine-007")
 
 
 def test_data_of_another_size_than_its_buffer_is_caught() -> None:

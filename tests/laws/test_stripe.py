@@ -1,5 +1,6 @@
 """Law: a region of the output, computed from only the input regions that `needs` names, with poison
-everywhere else, has the numbers of the whole; and `needs` stays inside the tensors."""
+everywhere else (and, where the operator goes on from there, the row before), has the numbers of the
+whole; and `needs` stays inside the tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from found import every_sample, few, inputs_of
+from found import every_sample, few, inputs_of, with_before
 from penstock.ir.op import Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -36,11 +37,12 @@ def test_a_region_is_right_with_poison_around_what_it_needs(
     op, site = sample.op, sample.site
     inputs = inputs_of(site, seed)
     out = data.draw(regions(site.output.shape))
-    expected = op.evaluate(site, inputs, Region.whole(site.output.shape))[out.slices]
+    whole = op.evaluate(site, inputs, Region.whole(site.output.shape))
+    expected = whole[out.slices]
     needed = op.needs(site, out)
     for poison in POISONS:
         stripes = tuple(poisoned(x, need, poison) for x, need in zip(inputs, needed, strict=True))
-        result = op.evaluate(site, stripes, out)
+        result = op.evaluate(site, with_before(sample, stripes, out, whole), out)
         assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
         np.testing.assert_array_equal(result, expected)
 

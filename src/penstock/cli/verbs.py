@@ -157,6 +157,8 @@ def verify(
         out.print(summary.ladder_table(done.rungs))
         for name in done.vanished:
             out.print(f'computed nowhere: "{name}"', highlight=False)
+        for name in done.added:
+            out.print(f'not of the model, not compared: "{name}"', highlight=False)
     if error is not None:
         print(error, file=sys.stderr)
         raise typer.Exit(error.exit_code)
@@ -260,6 +262,7 @@ def ops(as_json: p.Json = False) -> None:
         }
         for file in operator_files()
         for op in file.ops
+        if op.FOREIGN
     ]
     if as_json:
         print_json({"operators": rows})

@@ -71,6 +71,8 @@ class Kernel:
     `scratch_bytes`: working memory that the call needs.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
         rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
+    `accumulates`: row r of the output is row r - 1 of it, and what the inputs add; the kernel goes
+        on from there, reading the row before its first one, if any, through its output's view.
     `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
         is called.
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
@@ -82,6 +84,7 @@ class Kernel:
     constants: tuple[tuple[int, str], ...] = ()
     scratch_bytes: int = 0
     by_rows: bool = False
+    accumulates: bool = False
     body: Callable[..., Any] | None = None
     cycles: Callable[[int], int] | None = None
 
@@ -99,7 +102,8 @@ class Op(Protocol):
     """What every operator must be able to say.  Laws in `tests/laws` run over every operator.
 
     `needs` is exact; `affine` contains it, and equals it on unclipped regions; `evaluate` reads
-    nothing outside `needs`.
+    nothing outside `needs`.  An operator whose kernel accumulates is given one input more, its own
+    output, of which it reads the row before `out` (`row_before`), unless `out` begins with row 0.
     """
 
     FOREIGN: ClassVar[tuple[str, ...]]
@@ -165,6 +169,17 @@ def row_axis(rank: int) -> int:
     Axes before it are flattened into the row index: (N, H, W, C) has N x H rows of W x C.
     """
     return max(0, rank - (3 if rank >= 3 else 2))
+
+
+def row_before(out: Region) -> Region:
+    """The row above a region, as wide as it is; empty above row 0.
+
+    >>> row_before(Region.of((0, 1), (3, 7), (0, 5), (2, 4))).intervals
+    ((0, 1), (2, 3), (0, 5), (2, 4))
+    """
+    axis = row_axis(len(out.lower))
+    first = out.lower[axis]
+    return out.replace(axis, (max(0, first - 1), first))
 
 
 def row_count(shape: tuple[int, ...]) -> int:

@@ -22,6 +22,9 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import pool, sliding
 from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.average_last import AverageLast
+from penstock.ops.running import Halves
+from penstock.ops.running_sum import RunningSum
 from penstock.ops.samples import int8, sample
 from penstock.ops.window import Window
 
@@ -53,9 +56,7 @@ class AveragePool2D:
             total += tap
         for _, _, tap in sliding.taps(present, self.rows, self.columns, out):
             count += tap
-        half = count // 2
-        mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
-        return np.clip(mean, *self.activation.bounds(site.output)).astype(np.int8)
+        return pool.average(total, count, self.activation.bounds(site.output))
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
@@ -71,6 +72,17 @@ class AveragePool2D:
 
     def kernel(self, site: Site) -> Kernel:
         return pool.kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
+
+    def halves(self, site: Site) -> Halves | None:
+        """Sums of one output row, added up row by row, then divided."""
+        x = site.inputs[0]
+        rows = pool.rows_of_one(self.rows, self.columns, x.shape)
+        seen = [self.columns.needs((c, c + 1), x.shape[2]) for c in range(site.output.shape[2])]
+        counts = tuple(rows * (upper - lower) for lower, upper in seen)
+        if min(counts) == 0:
+            return None
+        sums = RunningSum(rows, self.columns)
+        return Halves(sums, sums.result_type((x,)), AverageLast(counts, self.activation))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

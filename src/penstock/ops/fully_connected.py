@@ -29,6 +29,9 @@ from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
 from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.running import Halves
+from penstock.ops.running_product import RunningProduct
 from penstock.ops.samples import bias, int8, sample, weights
 
 
@@ -128,6 +131,15 @@ class FullyConnected:
             tables=self.multipliers(site).tables(),
             constants=((1, "weights"), (2, "bias")),
         )
+
+    def halves(self, site: Site) -> Halves | None:
+        """Sums over the rows of an image, added up row by row, then requantised."""
+        x, w, _ = site.inputs
+        if x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
+            return None
+        product = RunningProduct()
+        last = RequantiseLast(self.multipliers(site), self.activation, self.rounding)
+        return Halves(product, product.result_type(site.inputs), last)
 
     def multipliers(self, site: Site) -> Multipliers:
         """Real multipliers of the output channels."""

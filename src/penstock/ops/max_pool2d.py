@@ -9,7 +9,7 @@ Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,10 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import pool, sliding
 from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.running import Halves
+from penstock.ops.running_max import RunningMax
 from penstock.ops.samples import int8, sample
+from penstock.ops.slice import Slice
 from penstock.ops.window import Window
 
 
@@ -62,6 +65,17 @@ class MaxPool2D:
 
     def kernel(self, site: Site) -> Kernel:
         return pool.kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)
+
+    def halves(self, site: Site) -> Halves | None:
+        """Maxima of one output row, found row by row, of which the last row is taken."""
+        x = site.inputs[0]
+        rows = pool.rows_of_one(self.rows, self.columns, x.shape)
+        if rows == 0:
+            return None
+        maxima = RunningMax(rows, self.columns, self.activation)
+        total = replace(maxima.result_type((x,)), quantisation=site.output.quantisation)
+        start, step = (0, rows - 1, 0, 0), (1, 1, 1, 1)
+        return Halves(maxima, total, Slice(start, site.output.shape, step))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import sliding
 from penstock.ops.activation import Activation
 from penstock.ops.checks import require, require_int8, require_rank
@@ -37,6 +39,21 @@ def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -
     )
     require(min(y) > 0, f"the window does not fit into input {list(x.shape)}")
     return TensorType(y, DType.INT8)
+
+
+def average(total: Array, count: Array, bounds: tuple[int, int]) -> Array:
+    """Sums divided by counts of elements, ties away from zero, and clamped."""
+    half = count // 2
+    mean = np.where(total > 0, (total + half) // count, -((half - total) // count))
+    return np.clip(mean, *bounds).astype(np.int8)
+
+
+def rows_of_one(rows: Window, columns: Window, shape: tuple[int, ...]) -> int:
+    """How many rows of an image, from its first one on, pooling makes its only row of; 0 where it
+    makes several, or pools several images."""
+    plain = rows.dilation == columns.dilation == 1
+    one = shape[0] == 1 and rows.outputs(shape[1]) == 1
+    return rows.needs((0, 1), shape[1])[1] if one and plain else 0
 
 
 def work(rows: Window, columns: Window, out: Region) -> Work:

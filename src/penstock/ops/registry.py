@@ -1,7 +1,7 @@
 """Registry: finds the operators by walking this folder; nobody lists them.
 
-A module of this folder is an operator file where it defines `from_foreign`; its operators are the
-classes with a `FOREIGN` attribute that it defines.
+A module of this folder is an operator file where it defines operators: classes with a `FOREIGN`
+attribute.  Those that stand in model files come with `from_foreign`; passes make the others.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ FromForeign = Callable[[ForeignNode], Iterable[Made]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
-    """One file of this folder: its operators, and how it understands foreign nodes."""
+    """One file of this folder: its operators, and how it understands foreign nodes, if there are
+    any."""
 
     module: ModuleType
     ops: tuple[type[Op], ...]
-    from_foreign: FromForeign
+    from_foreign: FromForeign | None
 
     @property
     def foreign_names(self) -> tuple[str, ...]:
@@ -38,9 +39,9 @@ class OperatorFile:
 def operator_files() -> tuple[OperatorFile, ...]:
     """Every operator file, by name."""
     return tuple(
-        OperatorFile(module, _ops_of(module), module.from_foreign)
+        OperatorFile(module, _ops_of(module), getattr(module, "from_foreign", None))
         for module in _modules()
-        if hasattr(module, "from_foreign")
+        if _ops_of(module)
     )
 
 
@@ -92,4 +93,10 @@ def operators() -> Mapping[str, type[Op]]:
 @cache
 def foreign_names() -> Mapping[str, FromForeign]:
     """By name in a model file format, the function that understands a node of that name."""
-    return {name: file.from_foreign for file in operator_files() for name in file.foreign_names}
+    files = ((file, file.from_foreign) for file in operator_files())
+    return {
+        name: understand
+        for file, understand in files
+        if understand is not None
+        for name in file.foreign_names
+    }

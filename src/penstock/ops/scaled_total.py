@@ -22,7 +22,11 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import reduction
-from penstock.ops.requantise import fitting_multiplier
+from penstock.ops.requantise import Multipliers, fitting_multiplier
+from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.running import Halves
+from penstock.ops.running_sum import RunningSum
+from penstock.ops.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,18 @@ class ScaledTotal:
             ),
             by_rows=True,
         )
+
+    def halves(self, site: Site) -> Halves | None:
+        """Totals over the rows of an image, added up row by row, then requantised."""
+        x = site.inputs[0]
+        if x.rank != 4 or x.shape[0] != 1 or 1 not in self.axes or 3 in self.axes:
+            return None
+        columns = Window(x.shape[2]) if 2 in self.axes else Window(1)
+        totals = RunningSum(x.shape[1], columns, x.zero_point)
+        multiplier, shift = self._multiplier(site)
+        channels = x.shape[3]
+        every = Multipliers((multiplier,) * channels, (shift,) * channels)
+        return Halves(totals, totals.result_type((x,)), RequantiseLast(every))
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
         count = reduction.count(site, self.axes)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.ir.graph import Graph
+from penstock.passes.accumulate import accumulate
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
 from penstock.passes.fold_padding import fold_padding
@@ -17,5 +18,6 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     free_identities,
     fold_padding,
     fuse_activation,
+    accumulate,  # behind all that look for reductions as model files have them
     drop_dead,  # last: the others leave nodes that nobody reads
 )

@@ -106,7 +106,7 @@ def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
         storage = rows.storages[s]
         offset = addresses.offsets[block_name(block, storage.rows)]
         mine = np.arange(block.upper - block.lower)
-        places[starts[s] + block.lower + mine] = offset + mine * storage.row_bytes
+        places[starts[s] + block.lower + mine] = offset + mine % storage.places * storage.row_bytes
     owner, _ = unfolded.places
     row = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
     places = places[starts[owner] + row]

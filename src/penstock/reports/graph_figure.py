@@ -169,7 +169,7 @@ def _draw_bars(
 ) -> None:
     """A bar for each output, dark as far as it is alive at a time."""
     found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
-    totals = [sum(piece.size_bytes for piece in span.pieces) for _, span in found]
+    totals = [layer.written_bytes for layer in layers]
     points = (_BYTES - _BAR - 14) / max(totals, default=1)
     for (y, span), total in zip(found, totals, strict=True):
         y_low = y - _BAR_HEIGHT / 2

@@ -185,8 +185,8 @@ def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:
         buffer = buffers[storage.name]
         if buffer.memory != unfolded.schedule.homes.tensors:
             continue
-        rows = slice(int(lives.starts[s]), int(lives.starts[s + 1]))
-        places = buffer.address + _offsets(views[storage.name].rows, storage.rows)
+        rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.places)
+        places = buffer.address + _offsets(views[storage.name].rows, storage.places)
         pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
         yield Span(storage.name, buffer.kind.value, tuple(pieces))
 

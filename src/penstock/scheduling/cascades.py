@@ -119,8 +119,7 @@ def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
     """The parts as steps that read and write storages."""
     storages = parts.owners
     graph = parts.graph
-    named = {storages[v.name] for v in graph.variables()}
-    sizes = ((v.name, v.type.size_bytes) for v in graph.variables() if v.name in named)
+    sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
     outputs = (storages[v.name] for v in graph.outputs if v.data is None)
     return OrderProblem(
         tuple(_step(part, storages) for part in parts.parts),

@@ -34,21 +34,25 @@ that they ask, are written out for each of those."""
 class Tables(NamedTuple):
     """An order of parts, as arrays.  `p` is a position in it, `s` a storage, `e` a read.
 
-    rows[s], row_bytes[s]; maker[s]: position of the part that computes it, -1: the caller;
+    rows[s], row_bytes[s]; places[s]: how many rows there is room for, all or one;
+    maker[s]: position of the part that computes it, -1: the caller;
     last[s]: last position that reads it, the number of parts: it stays to the end;
-    written[p], whole[p], scratch[p], call_cycles[p]; reads of p are e in [reads[p], reads[p + 1]),
-    in the order in which they are asked for: storage[e], reader[e] = p, joint[e]: whether p may
-    write each row over the same row of it; needed[table[e] + n], done[table[e] + n];
+    written[p], whole[p], accumulates[p], scratch[p], call_cycles[p];
+    reads of p are e in [reads[p], reads[p + 1]), in the order in which they are asked for:
+    storage[e], reader[e] = p, joint[e]: whether p may write each row over the same row of it;
+    needed[table[e] + n], done[table[e] + n];
     reads of storage s are read[u] for u in [users[s], users[s + 1]);
     resident[p]: bytes of storages that are there before p and read at p or later.
     """
 
     rows: Numbers
     row_bytes: Numbers
+    places: Numbers
     maker: Numbers
     last: Numbers
     written: Numbers
     whole: Numbers
+    accumulates: Numbers
     scratch: Numbers
     call_cycles: Numbers
     reads: Numbers
@@ -93,10 +97,12 @@ def tables_of(
     return Tables(
         rows=np.array([s.rows for s in storages], np.int64),
         row_bytes=np.array([s.row_bytes for s in storages], np.int64),
+        places=np.array([s.places for s in storages], np.int64),
         maker=maker,
         last=last,
         written=np.array([part.written for part in parts], np.int64),
         whole=np.array([part.whole for part in parts], np.int64),
+        accumulates=np.array([part.accumulates for part in parts], np.int64),
         scratch=np.array([part.scratch_bytes for part in parts], np.int64),
         call_cycles=np.array(cycles, np.int64),
         reads=_starts([len(some) for some in asked]),
@@ -217,7 +223,8 @@ def peaks_and_time(
     units (`memories`); None where a peak is above its room.
 
     `home[s]`: memory of a storage; `extra`: bytes by memory that are alive all the time;
-    `constants`: by position, time of reading the constants once; `waits`: by memory, time that a
+    `constants`: by position, time that reading constants adds to the first call, and to each other
+    one; `waits`: by memory, time that a
     region adds to a call, and each of its bytes."""
     peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits, rooms)
     return None if time < 0 else (peaks, int(time))
@@ -225,7 +232,8 @@ def peaks_and_time(
 
 class Lives(NamedTuple):
     """When rows live: row r of storage s, at [starts[s] + r], is alive in ticks [born, dead), and
-    lies where the same row of storage `over` lies, -1: in a place of its own.
+    lies where the same row of storage `over` lies, -1: in a place of its own.  Rows that share a
+    place live as long as it is theirs.
 
     Tick 0 is the caller's who writes the inputs, tick k + 1 that of call k, the last one the
     caller's who reads the outputs."""
@@ -245,6 +253,9 @@ def lives_of(tables: Tables, cascades: list[tuple[int, int, Numbers]], home: Num
     for lower, upper, calls in cascades:
         _live(tables, lower, upper, calls, tick, home, starts, born, dead, over)
         tick += len(calls)
+    for s in np.flatnonzero(tables.places < tables.rows):
+        rows = slice(starts[s], starts[s + 1])
+        born[rows], dead[rows] = born[starts[s]], dead[starts[s + 1] - 1]
     at_end = np.repeat(tables.last == len(tables.written), tables.rows)
     dead[at_end] = tick + 1
     return Lives(starts, born, np.maximum(dead, born + 1), over)
@@ -280,6 +291,18 @@ def _gone(t: Tables, lower: int, upper: int, s: int, produced: Numbers) -> int:
         if t.reader[e] >= lower:
             gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
     return int(gone)
+
+
+@compiled
+def _taken(places: int, first: int, end: int) -> int:
+    """Places that rows [first, end) take when they are made: none where they share one already."""
+    return min(end, places) - min(first, places)
+
+
+@compiled
+def _left(shared: int, dead: int, gone: int) -> int:
+    """Places that rows [dead, gone) leave when they die, if so many share theirs with the last."""
+    return max(gone, shared) - max(dead, shared)
 
 
 @compiled
@@ -345,7 +368,7 @@ def _run(
             count += 1
             cycles += t.call_cycles[a]
             produced[s] = end
-            made = (end - first) * t.row_bytes[s]
+            made = _taken(int(t.places[s]), first, end) * t.row_bytes[s]
             joined = _joined(t, a, lower, upper, first, end, produced, dead, home)
             peak = max(peak, live + (made if joined < 0 else 0))
             if peak >= ceiling:
@@ -354,7 +377,7 @@ def _run(
             for e in range(t.reads[a] - 1, t.reads[a + 1]):
                 s = int(t.written[a] if e < t.reads[a] else t.storage[e])
                 gone = _gone(t, lower, upper, s, produced)
-                live -= (gone - dead[s]) * t.row_bytes[s]
+                live -= _left(t.rows[s] - t.places[s], dead[s], gone) * t.row_bytes[s]
                 dead[s] = gone
     shared = (askers[1] >= 0).sum()
     return int(peak) if shared <= MOST_SHARED else NO_CEILING, count, int(cycles)
@@ -437,6 +460,9 @@ def _reading(t: Tables, a: int, first: int, end: int, home: Numbers, waits: Numb
         rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
         if rows > 0:
             time += int(waits[m, 0] + rows * t.row_bytes[t.storage[e]] * waits[m, 1])
+    if t.accumulates[a] and first > 0:
+        m = home[t.written[a]]
+        time += int(waits[m, 0] + t.row_bytes[t.written[a]] * waits[m, 1])
     return time
 
 
@@ -458,7 +484,7 @@ def _traffic(
     live = extra.copy()
     for s in range(t.rows.shape[0]):
         if t.maker[s] < lower <= t.last[s]:
-            live[home[s]] += t.rows[s] * t.row_bytes[s]
+            live[home[s]] += t.places[s] * t.row_bytes[s]
     live[0] += t.scratch[lower:upper].sum()
     peaks = live.copy()
     if (peaks > rooms).any():
@@ -467,9 +493,10 @@ def _traffic(
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
         s = t.written[a]
-        made = (end - first) * t.row_bytes[s]
-        time += t.call_cycles[a] * FINE + constants[a - lower]
-        time += waits[home[s], 0] + made * waits[home[s], 1]
+        written = (end - first) * t.row_bytes[s]
+        made = _taken(int(t.places[s]), first, end) * t.row_bytes[s]
+        time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
+        time += waits[home[s], 0] + written * waits[home[s], 1]
         time += _reading(t, a, first, end, home, waits)
         produced[s] = end
         if _joined(t, a, lower, upper, first, end, produced, dead, home) < 0:
@@ -480,6 +507,6 @@ def _traffic(
         for e in range(t.reads[a] - 1, t.reads[a + 1]):
             s = int(t.written[a] if e < t.reads[a] else t.storage[e])
             gone = _gone(t, lower, upper, s, produced)
-            live[home[s]] -= (gone - dead[s]) * t.row_bytes[s]
+            live[home[s]] -= _left(t.rows[s] - t.places[s], dead[s], gone) * t.row_bytes[s]
             dead[s] = gone
     return peaks, time

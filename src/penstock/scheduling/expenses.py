@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.ir.op import row_axis, row_count
+from penstock.ir.op import row_axis, row_before, row_count
 from penstock.ir.region import Region
 from penstock.scheduling.cost import Bytes, Cost, CostModel
 from penstock.scheduling.lifetimes import Cascade
@@ -17,10 +17,12 @@ from penstock.scheduling.schedule import Homes, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Work of one call; bytes that it reads of each input, constants too, and writes."""
+    """Work of one call; bytes that it reads of each input, constants too, and of the row before its
+    output, and that it writes."""
 
     macs: int
     read_bytes: tuple[int, ...]
+    before_bytes: int
     written_bytes: int
 
 
@@ -88,6 +90,8 @@ class Expenses:
             for memory, size in zip(homes, call.read_bytes, strict=True):
                 read[memory] = read.get(memory, 0) + size
                 fine += self.memories.access(memory, size)
+            read[home] = read.get(home, 0) + call.before_bytes
+            fine += self.memories.access(home, call.before_bytes)
             fine += self.memories.access(home, call.written_bytes)
         return Cost(
             self.model.cycles(part, [end - first for first, end in stripes]) + round(fine / FINE),
@@ -132,4 +136,6 @@ def _of_call(part: Part, first: int, end: int) -> Moved:
         out = out.replace(row_axis(len(shape)), (first, end))
     pairs = zip(part.needs(out), part.inputs, strict=True)
     read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
-    return Moved(part.macs(out), read, out.elements * part.output.type.dtype.size_bytes)
+    element = part.output.type.dtype.size_bytes
+    before = row_before(out).elements * element if part.kernel.accumulates else 0
+    return Moved(part.macs(out), read, before, out.elements * element)

@@ -2,7 +2,8 @@
 
 Tick 0 is when the caller writes the inputs, tick k + 1 when call k runs, and the last tick when the
 caller reads the outputs.  A block is a storage whose rows all live and die together, or a single
-row of any other: rows of one size leave no gaps when they are placed.  A row that is written over
+row of any other: rows of one size leave no gaps when they are placed.  The rows of an accumulating
+storage share the place of one.  A row that is written over
 the same row of another storage is of that storage's block.  Where the rows of a storage must lie
 one behind the other, blocks are rows that live and die together, and tied.
 """
@@ -200,7 +201,7 @@ def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
     for block in unfolded.blocks():
         storage = rows.storages[rows.number[block.storage]]
         name = block_name(block, storage.rows)
-        size = (block.upper - block.lower) * storage.row_bytes
+        size = min(block.upper - block.lower, storage.places) * storage.row_bytes
         anchor, first = anchors.setdefault(block.storage, (name, block.lower))
         tied = storage.contiguous and anchor != name
         yield (

@@ -44,8 +44,12 @@ class Memories:
 
     def access(self, memory: str, size_bytes: int) -> int:
         """What moving a region of so many bytes adds to a call, in fine units."""
+        return self.accesses(memory, int(size_bytes > 0), size_bytes)
+
+    def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
+        """What moving so many regions of so many bytes in all adds to calls, in fine units."""
         latency, per_byte = self.waits(self.named(memory))
-        return latency + size_bytes * per_byte if size_bytes else 0
+        return regions * latency + size_bytes * per_byte
 
     def copy_cycles(self, source: str, target: str, size_bytes: int) -> int:
         """How long the copier copies so many bytes, once it has begun."""

@@ -23,6 +23,12 @@ _LEAST = {
 class Options:
     """Options of scheduling and placement.  The metadata is the sentence that help shows."""
 
+    accumulate: bool = field(
+        default=True,
+        metadata={
+            "help": "Let a reduction take rows one by one, so that they need not all be there."
+        },
+    )
     copies: bool = field(
         default=True, metadata={"help": "Let a copy engine copy constants into faster memory."}
     )

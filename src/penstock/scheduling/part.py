@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Kernel
+from penstock.ir.op import Kernel, row_axis
 from penstock.ir.region import Region
 from penstock.scheduling.rows import RowParts
 
@@ -50,6 +50,19 @@ class Part:
         """Arrays that the kernel reads as they stand in the model, such as weights."""
         read = (self.inputs[k] for k, _ in self.kernel.constants)
         return tuple({v.name: v for v in read if v.type.rank}.values())
+
+    def read_again(self, constant: Value) -> tuple[int, int]:
+        """Regions and bytes of a constant that each call for rows but the first ones reads.
+
+        All of it; but where the part accumulates, each call reads what its own rows multiply, so
+        that calls for all rows read it once: the first one is charged with that."""
+        if not self.kernel.accumulates:
+            return 1, constant.type.size_bytes
+        shape = self.output.type.shape
+        axis = row_axis(len(shape))
+        needs = self.needs(Region.whole(shape).replace(axis, (shape[axis] - 1, shape[axis])))
+        pairs = zip(self.inputs, needs, strict=True)
+        return sum(v.name == constant.name and not need.empty for v, need in pairs), 0
 
     @property
     def variable_inputs(self) -> tuple[Value, ...]:

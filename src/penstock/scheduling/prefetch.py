@@ -18,7 +18,7 @@ from penstock.memory.problem import Buffer, columns
 from penstock.scheduling.lifetimes import Cascade, Unfolded, copy_name, problems
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.plan import ConstantCopy
-from penstock.scheduling.regions import FILL
+from penstock.scheduling.regions import FILL, reading
 from penstock.scheduling.schedule import Schedule
 
 FILLS = (FILL, 0.7, 0.5)
@@ -93,13 +93,15 @@ class _Room:
         for position, count in zip(
             *np.unique(cascade.calls[:, 0], return_counts=True), strict=True
         ):
-            for value in self._schedule.parts.parts[order[int(position)]].constants:
+            part = self._schedule.parts.parts[order[int(position)]]
+            for value in part.constants:
                 size = value.type.size_bytes
                 if value.name in elsewhere:
                     continue
-                slow = self._memories.access(constants, size)
-                fast = self._memories.access(self._memory.name, size)
-                spared = int(count) * (slow - fast) - FINE * copier.setup_cycles
+                ends = (constants, self._memory.name)
+                slow, fast = (reading(self._memories, m, part, value) for m in ends)
+                waits = int((slow - fast) @ (1, count - 1))
+                spared = waits - FINE * copier.setup_cycles
                 if value.name in late:
                     spared = FINE * self._memories.copy_cycles(constants, self._memory.name, size)
                 yield _Constant(value.name, size, spared)

@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from penstock.ir.graph import Value
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import (
     NO_CEILING,
@@ -26,13 +27,20 @@ from penstock.scheduling.demand import (
 )
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.options import Options
-from penstock.scheduling.part import Parts
+from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
 
 FILL = 0.9
 """How much of a memory but the first may be alive at a time; addresses need the rest."""
 MOST_HANDED_APART = 3
 """Of more tensors that a cascade hands on, all live in one memory."""
+
+
+def reading(memories: Memories, memory: str, part: Part, constant: Value) -> Numbers:
+    """Fine units that reading a constant in a memory adds to the first call of a part, and to each
+    other one."""
+    first = memories.access(memory, constant.type.size_bytes)
+    return np.array([first, memories.accesses(memory, *part.read_again(constant))], np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +77,12 @@ class RegionSearch:
         rooms = [NO_CEILING, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._rooms = np.array(rooms, np.int64)
         home = memories.constants.name
-        reading = [
-            sum(memories.access(home, size) for _, size in self._constants(p))
-            for p in range(len(order))
-        ]
-        self._reading = np.array(reading, np.int64)
-        self._readers: dict[str, list[int]] = {}
-        for p in range(len(order)):
-            for name, _ in self._constants(p):
-                self._readers.setdefault(name, []).append(p)
+        self._reading = np.zeros((2, len(order)), np.int64)
+        self._readers: dict[str, list[tuple[int, Value]]] = {}
+        for p, part in enumerate(self._parts):
+            for value in part.constants:
+                self._reading[:, p] += reading(memories, home, part, value)
+                self._readers.setdefault(value.name, []).append((p, value))
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position."""
@@ -136,21 +141,20 @@ class RegionSearch:
             pays = tuple(
                 (name, size, m)
                 for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
-                for name, size in self._constants(p)
-                if calls * self._spared(size, memory.name) > FINE * self._copy(size, memory.name)
+                for value in self._parts[p].constants
+                for name, size in [(value.name, value.type.size_bytes)]
+                if self._spared(p, value, memory.name) @ (1, calls - 1)
+                > FINE * self._copy(size, memory.name)
             )
             if pays:
                 yield pays
 
-    def _constants(self, position: int) -> Iterator[tuple[str, int]]:
-        """Name and bytes of each constant that the part at a position reads."""
-        for value in self._parts[position].constants:
-            yield value.name, value.type.size_bytes
-
-    def _spared(self, size: int, memory: str) -> int:
-        """Fine units that a call spares that reads a constant in another memory."""
-        constants = self._memories.constants.name
-        return self._memories.access(constants, size) - self._memories.access(memory, size)
+    def _spared(self, position: int, value: Value, memory: str) -> Numbers:
+        """Fine units that the first call, and each other one, spares of the part at a position if
+        it reads a constant in another memory."""
+        part, constants = self._parts[position], self._memories.constants.name
+        slow, fast = (reading(self._memories, m, part, value) for m in (constants, memory))
+        return slow - fast
 
     def _copy(self, size: int, memory: str) -> int:
         """Cycles that a processor waits for a constant to be copied."""
@@ -165,13 +169,13 @@ class RegionSearch:
         """Peak in the first memory and time; None where another memory is too small."""
         c = cascade.candidate
         names = [memory.name for memory in self._memories.tensors]
-        constants = self._reading[c.lower : c.upper].copy()
+        constants = self._reading[:, c.lower : c.upper].copy()
         extra = np.zeros(len(names), np.int64)
         for name, size, m in copied:
             extra[m] += size
-            for p in self._readers[name]:
+            for p, value in self._readers[name]:
                 if c.lower <= p < c.upper:
-                    constants[p - c.lower] -= self._spared(size, names[m])
+                    constants[:, p - c.lower] -= self._spared(p, value, names[m])
         found = peaks_and_time(
             self._tables,
             c.lower,

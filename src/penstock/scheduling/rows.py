@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import InternalError
 from penstock.ir.graph import Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
@@ -36,16 +37,24 @@ Counts = npt.NDArray[np.int32]
 class Storage:
     """Memory of a value and its aliases: `rows` of `row_bytes` each.
 
-    `contiguous`: its rows must lie one behind the other, for someone sees them as one array."""
+    `contiguous`: its rows must lie one behind the other, for someone sees them as one array.
+    `accumulates`: its rows share one place: each is written over the one before, and only the last
+    one is read."""
 
     name: str
     rows: int
     row_bytes: int
     contiguous: bool
+    accumulates: bool = False
+
+    @property
+    def places(self) -> int:
+        """How many rows there is room for; row r lies in place r, or all lie in one."""
+        return 1 if self.accumulates else self.rows
 
     @property
     def size_bytes(self) -> int:
-        return self.rows * self.row_bytes
+        return self.places * self.row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +80,12 @@ class Read:
 class RowPart:
     """A part as rows see it: the storage that it writes, and what it reads.
 
-    `whole`: it computes all rows of its output at once."""
+    `whole`: it computes all rows of its output at once; `accumulates`: each from the one before."""
 
     written: int
     reads: tuple[Read, ...]
     whole: bool
+    accumulates: bool
     scratch_bytes: int
 
 
@@ -123,9 +133,11 @@ class RowParts:
         names = tuple(dict.fromkeys((*inputs, *made)))
         number = {name: k for k, name in enumerate(names)}
         contiguous = frozenset((*inputs, *outputs, *_seen_whole(parts, owner, values)))
-        storages = tuple(_storage(values[name], name in contiguous) for name in names)
+        single = frozenset(p.output.name for p in parts.parts if _in_one_place(p)) - contiguous
+        storages = tuple(_storage(values[n], n in contiguous, n in single) for n in names)
         making = _Making(owner, values, number, contiguous, _readers(parts, owner))
         row_parts = tuple(making.row_part(part) for part in parts.parts)
+        _check_last_rows(storages, row_parts)
         ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (inputs, outputs))
         return RowParts(storages, row_parts, *ends)
 
@@ -140,14 +152,30 @@ def alike(value: Value, storage: Value) -> bool:
     return row_count(value.type.shape) == row_count(storage.type.shape)
 
 
+def _in_one_place(part: Part) -> bool:
+    """Whether each row of the output may be written over the one before."""
+    return part.kernel.accumulates and works_by_rows(part)
+
+
+def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
+    """Raises InternalError where a row is read that others have been written over."""
+    for read in (read for part in row_parts for read in part.reads):
+        storage = storages[read.storage]
+        if storage.accumulates and read.done[0] < storage.rows - 1:
+            raise InternalError(
+                "rows-001",
+                f'row {read.done[0]} of "{storage.name}" is read, which holds its last row only',
+            )
+
+
 def _is_image(shape: tuple[int, ...]) -> bool:
     """Whether a row interval is a box: no axis above the rows but of extent one."""
     return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
 
 
-def _storage(value: Value, contiguous: bool) -> Storage:
+def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
     rows = row_count(value.type.shape)
-    return Storage(value.name, rows, value.type.size_bytes // rows, contiguous)
+    return Storage(value.name, rows, value.type.size_bytes // rows, contiguous, accumulates)
 
 
 def _seen_whole(
@@ -186,7 +214,8 @@ class _Making:
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
         reads = tuple(self._read(part, name, rows, steps) for name in read)
         written = self.number[self.owner[part.output.name]]
-        return RowPart(written, reads, steps == 1, part.kernel.scratch_bytes)
+        kernel = part.kernel
+        return RowPart(written, reads, steps == 1, kernel.accumulates, kernel.scratch_bytes)
 
     def _read(self, part: Part, name: str, rows: int, steps: int) -> Read:
         storage = self.values[name]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.errors import InternalError
-from penstock.ir.op import row_axis
+from penstock.ir.op import row_axis, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import evaluate
@@ -105,9 +105,11 @@ class Machine:
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
         inputs = tuple(Operand.of(view, need, variables) for view, need in needed)
         output = Operand.of(call.output, out, variables)
-        windows = tuple(self._window(x) for x in inputs)
         _check_kernel(call, inputs, output)
         self._check_apart(call, inputs, output)
+        if call.kernel.accumulates:
+            inputs = (*inputs, Operand.of(call.output, row_before(out), variables))
+        windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
         if call.body:

@@ -10,14 +10,27 @@ import pytest
 from available import SHARED
 from found import elements
 from penstock import api
+from penstock.backends.portable import Processor, assign
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation, compile_request
+from penstock.pipeline import Compilation, compile_request, simplify
 from penstock.program.program import Copy
 from penstock.program.steps import walk
+from penstock.scheduling.expenses import Expenses
+from penstock.scheduling.lifetimes import Unfolded
+from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.options import Options
+from penstock.scheduling.part import Parts
+from penstock.scheduling.plan import ConstantCopy, Plan
+from penstock.scheduling.proposals import Away
+from penstock.scheduling.regions import RegionSearch
+from penstock.scheduling.schedule import Gaps, Homes, Schedule
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
+
+TWO_REGIONS = load_target("two-region")
 
 
 def network(name: str) -> object:
@@ -78,3 +91,40 @@ def test_the_machine_computes_the_network_and_moves_what_was_estimated(network: 
     assert counts.macs == cost.macs == done.graph.macs()
     assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
     assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
+
+
+def dense_tail() -> Parts:
+    """An image whose dense layer reads it row by row, and its weights slice by slice."""
+    net = GraphBuilder("dense_tail")
+    x = net.conv2d(net.input((1, 8, 4, 3)), 8, 3, name="conv")
+    graph = simplify(net.build(net.fully_connected(x, 4)))
+    assert any(node.op.kernel(node.site).accumulates for node in graph.nodes if not node.op.ALIAS)
+    return assign(graph, TWO_REGIONS)
+
+
+def test_the_search_values_a_cascade_as_it_is_costed() -> None:
+    parts, model = dense_tail(), Processor(TWO_REGIONS.engines[0])
+    memories = Memories(
+        TWO_REGIONS.memories_for("arena"),
+        TWO_REGIONS.memory_for("constant"),
+        TWO_REGIONS.engines[0],
+        TWO_REGIONS.copier,
+    )
+    order = tuple(range(len(parts.parts)))
+    states: list[list[Away]] = [[()], *([] for _ in order)]
+    search = RegionSearch(parts, order, model, memories, Options())
+    names = [memory.name for memory in memories.tensors]
+    work = sum(map(model.work_cycles, parts.parts))
+    valued = [v for v in search.plans(len(order), states)]
+    assert {v.candidate.copied == () for v in valued} == {True, False}
+    for found in valued:
+        c = found.candidate
+        away = tuple((parts.rows.storages[s].name, names[m]) for s, m in c.away)
+        homes = Homes(names[0], memories.constants.name, "dma", away)
+        copies = tuple(ConstantCopy(name, size, names[m], False) for name, size, m in c.copied)
+        plan = Plan(order, c.stripe, False, (), copies)
+        bare = Schedule(parts, (plan,), homes, False, found.peak_bytes, Gaps(0.0, 0.0))
+        expenses = Expenses(parts, model, memories)
+        costed = expenses.of(bare, Unfolded(bare).cascades[0])
+        (costed,) = expenses.with_copying((costed,), homes)
+        assert abs(costed.cost.cycles - work - found.time / FINE) <= len(order)

@@ -1,0 +1,80 @@
+"""AverageLast: the last row of sums, each divided by how many elements it is made of.
+
+    x  (1, rows, Wo, C)  int32    only the last row is read
+    y  (1, 1,    Wo, C)  int8     clamp(round(x[rows - 1] / count)), ties away from zero
+
+Made of average pools whose sums were added up row by row (`passes/accumulate.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import pool, running
+from penstock.ops.activation import Activation
+from penstock.ops.checks import require
+from penstock.ops.samples import sample
+
+
+@dataclass(frozen=True, slots=True)
+class AverageLast:
+    """Division of a last row by `counts`, one per column, with clamp."""
+
+    counts: tuple[int, ...]
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ()
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        x = running.total_type(inputs, DType.INT32)
+        given = len(self.counts)
+        require(given == x.shape[2], f"{given} counts for {x.shape[2]} columns")
+        require(min(self.counts) > 0, f"counts are {list(self.counts)}, must be at least 1")
+        return TensorType((1, 1, *x.shape[2:]), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        counts = np.array(self.counts, np.int32)[out.slices[2], None]
+        return pool.average(inputs[0][read.slices], counts, self.activation.bounds(site.output))
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (running.last_row(site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (running.last_row_affine(site.inputs[0].shape),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        _, rows, width, channels = site.inputs[0].shape
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "average_last_s32",
+            params=(
+                ("in_h", rows),
+                ("in_w", width),
+                ("in_c", channels),
+                ("least", least),
+                ("most", most),
+            ),
+            tables=(("counts", Table.of(np.array(self.counts, np.int32))),),
+            by_rows=True,
+        )
+
+
+SAMPLES = (
+    sample(AverageLast((35,)), running.totals(1, 7, 1, 3)),
+    sample(AverageLast((8, 12, 9), Activation.RELU), running.totals(1, 4, 3, 2)),
+)

@@ -1,0 +1,93 @@
+"""RequantiseLast: the last row of accumulators as output elements.
+
+    x  (1, H, W, C)  int32     only row H - 1 is read
+    y  (1, 1, W, C)  int8      clamp(zero_y + M[c] * x[H - 1])
+
+Made of means, sums and layers whose sums were added up row by row (`passes/accumulate.py`).
+Source: that of the operators of which it is made, which share `Multipliers.apply`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.fixedpoint import Rounding
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import running
+from penstock.ops.activation import Activation
+from penstock.ops.checks import require
+from penstock.ops.requantise import Multipliers
+from penstock.ops.samples import sample
+
+
+@dataclass(frozen=True, slots=True)
+class RequantiseLast:
+    """Requantisation of a last row with clamp; one multiplier per channel."""
+
+    multipliers: Multipliers
+    activation: Activation = Activation.NONE
+    rounding: Rounding = Rounding.DOUBLE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ()
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        x = running.total_type(inputs, DType.INT32)
+        given = len(self.multipliers.multipliers)
+        require(given == x.shape[3], f"{given} multipliers for {x.shape[3]} channels")
+        return TensorType((1, 1, *x.shape[2:]), DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        (read,) = self.needs(site, out)
+        return self.multipliers.apply(
+            inputs[0][read.slices].astype(np.int64),
+            out.slices[3],
+            site.output.zero_point,
+            self.activation.bounds(site.output),
+            self.rounding,
+        )
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (running.last_row(site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (running.last_row_affine(site.inputs[0].shape),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        _, rows, width, channels = site.inputs[0].shape
+        least, most = self.activation.bounds(site.output)
+        return Kernel(
+            "requantise_last_s32",
+            params=(
+                ("in_h", rows),
+                ("in_w", width),
+                ("in_c", channels),
+                ("out_zero", site.output.zero_point),
+                ("least", least),
+                ("most", most),
+                ("single_rounding", int(self.rounding is Rounding.SINGLE)),
+            ),
+            tables=self.multipliers.tables(),
+            by_rows=True,
+        )
+
+
+SAMPLES = (
+    sample(RequantiseLast(Multipliers.of([0.002, 0.0004, 0.0001])), running.totals(1, 7, 1, 3)),
+    sample(
+        RequantiseLast(Multipliers.of([0.0003] * 2), Activation.RELU, Rounding.SINGLE),
+        running.totals(1, 4, 5, 2),
+    ),
+)

@@ -1,0 +1,73 @@
+"""RunningMax: under windows along columns, the largest element of all rows so far, clamped.
+
+    x  (1, H,    W,  C)  int8
+    y  (1, rows, Wo, C)  int8     y[r] = max(y[r - 1], clamp(largest under the window of x[r]))
+
+Made of max pools of one output row (`passes/accumulate.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.affine import Affine
+from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import running, sliding
+from penstock.ops.activation import Activation
+from penstock.ops.samples import int8, sample
+from penstock.ops.window import Window
+
+ROW = Window(1)
+"""Each row of the output finds its part in one row of the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMax:
+    """Maxima down `rows` rows, with clamp."""
+
+    rows: int
+    columns: Window
+    activation: Activation = Activation.NONE
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ()
+    ALIAS: ClassVar[bool] = False
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return running.pooled_type(self.rows, self.columns, inputs, DType.INT8)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        padded = sliding.block(inputs[0][..., out.slices[3]], ROW, self.columns, out, -128)
+        found = np.full(out.shape, -128, np.int8)
+        for _, _, tap in sliding.taps(padded, ROW, self.columns, out):
+            np.maximum(found, tap, out=found)
+        least, most = self.activation.bounds(site.output)
+        found = np.clip(found, np.int8(least), np.int8(most))
+        return running.gone_on(found, inputs, out, np.maximum)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(ROW, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * self.columns.size)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+    def kernel(self, site: Site) -> Kernel:
+        least, most = self.activation.bounds(site.output)
+        params = (*running.column_params(self.columns, site), ("least", least), ("most", most))
+        return Kernel("running_max_s8", params, by_rows=True, accumulates=True)
+
+
+SAMPLES = (
+    sample(RunningMax(7, Window(6)), int8(1, 7, 6, 3)),
+    sample(RunningMax(4, Window(3, 2, 1, 1, 1), Activation.RELU), int8(1, 5, 6, 2)),
+)

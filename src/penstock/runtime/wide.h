@@ -1,0 +1,19 @@
+/* wide.h: int32 elements in bytes. */
+#ifndef PENSTOCK_WIDE_H
+#define PENSTOCK_WIDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* Element number `index`. */
+static inline int32_t penstock_get_s32(const int8_t *row, int32_t index) {
+    int32_t element;
+    memcpy(&element, row + index * 4, sizeof element);
+    return element;
+}
+
+static inline void penstock_put_s32(int8_t *row, int32_t index, int32_t element) {
+    memcpy(row + index * 4, &element, sizeof element);
+}
+
+#endif

@@ -206,7 +206,7 @@ class Toy:
             offloaded,
             "toy_conv2d",
             self._rows,
-            cycles=partial(self.costs, offloaded),  # pyright: ignore[reportArgumentType]
+            cycles=partial(self.costs, offloaded),
             tables={name: offloaded.tables[name] for name in ("multiplier", "shift")},
             by_rows=self.by_rows,
             scratch_bytes=0,
@@ -238,7 +238,7 @@ class Toy:
         self, call: KernelCall, model: Callable[..., None], *arguments: object, name: str = ""
     ) -> Command:
         driver = Driver(f"toy_{name or model.__name__}", self.name, model, Unit)
-        return call.invoke(driver, *arguments)  # pyright: ignore[reportArgumentType]
+        return call.invoke(driver, *arguments)
 
 
 def toy_request(
@@ -252,5 +252,5 @@ def toy_request(
     """A request with accelerators, one plain toy unless others are given, each of them changed."""
     chip = load_target(target)
     accelerators = tuple(change(toy.accelerator(chip)) for toy in toys or (Toy(),))
-    wanted = api.request(model, target, **settings)  # pyright: ignore[reportArgumentType]
+    wanted = api.request(model, target, **settings)
     return replace(wanted, accelerators=accelerators, strict=strict)

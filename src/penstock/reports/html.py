@@ -31,7 +31,7 @@ def render_html(
     report: Report,
     layers: Sequence[Layer],
     timelines: Sequence[Timeline],
-    measured: Sequence[Measured] | None,
+    measured: Sequence[Measured | None] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
     """The page.  `measured`: what a simulated core counted for each layer, in their order;

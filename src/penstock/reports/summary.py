@@ -113,7 +113,7 @@ def layer_table(
         layer = row.layer
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
-        words = (layer.kind, *engine, names[layer.name], extents(layer.shape))
+        words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
         table.add_row(step, *map(Text, words), *_numbers(row, bool(measured)))
     return table
 

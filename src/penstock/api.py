@@ -32,7 +32,7 @@ from penstock.pipeline import (
     compile_request,
     least_streamed_bytes,
 )
-from penstock.reports.engine_work import Cycles
+from penstock.reports.engine_work import Cycles, is_offloaded
 from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
@@ -63,6 +63,13 @@ _MISMATCH_HELP = {
     True: "if the goldens are this model's and unaltered, please report it with both files",
     False: "this is a mistake in penstock; please report it with the model",
 }
+_OFFLOADED_HELP = {
+    False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
+    "functions, and what their functional models do, with the operators' arithmetic",
+    True: "{engine} computes this tensor, and its functional models do so rightly: compare the "
+    "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
+}
+"""By whether C ran: where an accelerator computes what differs."""
 
 
 def _silent(stage: str) -> None:
@@ -251,9 +258,19 @@ class Verified:
                     f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
                     where=_origin(self.compiled.compilation.model, first.tensor),
                     why=str(first),
-                    help=_MISMATCH_HELP[rung.step == "reference"],
+                    help=self._help(rung.step, first.tensor),
                 )
         return None
+
+    def _help(self, step: str, tensor: str) -> str:
+        """What to do where a tensor differs on a rung for the first time."""
+        parts = {part.name: part for part in self.compiled.compilation.parts.parts}
+        part = parts.get(tensor)
+        if step == "reference" or part is None or not is_offloaded(part):
+            return _MISMATCH_HELP[step == "reference"]
+        return _OFFLOADED_HELP[step in ladder.C_STEPS].format(
+            engine=part.engine, kernel=part.kernel.name
+        )
 
     @property
     def vanished(self) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
 
 InputSets = Sequence[Mapping[str, Array]]
+C_STEPS = frozenset(("host", "core"))
+"""Rungs on which generated C runs."""
 
 
 @dataclass(frozen=True, slots=True)

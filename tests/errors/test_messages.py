@@ -10,6 +10,7 @@ import pytest
 
 from command_line import CommandLine
 from errors.golden import FOLDER, Golden, raised_codes
+from errors.wrong_accelerators import WRONG_ACCELERATORS
 from foreign_nodes import graph_of, int8
 from penstock import api, execution
 from penstock.errors import PenstockError
@@ -101,6 +102,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),
+    **WRONG_ACCELERATORS,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 

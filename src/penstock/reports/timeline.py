@@ -196,12 +196,13 @@ def _turns(unfolded: Unfolded) -> Iterator[Turn]:
     parts = unfolded.schedule.steps
     if not any(map(is_offloaded, parts)):
         return
-    positions = (position for c in unfolded.cascades for position in c.calls[:, 0].tolist())
+    engines = [(part.engine, is_offloaded(part)) for part in parts]
+    calls = (engines[k] for c in unfolded.cascades for k in c.calls[:, 0].tolist())
     tick = 1
-    for engine, calls in groupby((parts[k] for k in positions), key=lambda part: part.engine):
-        same = list(calls)
-        yield Turn(engine, is_offloaded(same[0]), tick, tick + len(same))
-        tick += len(same)
+    for (engine, offloaded), turn in groupby(calls):
+        ended = tick + len(list(turn))
+        yield Turn(engine, offloaded, tick, ended)
+        tick = ended
 
 
 def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:

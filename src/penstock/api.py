@@ -346,6 +346,8 @@ def _read_array(path: Path, value: Value) -> Array:
     except (OSError, ValueError, EOFError) as error:
         raise _no_input(path, _why_no_array(path, error)) from error
     if not isinstance(array, np.ndarray):
+        if isinstance(array, np.lib.npyio.NpzFile):
+            array.close()
         raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(

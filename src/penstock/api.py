@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
@@ -34,10 +34,10 @@ from penstock.pipeline import (
     least_streamed_bytes,
     least_streamed_bytes_of,
 )
+from penstock.reports.engine_work import Cycles, is_offloaded
 from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
-    Cycles,
     Flash,
     Instructions,
     Json,
@@ -66,6 +66,13 @@ _MISMATCH_HELP = {
     True: "if the goldens are this model's and unaltered, please report it with both files",
     False: "this is a mistake in penstock; please report it with the model",
 }
+_OFFLOADED_HELP = {
+    False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
+    "functions, and what their functional models do, with the operators' arithmetic",
+    True: "{engine} computes this tensor, and its functional models do so rightly: compare the "
+    "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
+}
+"""By whether C ran: where an accelerator computes what differs."""
 
 
 def _silent(stage: str) -> None:
@@ -96,6 +103,12 @@ class Compiled:
     @property
     def layers(self) -> tuple[Layer, ...]:
         return layers(self.compilation.schedule, self.compilation.program)
+
+    @property
+    def offloaded_steps(self) -> frozenset[int]:
+        """Numbers of the steps that accelerators run."""
+        found = (layer.step for layer in self.layers if layer.offloaded)
+        return frozenset(step for step in found if step is not None)
 
     @property
     def timelines(self) -> tuple[Timeline, ...]:
@@ -207,12 +220,15 @@ def _travelling(wanted: Request, workers: Workers) -> Workers:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One or more simulated inferences: outputs of each, and the report with simulated figures."""
+    """One or more simulated inferences: outputs of each, and the report with simulated figures.
+
+    `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
+    a stand-in for its driver."""
 
     compiled: Compiled
     outputs: tuple[Mapping[str, Array], ...]
     report: Report
-    steps: tuple[Counts, ...]
+    steps: tuple[Counts | None, ...]
 
 
 def run(
@@ -241,9 +257,11 @@ def run(
         return Ran(compiled, outputs, compiled.report, ())
     with execution.firmware(done, compiler) as chip:
         runs = [chip.run(inputs) for inputs in sets]
-        report = _with_measurements(compiled.report, runs, chip.sections)
+        report = _with_measurements(compiled, runs, chip.sections)
     _check_flash(report, wanted)
-    return Ran(compiled, tuple(r.tensors for r in runs), report, runs[0].steps)
+    offloaded = compiled.offloaded_steps
+    steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
+    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +282,19 @@ class Verified:
                     f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
                     where=_origin(self.compiled.compilation.model, first.tensor),
                     why=str(first),
-                    help=_MISMATCH_HELP[rung.step == "reference"],
+                    help=self._help(rung.step, first.tensor),
                 )
         return None
+
+    def _help(self, step: str, tensor: str) -> str:
+        """What to do where a tensor differs on a rung for the first time."""
+        parts = {part.name: part for part in self.compiled.compilation.parts.parts}
+        part = parts.get(tensor)
+        if step == "reference" or part is None or not is_offloaded(part):
+            return _MISMATCH_HELP[step == "reference"]
+        return _OFFLOADED_HELP[step in ladder.C_STEPS].format(
+            engine=part.engine, kernel=part.kernel.name
+        )
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -352,7 +380,8 @@ def _read_array(path: Path, value: Value) -> Array:
     except (OSError, ValueError, EOFError) as error:
         raise _no_input(path, _why_no_array(path, error)) from error
     if not isinstance(array, np.ndarray):
-        getattr(array, "close", lambda: None)()
+        if isinstance(array, np.lib.npyio.NpzFile):
+            array.close()
         raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(
@@ -448,17 +477,32 @@ def _file_bytes(model: str) -> bytes:
 
 
 def _with_measurements(
-    report: Report, runs: Sequence[execution.CoreRun], sections: execution.Sections
+    compiled: Compiled, runs: Sequence[execution.CoreRun], sections: execution.Sections
 ) -> Report:
-    """The report with what was measured on the simulated core: the worst of the runs."""
-    counts = max((run.counts for run in runs), key=lambda c: c.cycles)
+    """The report with what was measured on the simulated core: the worst of the runs.
+
+    Where accelerators run steps, only the processor's part is known; stand-ins for their drivers
+    say nothing of the whole."""
+    offloaded = compiled.offloaded_steps
+    counts = max((_of_processor(run, offloaded) for run in runs), key=lambda c: c.cycles)
+    report, processor = compiled.report, compiled.compilation.request.target.engines[0]
     return dataclasses.replace(
         report,
         flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
-        cycles=Cycles(report.cycles.estimated, counts.cycles),
-        instructions=Instructions(counts.instructions),
+        cycles=Cycles(report.cycles.estimated, None if offloaded else counts.cycles),
+        instructions=Instructions(None if offloaded else counts.instructions),
         stack_bytes_measured=max(run.stack_bytes for run in runs),
+        engines=tuple(
+            engine.simulated(counts.cycles) if engine.name == processor.name else engine
+            for engine in report.engines
+        ),
     )
+
+
+def _of_processor(run: execution.CoreRun, offloaded: Collection[int]) -> Counts:
+    """What the core executed of its own, not in place of an accelerator."""
+    stand_ins = sum((run.steps[k] for k in offloaded), Counts())
+    return run.counts - stand_ins
 
 
 def _check_flash(report: Report, wanted: Request) -> None:

@@ -29,6 +29,8 @@ from penstock.simulators.machine import Counts, Machine
 from penstock.workers import mapped
 
 InputSets = Sequence[Mapping[str, Array]]
+C_STEPS = frozenset(("host", "core"))
+"""Rungs on which generated C runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,9 @@ def parts_of(graph: Graph, request: Request) -> Parts:
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
         require_nothing_left(found.left)
-    graph = accumulate(found.graph) if request.options.accumulate else found.graph
+    graph = found.graph
+    if request.accelerators and request.options.accumulate:
+        graph = accumulate(graph)
     parts = assign(graph, request.target, stream_input=request.stream_input)
     return replace(parts, left=found.left)
 

@@ -12,6 +12,7 @@ import pytest
 
 from command_line import CommandLine
 from errors.golden import FOLDER, Golden, raised_codes
+from errors.wrong_accelerators import WRONG_ACCELERATORS
 from errors.wrong_backends import WRONG_BACKENDS
 from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
 from foreign_nodes import graph_of, int8
@@ -143,6 +144,7 @@ CALLS: dict[str, Callable[[], object]] = {
     ),
     **WRONG_BACKENDS,
     **WRONG_DESCRIPTIONS,
+    **WRONG_ACCELERATORS,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 

@@ -52,7 +52,7 @@ def checked_cycles(part: Part, rows: int) -> int:
 
     Raises BackendError where that is no number of cycles."""
     assert part.kernel.cycles is not None
-    where = f"{part.engine}, {part.kernel.name}, {rows} rows of {part.name!r}"
+    where = f'{part.engine}, {part.kernel.name}, {rows} rows of "{part.name}"'
     try:
         found = cast(object, part.kernel.cycles(rows))
     except Exception as error:

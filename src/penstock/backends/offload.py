@@ -72,7 +72,7 @@ def require_nothing_left(left: Sequence[Left]) -> None:
     """Raises TargetError where a node is left to the processor."""
     if left:
         first = left[0]
-        more = f"; and {len(left) - 1} more nodes" if len(left) > 1 else ""
+        more = f", and {len(left) - 1} more" if len(left) > 1 else ""
         raise TargetError(
             "accelerator-001",
             f'node "{first.node.name}" is left to the processor{more}',

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.errors import InternalError
+from penstock.errors import BackendError, InternalError
 from penstock.ir.op import row_axis, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -124,16 +124,22 @@ class Machine:
             self._trace(call.output.tensor, out, result)
 
     def _offload(self, call: Call, output: Operand) -> None:
-        """Runs a call's body on its accelerator, which may write the output and scratch alone."""
+        """Runs a call's body on its accelerator, which may write the output and scratch alone.
+
+        Raises BackendError where it writes anything else."""
         first, end = output.rows
         before = self._memories.copied()
         self._execute(call.body, {FIRST.name: first, END.name: end})
         scratch = None if call.scratch is None else self._memories.buffers[call.scratch]
-        if (memory := self._memories.strayed(before, output, scratch)) is not None:
-            raise InternalError(
+        if (stray := self._memories.strayed(before, output, scratch)) is not None:
+            raise BackendError(
                 "machine-010",
                 f'{call.engine} writes beyond rows [{first}, {end}) of "{call.output.tensor}", '
-                f"into {memory}",
+                f"at byte {stray[1]} of {stray[0]}",
+                where=f"{call.engine}, {call.kernel.name}, {call.origin or call.output.tensor}",
+                why="a call may write these rows of its output, and the scratch that it asked for",
+                help="compare the addresses and sizes that the kernel hands its driver's functions "
+                "with what their functional models write",
             )
         self._memories.own(output)
 

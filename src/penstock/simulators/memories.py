@@ -104,15 +104,17 @@ class Memories:
 
     def strayed(
         self, before: dict[str, Array], output: Operand, scratch: Buffer | None
-    ) -> str | None:
-        """The memory in which a byte is not what it was, that is neither the operand's nor
-        scratch; None where there is none."""
+    ) -> tuple[str, int] | None:
+        """The first byte that is not what it was, and is neither the operand's nor scratch: its
+        memory and address; None where there is none."""
         changed = {name: self._bytes[name] != old for name, old in before.items()}
         changed[self.memory_of(output)][self._addresses(output)] = False
         if scratch is not None:
             part = slice(scratch.address, scratch.address + scratch.size_bytes)
             changed[scratch.memory][part] = False
-        return next((name for name, where in changed.items() if where.any()), None)
+        return next(
+            ((name, int(where.argmax())) for name, where in changed.items() if where.any()), None
+        )
 
     def disown(self, operand: Operand) -> None:
         """What lies in the rows of an operand must not be read."""

@@ -12,7 +12,16 @@ from typing import Protocol
 
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
-from penstock.pipeline import Point, Request, parts_of, place, prefix_of, read, schedule
+from penstock.pipeline import (
+    Point,
+    Request,
+    parts_of,
+    place,
+    prefix_of,
+    read,
+    schedule,
+    simplify_for,
+)
 from penstock.reports.frontier import Choice, Choices, choice
 from penstock.reports.frontier_html import render_frontier
 from penstock.scheduling.schedule import Frontier

@@ -19,6 +19,7 @@ from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
 from penstock.backends.offload import offload, require_nothing_left, with_program_passes
 from penstock.backends.portable import Processor, assign
+from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
@@ -262,7 +263,7 @@ def write(program: Program, request: Request) -> Bundle:
     provenance = f"{_provenance(request.model)}, for {request.target.name}"
     keeps_input = request.options.keep_input
     drivers = {
-        a.name: DriverCode(a.codegen.includes, a.codegen.replace_call_extern, a.codegen.sources)
+        a.name: DriverCode(a.codegen.includes, call_writer(a.codegen), a.codegen.sources)
         for a in request.accelerators
     }
     return generate(

@@ -13,6 +13,7 @@ from penstock.backends.offload import require_nothing_left
 from penstock.ir.graph import Graph
 from penstock.ir.op import Kernel
 from penstock.ladder import run_machine
+from penstock.program.program import Driver
 from penstock.scheduling.part import Part
 from toy_accelerator import Bytes, Toy, Unit, store, toy_request
 
@@ -49,6 +50,13 @@ def without_calls(accelerator: Accelerator) -> Accelerator:
     return replace(accelerator, codegen=code)
 
 
+def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Accelerator:
+    """The accelerator with a driver that takes streams, of what an encoder makes."""
+    submit = Driver("toy_submit", "toy", fails, Unit)
+    code = replace(accelerator.codegen, encoder=encoder, submit=submit)  # pyright: ignore[reportArgumentType]
+    return replace(accelerator, codegen=code)
+
+
 def in_machine(toy: Toy) -> None:
     """Runs a network with an accelerator in the machine."""
     done = api.compile(toy_request("zoo:lenet5", "host", toy)).compilation
@@ -74,6 +82,8 @@ WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
     "backend-080": partial(with_costs, lambda rows: 100 // (rows - 3)),
     "backend-081": partial(with_costs, lambda rows: float("nan")),
     "backend-082": lambda: api.compile(toy_request(change=with_forgetful_pass)),
+    "backend-083": lambda: api.compile(toy_request(change=partial(with_encoder, lambda: b""))),
+    "backend-084": lambda: api.compile(toy_request(change=partial(with_encoder, lambda c: "x"))),
     "backend-090": partial(in_machine, Toy(stores=fails)),
     "backend-091": lambda: api.compile(toy_request(change=without_calls)),
     "machine-010": partial(in_machine, Toy(stores=strays)),

@@ -3,7 +3,8 @@ the buffers lie that these use; it does them one after the other.
 
 No control depends on data, so the body of a call is unrolled for every interval of rows that the
 program asks it for; each becomes a stream, a constant of the program.  What is left of the body is
-one invocation: submit(stream, bytes, bases...).
+one invocation: submit(stream, bytes, bases...), in C submit(stream, bytes, bases), an array of
+pointers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from penstock.backends.accelerator import Accelerator
+from penstock.backends.accelerator import Accelerator, Codegen
 from penstock.errors import BackendError
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, DType, TensorType
@@ -120,6 +121,21 @@ class _Streams:
         begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
         size: Expr = TableEntry(self.size, FIRST) if one is None else self.size[one]
         return Invoke(submit, (Address(buffer, begin), size, *map(Address, self.bases)))
+
+
+def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
+    """What writes a call in C from its arguments' texts, None: NAME(arguments); of a submission,
+    unless the author says otherwise, bases are one array."""
+    submit = codegen.submit
+    if submit is None or codegen.replace_call_extern is not None:
+        return codegen.replace_call_extern
+
+    def text(arguments: Sequence[str]) -> str:
+        stream, size, *bases = arguments
+        pointers = ", ".join(f"(void *)({base})" for base in bases)
+        return f"{submit.name}({stream}, {size}, (void *[]){{{pointers}}})"
+
+    return text
 
 
 def _encoded(encoder: Encoder, commands: Sequence[StreamCommand], where: str) -> bytes:

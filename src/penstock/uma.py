@@ -3,7 +3,7 @@
     from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
 
 what an accelerator is      UMABackend, PassPhase, OpStrategy
-what it takes               is_op, wildcard, is_constant
+what it takes               is_op, wildcard, is_constant: each a Pattern
 what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite
@@ -21,7 +21,7 @@ from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.functional import elements
 from penstock.backends.kernel_call import KernelCall, Offloaded, Operand
 from penstock.backends.op_strategy import OpStrategy
-from penstock.backends.pattern import is_constant, is_op, wildcard
+from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
 from penstock.backends.stream import Place, StreamCommand
 from penstock.backends.uma import UMABackend
 from penstock.errors import BackendError
@@ -67,6 +67,7 @@ __all__ = [
     "OpStrategy",
     "Operand",
     "PassPhase",
+    "Pattern",
     "Place",
     "Program",
     "Quantisation",

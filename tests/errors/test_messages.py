@@ -40,6 +40,7 @@ from penstock.toolchains.host import host_compiler, sanitised_compiler
 from penstock.workers import executor_of, mapped
 
 COMMANDS: dict[str, str] = {
+    "usage-030": "compile zoo:lenet5 --accelerator smv:tiler=fast",
     "capacity-001": "compile zoo:lenet5 --sram 1k --keep-input --max-parts 4",
     "golden-002": "verify good.tflite --goldens missing.npz",
     "golden-003": "verify good.tflite --goldens no_archive.npz",

@@ -18,6 +18,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.program.program import Driver, Program
 from penstock.scheduling.part import Left as Left
+from penstock.tiling.tiler import Tiler
 
 CORE_LEVEL = 10
 """The level of the processor's own kernels; an accelerator's strategies have 11 unless said."""
@@ -45,11 +46,12 @@ class PassPhase(Enum):
 @dataclass(frozen=True, slots=True)
 class AcceleratorTarget:
     """What passes and strategies are handed: the accelerator's name, its attributes as the user set
-    them, and the chip that it stands beside."""
+    them, and the chip that it stands beside; `tilers`: who cuts layers, by operator or pattern."""
 
     name: str
     attrs: Mapping[str, Value]
     chip: Target
+    tilers: tuple[tuple[str, Tiler], ...] = ()
 
 
 GraphPass = Callable[[Graph, AcceleratorTarget], Graph]

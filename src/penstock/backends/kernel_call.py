@@ -9,13 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget
+from penstock.backends.operator_names import is_called
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Table, Work
+from penstock.ir.op import Kernel, Table, Work, row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
 from penstock.program.program import END, FIRST, Address, Command, Driver, Invoke, View
+from penstock.tiling.layer import Layer
+from penstock.tiling.layer_of import layer_of
+from penstock.tiling.tiler import Tiler
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,22 @@ class Offloaded:
     def constant(self, k: int) -> Array:
         """Elements of constant input k of the main node."""
         return self.main.site.constant(k)
+
+    def tiler(self, default: Tiler) -> Tiler:
+        """Who cuts it for local memories: the tiler that was registered last for its pattern or
+        its main operator, else the accelerator's own."""
+        own = self.composite.name
+        found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
+        return next(found, default)
+
+    def layer(self, rows: int | None = None) -> Layer:
+        """The main operator as a tiler sees it; of a call that computes so many rows of the output,
+        wherever they are."""
+        layer = layer_of(self.main.op, self.main.site, self.main.name)
+        shape = self.main.site.output.shape
+        if rows is None or len(shape) < 2:
+            return layer
+        return layer.stripe(layer.axes[row_axis(len(shape))].name, rows)
 
     def macs(self, rows: int) -> int:
         """Nominal multiply-accumulates of the first rows of the output, so many."""

@@ -42,6 +42,7 @@ from penstock.backends.accelerator import (
 from penstock.backends.description import authors_code, name_of, require_callable
 from penstock.backends.kernel_call import Offloaded
 from penstock.backends.op_strategy import StrategyFunction, strategy_record
+from penstock.backends.operator_names import meaning
 from penstock.backends.partition import partition
 from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import ABOVE_0, Roofline, is_figure
@@ -52,6 +53,7 @@ from penstock.hardware.size import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.graph import Graph, Node
 from penstock.program.program import Driver
+from penstock.tiling.tiler import Tiler
 
 STRATEGY_LEVEL = 11
 """One above the core's: an accelerator that has a strategy runs the operator."""
@@ -63,12 +65,16 @@ GRAPH_PHASES = (
 )
 PROGRAM_PHASES = tuple(phase for phase in PassPhase if phase not in GRAPH_PHASES)
 FORMATS = ("c", "stream")
+TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 Judge = Callable[[Offloaded], bool | str]
 """Whether an accelerator takes a composite: True; or False, or a text that says why not."""
 
-Sources = Mapping[str, str] | Sequence[str]
+Files = Mapping[str, str] | Sequence[str]
 """Files by name; or names of files that lie beside the backend's own."""
+
+Sources = Files | Callable[[AcceleratorTarget], Files]
+"""Files; or a function that gives them, where they depend on attributes."""
 
 REGISTERED: dict[str, UMABackend] = {}
 """What this process registered, by name."""
@@ -88,7 +94,7 @@ class _Codegen:
     replace_call_extern: Callable[[Sequence[str]], str] | None = None
     encoder: Callable[..., bytes] | None = None
     submit: Driver | None = None
-    sources: tuple[tuple[str, str], ...] = ()
+    sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
 
 
 @dataclass(slots=True)
@@ -111,6 +117,7 @@ class _Registered:
     codegen: _Codegen = field(default_factory=_Codegen)
     memories: list[MemoryRegion] = field(default_factory=list[MemoryRegion])
     roofline: Roofline | None = None
+    tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
 
 
 class UMABackend(ABC):
@@ -311,7 +318,8 @@ class UMABackend(ABC):
         `encoder`, with fmt="stream": makes the bytes of the commands of a call, which are then
             handed to `submit`: submit(stream, bytes, bases...).
         `sources`: files that go with the model: the driver's header and a stub of it in C; by name,
-            or names of files that lie beside the backend's own.
+            or names of files that lie beside the backend's own; or a function of the
+            AcceleratorTarget that gives either.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -336,7 +344,12 @@ class UMABackend(ABC):
             if function is not None:
                 require_callable(function, role, "the arguments of a call", where)
         self._registered.codegen = _Codegen(
-            wanted, includes, replace_call_extern, encoder, submit, self._read(sources or (), where)
+            wanted,
+            includes,
+            replace_call_extern,
+            encoder,
+            submit,
+            sources if callable(sources) else self._read(sources or (), where),
         )
 
     def _register_memory(
@@ -392,6 +405,33 @@ class UMABackend(ABC):
         roofline = Roofline(macs_per_cycle, bytes_per_cycle, cycles_per_call)
         roofline.check(self._place)
         self._registered.roofline = roofline
+
+    def _register_tiler(self, op: str, tiler: Tiler) -> None:
+        """Who cuts layers of an operator, or of a pattern, for the accelerator's local memories; of
+        several, the one that was registered last, so that users may put theirs above its author's.
+        Kernels ask `offloaded.tiler(default)`.  UMA has no tilers, SMAUG has.
+
+        >>> from penstock.tiling.least_traffic import LeastTraffic
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_tiler("nn.conv2d", LeastTraffic(only=frozenset("hc")))
+        >>> [op for op, tiler in npu.accelerator().target.tilers]
+        ['nn.conv2d']
+
+        Raises BackendError where it is no tiler, or there is no such operator or pattern."""
+        where = f'{self._place}, tiler for "{op}"'
+        if missing := [m for m in TILER_METHODS if not callable(getattr(tiler, m, None))]:
+            raise BackendError(
+                "backend-052",
+                f"{type(tiler).__name__} is no tiler: it has no method {missing[0]}",
+                where=where,
+                why=f"a tiler answers {', '.join(TILER_METHODS)}",
+                help="see docs/how-to/write-a-tiler.md; LeastTraffic may be inherited from",
+            )
+        if all(op != name for name, _, _ in self._registered.patterns):
+            meaning(op, where)
+        self._registered.tilers.append((op, tiler))
 
     def register(self) -> None:
         """Makes the accelerator known in this process, under its name, before those that packages
@@ -459,7 +499,7 @@ class UMABackend(ABC):
         own = self._registered
         name = self.target_name
         set_values = values(name, own.attributes, attributes or {}, f"accelerator {name}")
-        target = AcceleratorTarget(name, set_values, chip)
+        target = AcceleratorTarget(name, set_values, chip, tuple(reversed(own.tilers)))
         return Accelerator(
             target,
             tuple(
@@ -470,7 +510,7 @@ class UMABackend(ABC):
             tuple(own.graph_passes),
             tuple(own.program_passes),
             tuple(_on_nodes(judge, target) for judge in own.constraints),
-            self._codegen(),
+            self._codegen(target),
             tuple(own.memories),
             own.merge_compiler_regions,
         )
@@ -521,7 +561,7 @@ class UMABackend(ABC):
                 help="take one of " + ", ".join(f"PassPhase.{p.name}" for p in phases),
             )
 
-    def _read(self, sources: Sources, where: str) -> tuple[tuple[str, str], ...]:
+    def _read(self, sources: Files, where: str) -> tuple[tuple[str, str], ...]:
         """The files' names and contents."""
         if isinstance(sources, Mapping):
             return tuple(sources.items())
@@ -545,7 +585,7 @@ class UMABackend(ABC):
             "must list them as package data",
         )
 
-    def _codegen(self) -> Codegen:
+    def _codegen(self, target: AcceleratorTarget) -> Codegen:
         own = self._registered.codegen
         where = f"{self._place}, code generation"
         with authors_code("function includes", where):
@@ -557,7 +597,12 @@ class UMABackend(ABC):
                 where=where,
                 help="give the lines that include the driver's header, or a function that does",
             )
-        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, own.sources)
+        sources = own.sources
+        if callable(sources):
+            with authors_code("function sources", where):
+                files = sources(target)
+            sources = self._read(files, where)
+        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, sources)
 
 
 def registered() -> Mapping[str, UMABackend]:

@@ -86,6 +86,15 @@ class Dimension:
         lower = math.floor(self.factor * tile[0] + self.offset)
         return lower, math.ceil(self.factor * tile[1] + self.offset + self.extra)
 
+    def stripe(self, extent: int) -> Dimension:
+        """The dimension that so many points of the axis read, wherever they are.
+
+        >>> Dimension.sliding(32, "h", window=3, before=1).stripe(4)
+        Dimension(size=6, axis='h', factor=1, extra=2, offset=0)
+        """
+        most = math.ceil(self.factor * extent + self.extra) + (self.factor % 1 != 0)
+        return Dimension(min(self.size, most), self.axis, self.factor, self.extra)
+
     def needs(self, tile: Interval) -> Interval:
         """What the tile reads of the tensor."""
         lower, upper = self.reads(tile)
@@ -173,6 +182,25 @@ class Layer:
             lanes or old.lanes,
         )
         return replace(self, axes=tuple(new if a is old else a for a in self.axes))
+
+    def stripe(self, name: str, extent: int) -> Layer:
+        """The layer of so many points along an axis, wherever they are: what follows the axis has
+        as many elements as those points can read, and no padding.  The layer where that is all."""
+        old = self.axis(name)
+        if extent >= old.extent:
+            return self
+
+        def part(operand: Operand) -> Operand:
+            dimensions = (d.stripe(extent) if d.axis == name else d for d in operand.dimensions)
+            return replace(operand, dimensions=tuple(dimensions))
+
+        new = replace(old, extent=extent, least=min(old.least, extent))
+        return replace(
+            self,
+            axes=tuple(new if a is old else a for a in self.axes),
+            inputs=tuple(map(part, self.inputs)),
+            output=part(self.output),
+        )
 
     def growth(self, name: str) -> tuple[int, int]:
         """By how many points the first and the last tile along an axis may be larger than the

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import cascader_cases
+from benchmarks import cascader_cases, smaug_cases
 from benchmarks.case_file import Document, Section, read_document
 from benchmarks.entry import entry
 from penstock.errors import ModelError, UnsupportedError
@@ -34,7 +34,7 @@ FORMATS = (
         Format("stripes of TVM's cascader", frozenset({key}), cascader_cases.check)
         for key in cascader_cases.KEYS
     ),
-    Format("tiles of SMAUG", frozenset({"constants", "conventions", "cases"})),
+    Format("tiles of SMAUG", smaug_cases.KEYS, smaug_cases.check),
     Format("networks of NVDLA's performance sheet", frozenset({"config", "nets"})),
     Format("layers of NVDLA's performance sheet", frozenset({"config", "layers"})),
     Format("graphs to be partitioned", frozenset({"model", "graphs"})),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from found import elements
+from penstock.backends.accelerator import Accelerator
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
-from penstock.pipeline import Request, assign, choose, lower_point, place, schedule
+from penstock.pipeline import Request, choose, lower_point, parts_of, place, schedule
 from penstock.program.program import Program
 from penstock.scheduling.schedule import Schedule
 
@@ -22,13 +23,15 @@ class Lowered:
     program: Program
 
 
-def lower(graph: Graph, target_name: str = "host") -> Lowered:
+def lower(
+    graph: Graph, target_name: str = "host", accelerators: tuple[Accelerator, ...] = ()
+) -> Lowered:
     """The graph's program for a target that is large enough for anything."""
     target = load_target(target_name)
-    request = Request(graph.name, target)
-    frontier = schedule(assign(graph, target), target, request.options)
+    request = Request(graph.name, target, accelerators=accelerators)
+    frontier = schedule(parts_of(graph, request), target, request.options)
     chosen = choose(place(frontier, target, request.options), request)
-    return Lowered(graph, chosen.schedule, lower_point(chosen))
+    return Lowered(graph, chosen.schedule, lower_point(chosen, accelerators))
 
 
 def inputs_of_graph(graph: Graph, seed: int) -> dict[str, Array]:

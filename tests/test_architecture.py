@@ -34,11 +34,12 @@ COMMON = {
     "shape": "a member of tensors, regions and arrays",
     "slice": "a builtin",
     "sum": "a builtin",
+    "tile": "a piece of a layer, in tiling/",
 }
 """Lower-case names of operator files that are also words of Python; as operators they would be
 imported, and imports are checked by name and by floor."""
 
-C_FOLDERS = ("codegen", "runtime")
+C_FOLDERS = ("codegen", "runtime", "accelerators", "scaffold")
 C_OF_INSTRUMENTS = {
     "toolchains/freestanding": "start-up code of the simulated board, never part of a bundle",
     "simulators/block_hook.c": "counts blocks inside the simulator, never part of a bundle",
@@ -107,10 +108,14 @@ def operators_in(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in MODULES if path.relative_to(SOURCE).parts[0] in ("scheduling", "memory")],
+    [
+        path
+        for path in MODULES
+        if path.relative_to(SOURCE).parts[0] in ("scheduling", "memory", "tiling")
+    ],
     ids=named,
 )
-def test_scheduling_and_memory_name_no_operator(path: Path) -> None:
+def test_scheduling_tiling_and_memory_name_no_operator(path: Path) -> None:
     assert operators_in(path) == []
 
 
@@ -135,6 +140,39 @@ def test_no_module_imports_the_face() -> None:
         if path != SOURCE / "__init__.py"
         for name in imported(path)
         if name.split(".")[0] == "penstock" and (*name.split("."), "")[1] not in children
+    ]
+    assert found == []
+
+
+def accelerator_files() -> list[Path]:
+    folder = SOURCE / "accelerators"
+    return [p for p in MODULES if folder in p.parents and p.stem != "registry"]
+
+
+def test_accelerators_know_the_public_interface_alone() -> None:
+    known = ("penstock.uma.", "penstock.accelerators.", "numpy.")
+    outside = {*sys.stdlib_module_names, "__future__"}
+    found = [
+        (named(path), name)
+        for path in accelerator_files()
+        for name in imported(path)
+        if not f"{name}.".startswith(known) and name.split(".")[0] not in outside
+    ]
+    assert found == []
+
+
+def test_the_core_names_no_accelerator() -> None:
+    folder = SOURCE / "accelerators"
+    names = {p.stem if p.is_file() else p.name for p in folder.iterdir()}
+    names -= {"__init__", "__pycache__", "registry"}
+    assert names
+    found = [
+        (named(path), word)
+        for path in MODULES
+        if folder not in path.parents
+        for prose, text in tokens(path)
+        if not prose
+        for word in names & set(re.findall(r"\w+", text))
     ]
     assert found == []
 

@@ -20,6 +20,7 @@ WITH_EXAMPLES = tuple(
     if ">>>" in path.read_text("utf-8")
 )
 """Modules of penstock with examples in their docstrings."""
+TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -46,3 +47,10 @@ def test_the_example_of_the_rfc_is_an_example_of_ours() -> None:
     assert "penstock.ir.affine" in WITH_EXAMPLES
     text = importlib.import_module("penstock.ir.affine").__doc__ or ""
     assert "conv.extents((1, 3, 3, 4))\n(1, 5, 5, 8)" in text
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_what_runs_in_tutorials_says_what_they_say(page: Path) -> None:
+    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert found.attempted > 0
+    assert found.failed == 0

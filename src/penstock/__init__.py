@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         verify,
     )
     from penstock.errors import (
+        BackendError,
         CapacityError,
         InternalError,
         MismatchError,
@@ -46,8 +47,9 @@ _HOMES = {
         "compile", "explore", "golden", "run", "verify",
     ),
     "penstock.errors": (
-        "CapacityError", "InternalError", "MismatchError", "ModelError", "OutputError",
-        "PenstockError", "TargetError", "ToolError", "UnsupportedError", "UsageError",
+        "BackendError", "CapacityError", "InternalError", "MismatchError", "ModelError",
+        "OutputError", "PenstockError", "TargetError", "ToolError", "UnsupportedError",
+        "UsageError",
     ),
     "penstock.ir.affine": ("Affine",),
     "penstock.ir.graph": ("Graph",),
@@ -57,6 +59,7 @@ _HOMES = {
 
 __all__ = [
     "Affine",
+    "BackendError",
     "CapacityError",
     "Compiled",
     "Explored",

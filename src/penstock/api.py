@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
@@ -15,6 +15,7 @@ from typing import Literal, TypedDict, Unpack
 import numpy as np
 
 from penstock import execution, ladder, pipeline
+from penstock.accelerators.registry import open_accelerators
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -33,10 +34,10 @@ from penstock.pipeline import (
     least_streamed_bytes,
     least_streamed_bytes_of,
 )
+from penstock.reports.engine_work import Cycles, is_offloaded
 from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
-    Cycles,
     Flash,
     Instructions,
     Json,
@@ -65,6 +66,13 @@ _MISMATCH_HELP = {
     True: "if the goldens are this model's and unaltered, please report it with both files",
     False: "this is a mistake in penstock; please report it with the model",
 }
+_OFFLOADED_HELP = {
+    False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
+    "functions, and what their functional models do, with the operators' arithmetic",
+    True: "{engine} computes this tensor, and its functional models do so rightly: compare the "
+    "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
+}
+"""By whether C ran: where an accelerator computes what differs."""
 
 
 def _silent(stage: str) -> None:
@@ -97,6 +105,12 @@ class Compiled:
         return layers(self.compilation.schedule, self.compilation.program)
 
     @property
+    def offloaded_steps(self) -> frozenset[int]:
+        """Numbers of the steps that accelerators run."""
+        found = (layer.step for layer in self.layers if layer.offloaded)
+        return frozenset(step for step in found if step is not None)
+
+    @property
     def timelines(self) -> tuple[Timeline, ...]:
         """The arena over one inference, then other memories."""
         return timelines(self.compilation.schedule, self.compilation.program)
@@ -107,7 +121,8 @@ class Compiled:
 
 
 class Settings(TypedDict, total=False):
-    """What every verb takes beside model and target; sizes as numbers or as "64KiB"."""
+    """What every verb takes beside model and target; sizes as numbers or as "64KiB", accelerators
+    as "NAME[:attr=value,...]"; `strict`: an error where they leave a node to the processor."""
 
     sram: Size | None
     memory: Mapping[str, Size]
@@ -117,10 +132,14 @@ class Settings(TypedDict, total=False):
     optimize: Literal["speed", "size"]
     stream_input: bool
     options: Options
+    accelerators: Sequence[str]
+    strict: bool
 
 
 def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
-    """What is to be compiled, with sizes and names resolved.  Raises UsageError, TargetError."""
+    """What is to be compiled, with sizes and names resolved.
+
+    Raises UsageError, TargetError, BackendError."""
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
         chip = _with_memory(chip, region, _bytes(size, "--memory"))
@@ -135,6 +154,8 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         settings.get("stream_input", False),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
+        open_accelerators(settings.get("accelerators", ()), chip),
+        settings.get("strict", False),
     )
 
 
@@ -151,7 +172,7 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(workers) as executor:
+    with executor_of(_travelling(wanted, workers)) as executor:
         elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
         streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted)
@@ -181,7 +202,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(workers) as executor:
+    with executor_of(_travelling(wanted, workers)) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -191,14 +212,23 @@ def frontier_of(done: Compilation) -> tuple[Point, ...]:
     return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
 
 
+def _travelling(wanted: Request, workers: Workers) -> Workers:
+    """The workers; this process alone where there are accelerators, for the functions that they are
+    described with do not travel between processes."""
+    return 1 if wanted.accelerators and workers else workers
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One or more simulated inferences: outputs of each, and the report with simulated figures."""
+    """One or more simulated inferences: outputs of each, and the report with simulated figures.
+
+    `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
+    a stand-in for its driver."""
 
     compiled: Compiled
     outputs: tuple[Mapping[str, Array], ...]
     report: Report
-    steps: tuple[Counts, ...]
+    steps: tuple[Counts | None, ...]
 
 
 def run(
@@ -227,9 +257,11 @@ def run(
         return Ran(compiled, outputs, compiled.report, ())
     with execution.firmware(done, compiler) as chip:
         runs = [chip.run(inputs) for inputs in sets]
-        report = _with_measurements(compiled.report, runs, chip.sections)
+        report = _with_measurements(compiled, runs, chip.sections)
     _check_flash(report, wanted)
-    return Ran(compiled, tuple(r.tensors for r in runs), report, runs[0].steps)
+    offloaded = compiled.offloaded_steps
+    steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
+    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +282,19 @@ class Verified:
                     f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
                     where=_origin(self.compiled.compilation.model, first.tensor),
                     why=str(first),
-                    help=_MISMATCH_HELP[rung.step == "reference"],
+                    help=self._help(rung.step, first.tensor),
                 )
         return None
+
+    def _help(self, step: str, tensor: str) -> str:
+        """What to do where a tensor differs on a rung for the first time."""
+        parts = {part.name: part for part in self.compiled.compilation.parts.parts}
+        part = parts.get(tensor)
+        if step == "reference" or part is None or not is_offloaded(part):
+            return _MISMATCH_HELP[step == "reference"]
+        return _OFFLOADED_HELP[step in ladder.C_STEPS].format(
+            engine=part.engine, kernel=part.kernel.name
+        )
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -292,7 +334,7 @@ def verify(
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(workers) as executor:
+    with executor_of(_travelling(wanted, workers)) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)
@@ -338,6 +380,8 @@ def _read_array(path: Path, value: Value) -> Array:
     except (OSError, ValueError, EOFError) as error:
         raise _no_input(path, _why_no_array(path, error)) from error
     if not isinstance(array, np.ndarray):
+        if isinstance(array, np.lib.npyio.NpzFile):
+            array.close()
         raise _no_input(path, "it is an archive of arrays (.npz)")
     if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
         raise ModelError(
@@ -433,17 +477,32 @@ def _file_bytes(model: str) -> bytes:
 
 
 def _with_measurements(
-    report: Report, runs: Sequence[execution.CoreRun], sections: execution.Sections
+    compiled: Compiled, runs: Sequence[execution.CoreRun], sections: execution.Sections
 ) -> Report:
-    """The report with what was measured on the simulated core: the worst of the runs."""
-    counts = max((run.counts for run in runs), key=lambda c: c.cycles)
+    """The report with what was measured on the simulated core: the worst of the runs.
+
+    Where accelerators run steps, only the processor's part is known; stand-ins for their drivers
+    say nothing of the whole."""
+    offloaded = compiled.offloaded_steps
+    counts = max((_of_processor(run, offloaded) for run in runs), key=lambda c: c.cycles)
+    report, processor = compiled.report, compiled.compilation.request.target.engines[0]
     return dataclasses.replace(
         report,
         flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
-        cycles=Cycles(report.cycles.estimated, counts.cycles),
-        instructions=Instructions(counts.instructions),
+        cycles=Cycles(report.cycles.estimated, None if offloaded else counts.cycles),
+        instructions=Instructions(None if offloaded else counts.instructions),
         stack_bytes_measured=max(run.stack_bytes for run in runs),
+        engines=tuple(
+            engine.simulated(counts.cycles) if engine.name == processor.name else engine
+            for engine in report.engines
+        ),
     )
+
+
+def _of_processor(run: execution.CoreRun, offloaded: Collection[int]) -> Counts:
+    """What the core executed of its own, not in place of an accelerator."""
+    stand_ins = sum((run.steps[k] for k in offloaded), Counts())
+    return run.counts - stand_ins
 
 
 def _check_flash(report: Report, wanted: Request) -> None:

@@ -4,6 +4,7 @@
     ├── ModelError                 the user's model: unreadable, malformed, inconsistent
     │   └── UnsupportedError       well-formed, but penstock does not take it yet
     ├── TargetError                the target description is wrong or incomplete
+    ├── BackendError               an accelerator's description is wrong
     ├── ToolError                  a compiler, simulator or extra package is missing or failed
     ├── OutputError                the output cannot be written
     ├── UsageError                 the command line or call asks for something that does not exist
@@ -71,6 +72,10 @@ class UnsupportedError(ModelError):
 
 class TargetError(PenstockError):
     """The target description is wrong or incomplete."""
+
+
+class BackendError(PenstockError):
+    """An accelerator's description is wrong; the message is for its author."""
 
 
 class ToolError(PenstockError):

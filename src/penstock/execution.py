@@ -68,7 +68,7 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
 
     Raises ToolError where there is no compiler, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
-    names = (*c_sources(compilation.prefix), observer.SOURCE, observer.HARNESS)
+    names = (*_sources(compilation), observer.SOURCE, observer.HARNESS)
     with unpacked(_observed(compilation)) as folder:
         objects = compile_objects(
             found.compiler,
@@ -81,6 +81,13 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
         stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
         stdout = run_executable(executable, stdin, (str(len(sets)),))
     return HostRun(_split(compilation, stdout, len(sets)), found.sanitizers)
+
+
+def _sources(compilation: Compilation) -> tuple[str, ...]:
+    """The model's own C files, then stand-ins for the drivers of its accelerators."""
+    stubs = (n for n, _ in compilation.bundle.files if n.endswith(".c") and "/" not in n)
+    own = c_sources(compilation.prefix)
+    return (*own, *(name for name in stubs if name not in own and name != "main.c"))
 
 
 def _observed(compilation: Compilation) -> Bundle:
@@ -178,7 +185,7 @@ class Firmware:
         self._folder = folder
         self._steps = tuple(self._names.steps.values())
         self._rams = interface(compilation.program, self._names).rams
-        sources = (*c_sources(compilation.prefix), observer.SOURCE)
+        sources = (*_sources(compilation), observer.SOURCE)
         self._objects = self._compile(sources, compiler, OBSERVABLE_STEPS)
         self._simulator = self._load(self._objects, compiler, *self._steps)
 
@@ -199,7 +206,7 @@ class Firmware:
         """The same model, which keeps a copy of what it computes."""
         code, watching = f"{self._compilation.prefix}.c", observer.SOURCE
         model, observing = self._compile((code, watching), "traced", observer.TRACED)
-        objects = (model, *self._objects[1:3], observing)
+        objects = (model, *self._objects[1:-1], observing)
         return self._load(objects, "traced", f"{self._compilation.prefix}_trace")
 
     @property

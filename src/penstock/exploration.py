@@ -12,7 +12,16 @@ from typing import Protocol
 
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
-from penstock.pipeline import Point, Request, parts_of, place, prefix_of, read, schedule, simplify
+from penstock.pipeline import (
+    Point,
+    Request,
+    parts_of,
+    place,
+    prefix_of,
+    read,
+    schedule,
+    simplify_for,
+)
 from penstock.reports.frontier import Choice, Choices, choice
 from penstock.reports.frontier_html import render_frontier
 from penstock.scheduling.schedule import Frontier
@@ -62,7 +71,7 @@ def explore_request(
     on_progress("read")
     model = read(request.model)
     on_progress("simplify")
-    graph = simplify(model, request.rounding, request.options)
+    graph = simplify_for(model, request)
     requests = [request]
     if not request.stream_input:
         requests.append(replace(request, stream_input=True))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,26 @@ def multiply(
     left = np.maximum(shift, 0)
     right = np.maximum(-shift, 0)
     return rounding_shift(doubling_high_multiply(wrap_int32(x << left), multiplier), right)
+
+
+def requantise(
+    accumulators: NDArray[Any],
+    multiplier: NDArray[Any] | int,
+    shift: NDArray[Any] | int,
+    zero_point: int,
+    bounds: tuple[int, int],
+    rounding: Rounding = Rounding.DOUBLE,
+) -> NDArray[np.int8]:
+    """Accumulators as output elements: scaled, offset, clamped to `bounds`, both included.
+
+    Multipliers and shifts: one, or one per index of the last axis.
+
+    >>> requantise(np.array([100, -8, 900]), 2**30, 0, zero_point=-3, bounds=(-128, 127))
+    array([ 47,  -7, 127], dtype=int8)
+    """
+    sums = np.asarray(accumulators, np.int64)
+    scaled = multiply(sums, multiplier, shift, rounding) + zero_point
+    return np.clip(scaled, *bounds).astype(np.int8)
 
 
 def round_half_away(x: float) -> int:

@@ -29,6 +29,8 @@ from penstock.simulators.machine import Counts, Machine
 from penstock.workers import mapped
 
 InputSets = Sequence[Mapping[str, Array]]
+C_STEPS = frozenset(("host", "core"))
+"""Rungs on which generated C runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ def run_point(
     """A point of the frontier in the machine, compared with the reference.
 
     Raises InternalError where the machine counts other work or bytes than the point's cost says."""
-    tensors, counts = in_machine(compilation, lower_point(point), inputs)
+    program = lower_point(point, compilation.request.accelerators)
+    tensors, counts = in_machine(compilation, program, inputs)
     if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:
         raise InternalError(
             "ladder-001",

@@ -15,10 +15,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.engines import Engines
+from penstock.backends.offload import offload, require_nothing_left, with_program_passes
 from penstock.backends.portable import Processor, assign
+from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
+from penstock.codegen.drivers import DriverCode
 from penstock.errors import CapacityError, InternalError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.open import parse, read_bytes
@@ -62,6 +67,8 @@ class Request:
     stream_input: bool = False
     rounding: Rounding = Rounding.DOUBLE
     options: Options = DEFAULTS
+    accelerators: tuple[Accelerator, ...] = ()
+    strict: bool = False
 
     @property
     def ram_limit_bytes(self) -> int:
@@ -160,9 +167,26 @@ def simplify(
     return graph
 
 
+def simplify_for(graph: Graph, request: Request) -> Graph:
+    """`simplify` as a request wants it; accelerators are shown reductions whole."""
+    options = request.options
+    if request.accelerators:
+        options = replace(options, accumulate=False)
+    return simplify(graph, request.rounding, options)
+
+
 def parts_of(graph: Graph, request: Request) -> Parts:
-    """Which nodes run as one unit, on which engine."""
-    return assign(graph, request.target, stream_input=request.stream_input)
+    """Which nodes run as one unit, on which engine.
+
+    Raises BackendError; with `strict`, TargetError where a node is left to the processor."""
+    found = offload(graph, request.accelerators, request.target)
+    if request.strict:
+        require_nothing_left(found.left)
+    graph = found.graph
+    if request.accelerators and request.options.accumulate:
+        graph = accumulate(graph)
+    parts = assign(graph, request.target, stream_input=request.stream_input)
+    return replace(parts, left=found.left)
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
@@ -173,7 +197,7 @@ def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
         target.engines[0],
         target.copier,
     )
-    return cascades(parts, Processor(target.engines[0]), memories, options)
+    return cascades(parts, Engines(Processor(target.engines[0])), memories, options)
 
 
 def place(
@@ -197,8 +221,9 @@ def place(
 
 
 def least_bytes(graph: Graph, request: Request) -> int:
-    """The least RAM in which a network runs, whatever the request's budget."""
-    parts = parts_of(graph, request)
+    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
+    request's budget."""
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
     for found in schedule(parts, request.target, request.options).schedules:
         if least is not None and found.peak_bytes >= least:
@@ -215,7 +240,7 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def least_streamed_bytes_of(request: Request) -> int:
     """The same, from the model on: what another process can do by itself from the beginning."""
-    graph = simplify(read(request.model), request.rounding, request.options)
+    graph = simplify_for(read(request.model), request)
     return least_streamed_bytes(graph, request)
 
 
@@ -227,16 +252,23 @@ def choose(points: tuple[Point, ...], request: Request) -> Point:
     return fitting[-1]
 
 
-def lower_point(point: Point) -> Program:
+def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Program:
     """The commands that run a schedule."""
-    return lower(Unfolded(point.schedule), point.addresses)
+    program = lower(Unfolded(point.schedule), point.addresses)
+    return with_program_passes(program, accelerators)
 
 
 def write(program: Program, request: Request) -> Bundle:
     """The C files of the program."""
     provenance = f"{_provenance(request.model)}, for {request.target.name}"
     keeps_input = request.options.keep_input
-    return generate(program, prefix_of(program.name), provenance, keeps_input=keeps_input)
+    drivers = {
+        a.name: DriverCode(a.codegen.includes, call_writer(a.codegen), a.codegen.sources)
+        for a in request.accelerators
+    }
+    return generate(
+        program, prefix_of(program.name), provenance, keeps_input=keeps_input, drivers=drivers
+    )
 
 
 def _provenance(model: str) -> str:
@@ -255,17 +287,17 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model))
-    graph = clock.time("simplify", lambda: simplify(model, request.rounding, request.options))
+    graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
     points = clock.time("place", lambda: place(frontier, request.target, request.options, executor))
     chosen = choose(points, request)
-    program = clock.time("lower", lambda: lower_point(chosen))
+    program = clock.time("lower", lambda: lower_point(chosen, request.accelerators))
     bundle = clock.time("write", lambda: write(program, request))
     return Compilation(
         request,
         model,
-        graph,
+        parts.graph,
         parts,
         frontier,
         points,
@@ -279,7 +311,7 @@ def compile_request(
 
 def with_point(done: Compilation, point: Point) -> Compilation:
     """The compilation as it were if that point had been chosen."""
-    program = lower_point(point)
+    program = lower_point(point, done.request.accelerators)
     return replace(
         done,
         schedule=point.schedule,
@@ -294,7 +326,7 @@ def stage(request: Request, name: str, executor: Executor | None = None) -> obje
     graph = read(request.model)
     if name == "read":
         return graph
-    graph = simplify(graph, request.rounding, request.options)
+    graph = simplify_for(graph, request)
     if name == "simplify":
         return graph
     parts = parts_of(graph, request)
@@ -306,7 +338,7 @@ def stage(request: Request, name: str, executor: Executor | None = None) -> obje
     chosen = choose(place(frontier, request.target, request.options, executor), request)
     if name == "place":
         return chosen.placement
-    program = lower_point(chosen)
+    program = lower_point(chosen, request.accelerators)
     return program if name == "lower" else write(program, request)
 
 

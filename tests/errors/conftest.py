@@ -10,6 +10,7 @@ import pytest
 from command_line import CommandLine
 from errors.broken_files import write_broken_files
 from errors.golden import Golden
+from penstock.backends import uma
 
 
 @pytest.fixture
@@ -33,3 +34,9 @@ def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """No program on the search path, and no package ziglang."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.setitem(sys.modules, "ziglang", None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(uma, "REGISTERED", {})

@@ -6,12 +6,17 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from command_line import CommandLine
 from errors.golden import FOLDER, Golden, raised_codes
+from errors.wrong_accelerators import WRONG_ACCELERATORS
+from errors.wrong_backends import WRONG_BACKENDS
+from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
 from foreign_nodes import graph_of, int8
+from installed import install
 from penstock import api, execution
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
@@ -22,6 +27,12 @@ from penstock.memory.text import parse as parse_problem
 from penstock.pipeline import Request, compile_request
 from penstock.scheduling.stripe import StripeConfig
 from penstock.simulators.drawn_inputs import draw_inputs
+from penstock.tiling.cuts import Cut, TileShape
+from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.scratchpads import Scratchpad, Scratchpads
+from penstock.tiling.smaug import Smaug
+from penstock.tiling.tiler import choose
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
@@ -29,6 +40,7 @@ from penstock.toolchains.host import host_compiler, sanitised_compiler
 from penstock.workers import executor_of, mapped
 
 COMMANDS: dict[str, str] = {
+    "usage-030": "compile zoo:lenet5 --accelerator smv:tiler=fast",
     "capacity-001": "compile zoo:lenet5 --sram 1k --keep-input --max-parts 4",
     "golden-002": "verify good.tflite --goldens missing.npz",
     "golden-003": "verify good.tflite --goldens no_archive.npz",
@@ -65,7 +77,10 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
-    "usage-014": "compile good.tflite --accelerator npu",
+    "usage-023": "compile good.tflite --accelerator vanilla:macs=4",
+    "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
+    "usage-021": "backend new my-npu",
+    "usage-022": "backend new vanilla",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
@@ -80,6 +95,19 @@ def _without_a_simulated_core() -> None:
     done = compile_request(Request("good.tflite", load_target("host")))
     with execution.firmware(done):
         pass
+
+
+_LINE = (Dimension(4, "c"),)
+_DOUBLED = Layer(
+    "doubled", (Axis("c", 4),), (Operand("x", "input", _LINE),), Operand("y", "output", _LINE)
+)
+
+
+class _Beyond(LeastTraffic):
+    """A tiler whose tiles do not join."""
+
+    def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
+        return ((0, 3, 6),)
 
 
 def _with_a_worker_that_ends() -> None:
@@ -99,6 +127,11 @@ CALLS: dict[str, Callable[[], object]] = {
     "stripe-001": lambda: StripeConfig((4, 4), (8, 8), (4, 4), (1, 2), (2, 2), (0,)),
     "stripe-002": lambda: StripeConfig((4,), (8,), (-4,), (1,), (2,), (0,)).count_stripes(),
     "text-001": lambda: text.parse("Graph(", {}),
+    "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), Operand("y", "result", ())),
+    "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
+    "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
+    "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
+    "tiling-006": lambda: choose(Smaug(), _DOUBLED, Scratchpads.shared(64)),
     "tool-002": lambda: Command(("no-such-compiler", "-c", "x.c"), "x.c").run(),
     "tool-003": lambda: Command(
         ("sh", "-c", "echo \"x.c:1: error: expected ';'\" >&2; exit 1"), "x.c"
@@ -110,6 +143,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),
+    **WRONG_BACKENDS,
+    **WRONG_DESCRIPTIONS,
+    **WRONG_ACCELERATORS,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 
@@ -201,6 +237,31 @@ def test_the_message_of_a_missing_reference(
         importlib.util, "find_spec", lambda name: None if name == "tflite_micro" else find(name)
     )
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
+
+
+def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:
+    def reads_too_much(call: object) -> object:
+        raise IndexError("there is no input 7")
+
+    with pytest.raises(PenstockError) as caught:
+        running(implementation(compute=reads_too_much))
+    golden.check("backend-042", re.sub(r"\.py:\d+", ".py:LINE", str(caught.value)))
+
+
+def test_the_message_of_a_broken_plugin(
+    penstock: CommandLine, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "penstock-lost", "1.0", "lost_npu", "lost_module:Lost")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = penstock("compile", "good.tflite", "--accelerator", "lost_npu")
+    assert said.code == 1
+    golden.check("backend-049", said.err)
+
+
+def test_the_message_of_an_unknown_accelerator(penstock: CommandLine, golden: Golden) -> None:
+    said = penstock("compile", "good.tflite", "--accelerator", "npu")
+    assert said.code == 2
+    golden.check("usage-014", re.sub(r"(accelerators are) .*", r"\1 NAMES", said.err))
 
 
 def test_the_message_of_a_mistake_of_ours(

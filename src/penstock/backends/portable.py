@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.hardware.target import Engine, Target
-from penstock.ir.graph import Graph, whole_work
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node, whole_work
 from penstock.scheduling.part import PULL, Part, Parts
 
 CALLER = "caller"
@@ -34,10 +36,15 @@ class Processor:
         """Cycles that each call adds."""
         return round(self.engine.cycles_per_call)
 
+    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+        """Cycles of so many calls."""
+        return self.work_cycles(part) + len(stripes) * self.call_cycles(part)
+
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
-    """Every node that computes, as a part of its own on the target's first engine; and before them,
-    with `stream_input`, the caller who hands over the inputs row by row."""
+    """Every node that computes, as a part of its own, on the accelerator that claims it or on the
+    target's first engine; and before them, with `stream_input`, the caller who hands over the
+    inputs row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     return Parts(
@@ -45,9 +52,14 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
         (
             *(Part((), CALLER, PULL, value) for value in pulled),
             *(
-                Part((node,), engine.name, node.op.kernel(node.site))
+                Part((node,), _engine(node, engine), node.op.kernel(node.site))
                 for node in graph.nodes
                 if not node.op.ALIAS
             ),
         ),
     )
+
+
+def _engine(node: Node, processor: Engine) -> str:
+    """Who runs a node."""
+    return node.op.engine if isinstance(node.op, Composite) else processor.name

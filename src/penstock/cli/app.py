@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from penstock.cli import verbs
+from penstock.cli import backend, verbs
 from penstock.cli.parameters import with_records
 from penstock.errors import PenstockError, UsageError, internal_error
 
@@ -33,6 +33,12 @@ for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profil
     app.command()(with_records(verb))
 for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
     app.command()(verb)
+backend_app = typer.Typer(
+    help="The accelerators that there are; and a package for a new one.", no_args_is_help=True
+)
+backend_app.command("list")(backend.list_backends)
+backend_app.command("new")(backend.new)
+app.add_typer(backend_app, name="backend")
 
 
 @app.callback()

@@ -40,11 +40,14 @@ Optimize = Annotated[
 ]
 Accelerator = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME[:attr=value,...]", help="An accelerator beside the processor."),
+    typer.Option(
+        metavar="NAME[:attr=value,...]",
+        help="An accelerator beside the processor (`penstock backend list`); repeatable.",
+    ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(help="Fail where an accelerator leaves a node to the CPU; so far there is none."),
+    typer.Option(help="Fail where accelerators leave a node to the processor."),
 ]
 StreamInput = Annotated[bool, typer.Option(help="Take the input row by row through a callback.")]
 CompilerName = Annotated[
@@ -71,6 +74,8 @@ class Limits:
     stream_input: StreamInput = False
     optimize: Optimize = "speed"
     rounding: RoundingName = "double"
+    accelerator: Accelerator = None
+    strict: Strict = False
 
 
 @dataclass(frozen=True, slots=True)

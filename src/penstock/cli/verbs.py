@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from penstock import api
 from penstock.cli import parameters as p
 from penstock.cli.progress import progress
+from penstock.cli.terminal import out, print_json
 from penstock.errors import UsageError
 from penstock.hardware.load import load_target, target_names, target_text
 from penstock.ir.tensor import Array
@@ -28,28 +27,21 @@ from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
 
 LIMITS = p.Limits()
-WIDTH = 120
-_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
-# Names of files and tensors are printed as they are: no markup, no emoji codes in them.
-_OUT = Console(width=None if _TERMINAL else WIDTH, markup=False, emoji=False)
 
 
 def compile(
     model: p.Model,
     target: p.TargetName = "host",
-    accelerator: p.Accelerator = None,
     limits: p.Limits = LIMITS,
     stop_after: Annotated[
         str | None, typer.Option(help="Print that stage's noun, write nothing.")
     ] = None,
-    strict: p.Strict = False,
     output: p.Output = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Compile a model to C, with its report, into a new folder (the model's name by default)."""
-    _refuse(accelerator)
     wanted = _request(model, target, limits, options)
     if stop_after is not None:
         _print_stage(wanted, stop_after, workers, as_json)
@@ -59,16 +51,15 @@ def compile(
         folder = output or done.compilation.prefix
         done.write(folder)
     if as_json:
-        _print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
+        print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
     else:
-        _OUT.print(summary.summary(done.report))
-        _OUT.print(f"written to {folder}/", highlight=False)
+        out.print(summary.summary(done.report))
+        out.print(f"written to {folder}/", highlight=False)
 
 
 def explore(
     model: p.Model,
     target: p.TargetName = "host",
-    accelerator: p.Accelerator = None,
     limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
     output: p.Output = None,
     workers: p.Workers = 1,
@@ -76,7 +67,6 @@ def explore(
     options: Options = DEFAULTS,
 ) -> None:
     """Write every schedule worth choosing, memory against cycles, as CSV, JSON and a picture."""
-    _refuse(accelerator)
     wanted = _request(model, target, limits, options)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
@@ -84,10 +74,10 @@ def explore(
         folder = output or found.folder
         found.write(folder)
     if as_json:
-        _print_json(found.choices.as_json())
+        print_json(found.choices.as_json())
     else:
-        _OUT.print(summary.choice_table(found.choices))
-        _OUT.print(f"written to {folder}/", highlight=False)
+        out.print(summary.choice_table(found.choices))
+        out.print(f"written to {folder}/", highlight=False)
 
 
 def run(
@@ -124,11 +114,11 @@ def run(
     for path, array in zip(wanted_outputs, done.outputs[0].values(), strict=False):
         api.write_array(path, array)
     if as_json:
-        _print_json({**done.report.as_json(), "outputs": _as_lists(done.outputs[0])})
+        print_json({**done.report.as_json(), "outputs": _as_lists(done.outputs[0])})
     else:
-        _OUT.print(summary.summary(done.report))
+        out.print(summary.summary(done.report))
         for name, array in done.outputs[0].items():
-            _OUT.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+            out.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
 
 
 def verify(
@@ -162,13 +152,13 @@ def verify(
     error = done.mismatch()
     if as_json:
         found = {} if error is None else {"error": error.parts()}
-        _print_json({**done.report.as_json(), **found})
+        print_json({**done.report.as_json(), **found})
     else:
-        _OUT.print(summary.ladder_table(done.rungs))
+        out.print(summary.ladder_table(done.rungs))
         for name in done.vanished:
-            _OUT.print(f'computed nowhere: "{name}"', highlight=False)
+            out.print(f'computed nowhere: "{name}"', highlight=False)
         for name in done.added:
-            _OUT.print(f'not of the model, not compared: "{name}"', highlight=False)
+            out.print(f'not of the model, not compared: "{name}"', highlight=False)
     if error is not None:
         print(error, file=sys.stderr)
         raise typer.Exit(error.exit_code)
@@ -188,10 +178,10 @@ def profile(
     with progress(len(STAGES) + 1) as on_stage:
         done = api.run(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
     if as_json:
-        _print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
+        print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
     else:
-        _OUT.print(summary.layer_table(done.compiled.layers, done.steps))
-        _OUT.print(summary.summary(done.report))
+        out.print(summary.layer_table(done.compiled.layers, done.steps))
+        out.print(summary.summary(done.report))
 
 
 def golden(
@@ -207,18 +197,20 @@ def golden(
         found = api.golden(model, output)
     tensors = len(found.tensor_crc32)
     if as_json:
-        _print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
+        print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
     else:
-        _OUT.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
+        out.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")
 
 
 def show(
     model: p.Model,
     target: p.TargetName = "host",
+    accelerator: p.Accelerator = None,
     stop_after: Annotated[str, typer.Option(help=f"One of {', '.join(STAGES)}.")] = "simplify",
     with_data: Annotated[
         bool, typer.Option(help="With constants, so that it can be read back.")
     ] = False,
+    strict: p.Strict = False,
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
@@ -226,19 +218,19 @@ def show(
     if model == "zoo:":
         _print_zoo(as_json)
         return
-    wanted = api.request(model, target)
+    wanted = api.request(model, target, accelerators=accelerator or (), strict=strict)
     _print_stage(wanted, stop_after, workers, as_json, with_data=with_data)
 
 
 def _print_zoo(as_json: bool) -> None:
     exhibits = zoo_networks()
     if as_json:
-        _print_json({"zoo": [dataclasses.asdict(exhibit) for exhibit in exhibits]})
+        print_json({"zoo": [dataclasses.asdict(exhibit) for exhibit in exhibits]})
         return
     for exhibit in exhibits:
         defaults = ",".join(f"{o.name}={o.default}" for o in exhibit.options)
-        _OUT.print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
-        _OUT.print(f"    {exhibit.summary}", style="dim", highlight=False)
+        out.print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
+        out.print(f"    {exhibit.summary}", style="dim", highlight=False)
 
 
 def targets(
@@ -248,16 +240,16 @@ def targets(
     """List the targets that come with penstock."""
     if show is not None:
         if as_json:
-            _print_json({"target": show, "text": target_text(show)})
+            print_json({"target": show, "text": target_text(show)})
         else:
             print(target_text(show), end="")
         return
     found = [load_target(name) for name in target_names()]
     if as_json:
-        _print_json({"targets": [dataclasses.asdict(target) for target in found]})
+        print_json({"targets": [dataclasses.asdict(target) for target in found]})
     else:
         for target in found:
-            _OUT.print(f"{target.name:16} {target.description}", highlight=False)
+            out.print(f"{target.name:16} {target.description}", highlight=False)
 
 
 def ops(as_json: p.Json = False) -> None:
@@ -273,11 +265,11 @@ def ops(as_json: p.Json = False) -> None:
         if op.FOREIGN
     ]
     if as_json:
-        _print_json({"operators": rows})
+        print_json({"operators": rows})
     else:
         for row in rows:
-            _OUT.print(f"{row['operator']:20} {', '.join(row['takes'])}", highlight=False)
-            _OUT.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
+            out.print(f"{row['operator']:20} {', '.join(row['takes'])}", highlight=False)
+            out.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
 
 
 def options(as_json: p.Json = False) -> None:
@@ -291,12 +283,10 @@ def options(as_json: p.Json = False) -> None:
         for f in dataclasses.fields(Options)
     ]
     if as_json:
-        _print_json({"options": rows})
+        print_json({"options": rows})
     else:
         for row in rows:
-            _OUT.print(
-                f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False
-            )
+            out.print(f"{row['option']:20} {row['default']!s:12} {row['meaning']}", highlight=False)
 
 
 def demo(
@@ -310,9 +300,9 @@ def demo(
     with progress(len(STAGES) + 2) as on_stage:
         found = demonstration.run(Path(folder), on_stage)
     if as_json:
-        _print_json(found.as_json())
+        print_json(found.as_json())
     else:
-        _OUT.print(str(found), highlight=False)
+        out.print(str(found), highlight=False)
 
 
 def _free_folder(name: str) -> str:
@@ -335,6 +325,8 @@ def _request(model: str, target: str, limits: p.Limits, options: Options) -> Req
         optimize="size" if size else "speed",
         stream_input=limits.stream_input,
         options=options,
+        accelerators=limits.accelerator or (),
+        strict=limits.strict,
     )
 
 
@@ -366,17 +358,6 @@ def _choice(value: str, allowed: tuple[str, ...], option: str) -> str:
     return value
 
 
-def _refuse(accelerators: list[str] | None) -> None:
-    if accelerators:
-        raise UsageError(
-            "usage-014",
-            f"there is no accelerator {accelerators[0]!r}",
-            where="--accelerator",
-            why="penstock has no accelerators yet",
-            help="leave --accelerator out",
-        )
-
-
 def _print_stage(
     wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
 ) -> None:
@@ -385,7 +366,7 @@ def _print_stage(
         noun = pipeline_stage(wanted, name, executor)
     shown = text.show(noun, with_data=with_data)
     if as_json:
-        _print_json({"stage": stage, "text": shown})
+        print_json({"stage": stage, "text": shown})
     else:
         print(shown, end="")
 
@@ -393,7 +374,3 @@ def _print_stage(
 def _as_lists(arrays: Any) -> dict[str, Any]:
     found: dict[str, Array] = dict(arrays)
     return {name: array.tolist() for name, array in found.items()}
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2))

@@ -45,6 +45,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     """Every array of the weights file: tensors of the model, then tables of kernels."""
     views = [view for command in walk(program.run) for view in views_of(command)]
     types = {view.buffer: view.type for view in (*views, *program.outputs)}
+    types |= {b.name: b.type for b in program.buffers if b.type is not None}
     tensors = [
         Array(names.buffers[b.name], Table(types[b.name], b.data), f"{b.name}: {types[b.name]}")
         for b in program.buffers
@@ -58,6 +59,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
         )
         for step, number in steps(program).items()
         for name, table in step.kernel.tables
+        if not step.body
     ]
     return (*tensors, *tables)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
 from penstock.codegen.c_functions import Doing, Function, common, given
+from penstock.codegen.c_loop import loop_lines
 from penstock.codegen.names import NO_TOKEN, Names
 from penstock.codegen.row_interval import row_interval
-from penstock.program.program import Call, Command, Copy, Loop, Program, Pull, Wait
+from penstock.errors import InternalError
+from penstock.program.program import Call, Command, Copy, Invoke, Loop, Program, Pull, Wait
 from penstock.program.steps import as_step, views_of, walk
 
 
@@ -92,7 +93,9 @@ class _Writer:
         """The lines of a command."""
         match command:
             case Loop():
-                yield from self.loop(command, scope, depth)
+                yield from loop_lines(command, scope, depth, self.command)
+            case Invoke():
+                raise InternalError("codegen-006", "an invocation stands outside of any call")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)
             case Call() | Copy() | Pull():
@@ -101,20 +104,6 @@ class _Writer:
                 yield from self.line(symbol, handed, depth, fails=isinstance(command, Pull))
         if isinstance(command, Copy) and command.token is None:
             yield self.wait(command.engine, NO_TOKEN, depth)
-
-    def loop(self, loop: Loop, scope: Scope, depth: int) -> Iterator[str]:
-        lower, upper = expression(loop.lower, scope), expression(loop.upper, scope)
-        inner = scope.inside(loop.variable)
-        name = inner.variables[loop.variable]
-        step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
-        pad = c_text.INDENT * depth
-        parts = (f"int32_t {name} = {lower};", f"{name} < {upper};", step)
-        room = c_text.LINE_LENGTH - len(f"{pad}for (")
-        fitted = (c_text.pieces(part) if len(part) > room else (part,) for part in parts)
-        yield c_text.wrapped(f"{pad}for (", chain(*fitted), ") {")
-        for command in loop.body:
-            yield from self.command(command, inner, depth + 1)
-        yield f"{pad}}}"
 
     def wait(self, engine: str, token: str, depth: int) -> str:
         names = self.names

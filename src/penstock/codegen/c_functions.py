@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.codegen import c_text
+from penstock.codegen.c_driver import body_lines
+from penstock.codegen.drivers import DriverCode
 from penstock.codegen.names import Names, Parameter
 from penstock.codegen.row_interval import all_rows
 from penstock.errors import InternalError
@@ -42,14 +44,19 @@ def common(command: Doing) -> Doing:
             return as_stream(command)
 
 
-def functions(program: Program, names: Names) -> dict[Doing, Function]:
+def functions(
+    program: Program, names: Names, drivers: Mapping[str, DriverCode]
+) -> dict[Doing, Function]:
     """By what its commands have in common, every function of the run entry, in order."""
     by_rows: dict[Doing, bool] = {}
     for command in walk(program.run):
         if isinstance(command, Doing):
             shared = common(command)
             by_rows[shared] = by_rows.get(shared, False) or not all_rows(command)
-    return {shared: _function(program, names, shared, rows) for shared, rows in by_rows.items()}
+    return {
+        shared: _function(_Frame(program, names, drivers, rows), shared)
+        for shared, rows in by_rows.items()
+    }
 
 
 def given(program: Program, names: Names, command: Command) -> tuple[Parameter, ...]:
@@ -76,16 +83,17 @@ def view_text(program: Program, names: Names, view: View) -> str:
     return f"{{{base}, NULL, {rows.pitch}, {rows.ring}}}"
 
 
-def _function(program: Program, names: Names, shared: Doing, by_rows: bool) -> Function:
-    frame = _Frame(program, names, by_rows)
+def _function(frame: _Frame, shared: Doing) -> Function:
+    names = frame.names
     match shared:
         case Call():
-            symbol, text = names.steps[shared], _step(frame, shared)
+            symbol = names.steps[shared]
+            text = _offloaded(frame, shared) if shared.body else _step(frame, shared)
         case Copy():
             symbol, text = names.transfers[shared], _transfer(frame, shared)
         case Pull():
             symbol, text = names.streams[shared], _stream(frame, shared)
-    return Function(symbol, given(program, names, shared), by_rows, text)
+    return Function(symbol, given(frame.program, names, shared), frame.by_rows, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,7 @@ class _Frame:
 
     program: Program
     names: Names
+    drivers: Mapping[str, DriverCode]
     by_rows: bool
 
     def head(self, result: str, symbol: str, command: Doing) -> str:
@@ -116,11 +125,7 @@ class _Frame:
 def _step(frame: _Frame, call: Call) -> str:
     """The function of a step, behind the parameters of its kernel."""
     names, kernel = frame.names, call.kernel
-    if frame.by_rows and not kernel.by_rows:
-        raise InternalError(
-            "codegen-002",
-            f'kernel {kernel.name} computes whole tensors, not rows of "{call.output.tensor}"',
-        )
+    _check_rows(frame, call)
     number = list(names.steps).index(call)
     params = f"step_{number:02d}_params"
     fixed, moved = _constants(frame, call)
@@ -141,6 +146,33 @@ def _step(frame: _Frame, call: Call) -> str:
             f"    const penstock_sink y = {frame.view(call.output)};",
             f"    {kernel.name}(&{'p' if moved else params}, x, &y, {lower}, {upper}{scratch});",
             f"    PENSTOCK_TRACE({number}, &y, {lower}, {upper});",
+            "}",
+        )
+    )
+
+
+def _check_rows(frame: _Frame, call: Call) -> None:
+    if frame.by_rows and not call.kernel.by_rows:
+        raise InternalError(
+            "codegen-002",
+            f'kernel {call.kernel.name} computes whole tensors, not rows of "{call.output.tensor}"',
+        )
+
+
+def _offloaded(frame: _Frame, call: Call) -> str:
+    """The function of a step that an accelerator does."""
+    names = frame.names
+    _check_rows(frame, call)
+    number = list(names.steps).index(call)
+    rows = frame.rows(call.output.type)
+    return "\n".join(
+        (
+            _step_comment(call, number),
+            frame.head("PENSTOCK_STEP void", names.steps[call], call),
+            *body_lines(frame.program, names, frame.drivers, call, rows),
+            f"    const penstock_sink y = {frame.view(call.output)};",
+            "    (void)y;",
+            f"    PENSTOCK_TRACE({number}, &y, {', '.join(rows)});",
             "}",
         )
     )

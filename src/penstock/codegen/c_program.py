@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +12,9 @@ from penstock.codegen import c_text
 from penstock.codegen.arrays import arrays, tables
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_body import body
+from penstock.codegen.c_driver import includes
 from penstock.codegen.c_functions import functions
+from penstock.codegen.drivers import DriverCode
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import InternalError
@@ -31,17 +33,29 @@ TEMPLATES = (
     "CMakeLists.txt",
 )
 """Templates of a bundle's files; "model" in their names becomes the model's prefix."""
+NO_DRIVERS: Mapping[str, DriverCode] = {}
+_KERNEL_HEADERS = re.compile(r'#include "kernels/([^"]+)[.]h"')
 _RUNTIME = files("penstock.runtime")
 
 
-def generate(program: Program, prefix: str, provenance: str, *, keeps_input: bool) -> Bundle:
+def generate(
+    program: Program,
+    prefix: str,
+    provenance: str,
+    *,
+    keeps_input: bool,
+    drivers: Mapping[str, DriverCode] = NO_DRIVERS,
+) -> Bundle:
     """The C files of a program.  `prefix` begins every public name; `provenance` says in the header
-    from which model and for what the code is; `keeps_input`: run does not overwrite the input."""
+    from which model and for what the code is; `keeps_input`: run does not overwrite the input;
+    `drivers`: how calls of accelerators are written, by engine."""
     if program.init or program.reset:
         raise InternalError("codegen-004", "the entries init and reset have no C form yet")
     names = Names.of(program, prefix)
     constants = arrays(program, names)
-    parts = functions(program, names)
+    used = {step.engine for step in steps(program) if step.body}
+    drivers = {engine: code for engine, code in drivers.items() if engine in used}
+    parts = functions(program, names, drivers)
     run = body(program, names, parts)
     headers = _headers(program)
     holes = {
@@ -54,6 +68,8 @@ def generate(program: Program, prefix: str, provenance: str, *, keeps_input: boo
         "weight_bytes": sum(a.table.type.size_bytes for a in constants),
         "constant_bytes": sum(a.table.type.size_bytes for a in constants) + table_bytes(program),
         "headers": headers,
+        "includes": includes(tuple(drivers.values())),
+        "stubs": stub_sources(tuple(drivers.values())),
         "window_rows": max((step.kernel.window_rows for step in steps(program)), default=0),
         "tables": tables(names),
         "functions": (*(part.text for part in parts.values()), *run.loops),
@@ -61,7 +77,17 @@ def generate(program: Program, prefix: str, provenance: str, *, keeps_input: boo
         "arrays": constants,
     }
     rendered = tuple((name.replace("model", prefix), render(name, holes)) for name in TEMPLATES)
-    return Bundle((*rendered, *_runtime_files(headers)))
+    given = (file for code in drivers.values() for file in code.sources)
+    sources = tuple((name, text.encode()) for name, text in given)
+    used_by_stubs = (h for _, text in sources for h in _KERNEL_HEADERS.findall(text.decode()))
+    headers = (*headers, *used_by_stubs)
+    return Bundle((*rendered, *_runtime_files(headers), *sources))
+
+
+def stub_sources(drivers: Sequence[DriverCode]) -> tuple[str, ...]:
+    """The C files that stand for the drivers of accelerators until those are linked."""
+    every = (name for code in drivers for name, _ in code.sources)
+    return tuple(name for name in every if name.endswith(".c"))
 
 
 def c_sources(prefix: str) -> tuple[str, ...]:
@@ -84,8 +110,10 @@ def render(template: str, holes: Mapping[str, object]) -> bytes:
 
 def _headers(program: Program) -> tuple[str, ...]:
     """The runtime headers that the program needs: kernels, then what loops and copies use."""
-    kernels = dict.fromkeys(step.kernel.name for step in steps(program)) or ("view",)
-    kinds = {type(command) for command in walk(program.run)}
+    every = steps(program)
+    kernels = dict.fromkeys(step.kernel.name for step in every if not step.body) or ("view",)
+    bodies = (command for step in every for command in walk(step.body))
+    kinds = {type(command) for command in (*walk(program.run), *bodies)}
     loops = ("loop",) if kinds - {Call} else ()
     copies = ("copy",) if kinds & {Copy, Wait} else ()
     return (*kernels, *loops, *copies)

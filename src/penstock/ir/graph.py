@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.ir.composite import Composite
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, TensorType
@@ -42,8 +43,8 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The operator's name."""
-        return type(self.op).__name__
+        """The operator's name, or the pattern's that found a composite."""
+        return self.op.name if isinstance(self.op, Composite) else type(self.op).__name__
 
     @property
     def site(self) -> Site:

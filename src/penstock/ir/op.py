@@ -7,8 +7,9 @@ between is asked with a `Site`, the types of its inputs and output.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A call of the C kernel `name` in `runtime/`.
+    """A call of the C kernel `name` in `runtime/`; or of what an accelerator has for it.
 
     `params`: integer members of the kernel's parameter structure, by name.
     `tables`: array members, made at compile time (multipliers, look-up tables).
@@ -72,6 +73,9 @@ class Kernel:
         rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
     `accumulates`: row r of the output is row r - 1 of it, and what the inputs add; the kernel goes
         on from there, reading the row before its first one, if any, through its output's view.
+    `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
+        is called.
+    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
     """
 
     name: str
@@ -81,6 +85,8 @@ class Kernel:
     scratch_bytes: int = 0
     by_rows: bool = False
     accumulates: bool = False
+    body: Callable[..., Any] | None = None
+    cycles: Callable[[int], int] | None = None
 
     @property
     def table_bytes(self) -> int:
@@ -135,6 +141,17 @@ class Op(Protocol):
     def in_place(self, site: Site) -> tuple[int, ...]:
         """Inputs over which the output may be written while they are read: element i of the output
         depends on no element of that input but i."""
+        ...
+
+
+@runtime_checkable
+class Reducing(Protocol):
+    """What an operator may say besides: that its sums can be taken in parts."""
+
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By axis that is summed over, the (input, dimension) pairs that run along it together.
+
+        Of index i along one of them, the output reads nothing along the others but index i."""
         ...
 
 

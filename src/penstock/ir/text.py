@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
+from types import FunctionType
 from typing import Any
 
 from penstock.errors import ModelError
@@ -49,8 +50,8 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         name = _digest(numbers.encode())
         found[f"numbers {name}"] = f"numbers {name} {numbers}"
         return f'Numbers("{name}")'
-    if isinstance(x, Enum):
-        return f"{type(x).__name__}.{x.name}"
+    if isinstance(x, Enum | FunctionType | type):
+        return _name(x)
     if isinstance(x, tuple):
         items: tuple[Any, ...] = x
         return _layout("(", [_show(item, indent + 2, found) for item in items], ")", indent)
@@ -65,6 +66,11 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
     if x is None or isinstance(x, bool | int | str):
         return repr(x)
     raise TypeError(f"{type(x).__name__} has no text form")
+
+
+def _name(x: Enum | FunctionType | type) -> str:
+    """An enumeration's member by name; functions and classes by the name of their definition."""
+    return f"{type(x).__name__}.{x.name}" if isinstance(x, Enum) else x.__qualname__
 
 
 def _number(x: float) -> str:

@@ -116,6 +116,10 @@ class Conv2D:
         w = site.inputs[1].shape
         return Work(out.elements * w[1] * w[2] * w[3], out.elements, out.elements * w[1])
 
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
+
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 

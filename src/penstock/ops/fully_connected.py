@@ -106,6 +106,10 @@ class FullyConnected:
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[1].shape[1], out.elements)
 
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
+
     def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 

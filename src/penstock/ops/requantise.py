@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import UnsupportedError
-from penstock.fixedpoint import Int64s, Rounding, multiply, quantise_multiplier
+from penstock.fixedpoint import Int64s, Rounding, quantise_multiplier, requantise
 from penstock.ir.op import Table
 from penstock.ir.tensor import Array, TensorType
 
@@ -70,8 +70,7 @@ class Multipliers:
         """Accumulators (..., channels) as output elements: scaled, offset, clamped."""
         multiplier = np.array(self.multipliers, np.int64)[channels]
         shift = np.array(self.shifts, np.int64)[channels]
-        scaled = multiply(accumulators, multiplier, shift, rounding) + zero_point
-        return np.clip(scaled, *bounds).astype(np.int8)
+        return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding)
 
 
 def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: int) -> Multipliers:

@@ -8,17 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
+
+
+class _Arithmetic:
+    """Python's operators on expressions, for whoever writes commands by hand.
+
+    >>> Var("r") * 2 + 1
+    Binary(operator='+', left=Binary(operator='*', left=Var(name='r'), right=2), right=1)
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr) -> Expr:
+        return binary("+", cast("Expr", self), other)
+
+    def __radd__(self, other: Expr) -> Expr:
+        return binary("+", other, cast("Expr", self))
+
+    def __sub__(self, other: Expr) -> Expr:
+        return binary("-", cast("Expr", self), other)
+
+    def __rsub__(self, other: Expr) -> Expr:
+        return binary("-", other, cast("Expr", self))
+
+    def __mul__(self, other: Expr) -> Expr:
+        return binary("*", cast("Expr", self), other)
+
+    def __rmul__(self, other: Expr) -> Expr:
+        return binary("*", other, cast("Expr", self))
+
+    def __floordiv__(self, other: Expr) -> Expr:
+        return binary("//", cast("Expr", self), other)
+
+    def __mod__(self, other: Expr) -> Expr:
+        return binary("%", cast("Expr", self), other)
 
 
 @dataclass(frozen=True, slots=True)
-class Var:
+class Var(_Arithmetic):
     """A loop variable."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(_Arithmetic):
     """`left operator right`; the operator is one of OPERATORS."""
 
     operator: str
@@ -27,7 +62,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class TableEntry:
+class TableEntry(_Arithmetic):
     """Number `index` of a constant table: for bounds that no short formula says."""
 
     values: tuple[int, ...]
@@ -71,3 +106,21 @@ def binary(operator: str, left: Expr, right: Expr) -> Expr:
     if right == {"+": 0, "-": 0, "*": 1, "//": 1}.get(operator):
         return left
     return Binary(operator, left, right)
+
+
+def minimum(left: Expr, right: Expr) -> Expr:
+    """The lesser of two expressions.
+
+    >>> minimum(Var("rows"), 8)
+    Binary(operator='min', left=Var(name='rows'), right=8)
+    """
+    return binary("min", left, right)
+
+
+def maximum(left: Expr, right: Expr) -> Expr:
+    """The greater of two expressions.
+
+    >>> maximum(2, 3)
+    3
+    """
+    return binary("max", left, right)

@@ -15,6 +15,7 @@ from penstock.ir.op import row_axis, row_count
 from penstock.program.cascade import commands
 from penstock.program.expr import Expr
 from penstock.program.program import (
+    Body,
     Box,
     Buffer,
     Call,
@@ -82,7 +83,7 @@ def _run(unfolded: Unfolded, writer: _Writer) -> Iterator[Command]:
         yield from (writer.wait(copy) for copy in copies if copy.early)
         places = {copy.constant: copy_name(copy) for copy in copies}
         tables = unfolded.tables_of(cascade.plan)
-        yield from commands(tables, cascade, partial(writer.call, places))
+        yield from commands(tables, cascade, partial(writer.call, places, cascade.plan.stripe))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,16 @@ class _Writer:
         """Until the constant is there."""
         return Wait(self.unfolded.schedule.homes.copier, copy_name(copy))
 
-    def call(self, copied: Mapping[str, str], position: int, first: Expr, end: Expr) -> Command:
-        """Rows [first, end) of the part at a position; `copied`: buffers of copied constants."""
+    def call(
+        self,
+        copied: Mapping[str, str],
+        stripe: int | None,
+        position: int,
+        first: Expr,
+        end: Expr,
+    ) -> Command:
+        """Rows [first, end) of the part at a position, at most `stripe` (None: all); `copied`:
+        buffers of copied constants."""
         part = self.unfolded.schedule.steps[position]
         if part.pulled is not None:
             return Pull(self.view(part.pulled, {}), first, end)
@@ -161,17 +170,31 @@ class _Writer:
                 (*box.lower[:axis], first, *box.lower[axis + 1 :]),
                 (*box.upper[:axis], end, *box.upper[axis + 1 :]),
             )
+        inputs = tuple(self.view(value, copied) for value in node.inputs)
+        output = self.view(node.output, {})
+        rows = min(row_count(shape), stripe or row_count(shape))
         return Call(
             node.op,
             node.site,
             part.kernel,
             part.engine,
-            tuple(self.view(value, copied) for value in node.inputs),
-            self.view(node.output, {}),
+            inputs,
+            output,
             box,
             scratch_name(part.name) if part.kernel.scratch_bytes else None,
             node.origin,
+            self._body(part, inputs, output, rows),
         )
+
+    @staticmethod
+    def _body(part: Part, inputs: tuple[View, ...], output: View, rows: int) -> tuple[Command, ...]:
+        """How an accelerator does a call of at most so many rows; nothing where none does."""
+        if part.kernel.body is None:
+            return ()
+        places = {name: table_name(part, name) for name, _ in part.kernel.tables}
+        scratch = scratch_name(part.name) if part.kernel.scratch_bytes else None
+        body: Body = part.kernel.body
+        return body(inputs, output, rows, places, scratch)
 
     def view(self, value: Value, copied: Mapping[str, str]) -> View:
         """A value as kernels see it."""
@@ -224,16 +247,31 @@ def _copied(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
     )
 
 
+def table_name(part: Part, table: str) -> str:
+    """The buffer of a table of an accelerator's kernel."""
+    return f"{part.name}: {table}"
+
+
+def _tables(steps: tuple[Part, ...]) -> Iterator[Value]:
+    """The tables of accelerators' kernels; those of others are in their parameters."""
+    for part in steps:
+        if part.kernel.body is not None:
+            for name, table in part.kernel.tables:
+                yield Value(table_name(part, name), table.type, table.data)
+
+
 def _constants(unfolded: Unfolded, memory: str) -> tuple[Buffer, ...]:
     """A buffer for every constant that a part or output reads, one behind the other."""
     steps, graph = unfolded.schedule.steps, unfolded.schedule.parts.graph
-    values = (*_read_constants(steps), *_constant_outputs(graph))
+    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(steps))
     found: list[Buffer] = []
     address = 0
     for value in {v.name: v for v in values}.values():
         assert value.data is not None
         size = value.type.size_bytes
-        found.append(Buffer(value.name, Kind.CONSTANT, memory, address, size, value.data))
+        found.append(
+            Buffer(value.name, Kind.CONSTANT, memory, address, size, value.data, value.type)
+        )
         address += -(-size // CONSTANT_ALIGNMENT_BYTES) * CONSTANT_ALIGNMENT_BYTES
     return tuple(found)
 

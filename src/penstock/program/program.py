@@ -2,7 +2,7 @@
 
     buffers     where bytes lie: address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Copy, Wait, Pull, Loop
+    commands    Call (a kernel, on views), Invoke (an accelerator), Copy, Wait, Pull, Loop
 
 The grammar is complete for all that is to come: rings and rows placed one by one are views; a
 cascade is a loop whose bounds and views are expressions of its variable; a copy engine works
@@ -11,12 +11,14 @@ between an issuing Copy and its Wait.  No control depends on data, so every prog
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, Protocol
 
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
-from penstock.program.expr import Expr
+from penstock.program.expr import Expr, Var
 
 
 class Kind(Enum):
@@ -32,7 +34,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Bytes [address, address + size_bytes) of a memory.  Constants have data; their address is the
-    linker's to choose, and is an offset into the memory's constants here."""
+    linker's to choose, and is an offset into the memory's constants here; `type` is
+    that of a constant that no view shows."""
 
     name: str
     kind: Kind
@@ -40,6 +43,7 @@ class Buffer:
     address: int
     size_bytes: int
     data: Data | None = None
+    type: TensorType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ class Box:
 class Call:
     """Compute region `out` of the tensor that `output` shows, with a kernel on an engine.
 
-    `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included."""
+    `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included.
+    `body`: how an accelerator does it: loops and invocations, for the rows [FIRST, END)."""
 
     op: Op
     site: Site
@@ -115,6 +120,57 @@ class Call:
     out: Box
     scratch: str | None = None
     origin: str = ""
+    body: tuple[Command, ...] = ()
+
+
+FIRST, END = Var("first"), Var("end")
+"""In the body of a call: the interval of rows of the output that the call computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A function of an accelerator's driver.
+
+    `model`: what it does, on NumPy: takes the accelerator's state, then the arguments; a number for
+    an expression, for an Address the bytes (uint8) from there to the end of its memory, which it
+    may write.  `device` makes the state; functions of one accelerator share it.
+    `cycles`: how long an invocation takes, by its arguments, of which addresses are None."""
+
+    name: str
+    engine: str
+    model: Callable[..., None]
+    device: Callable[[], Any]
+    cycles: Callable[..., float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The byte at `offset` of a buffer."""
+
+    buffer: str
+    offset: Expr = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Call a function of an accelerator's driver; it is done when the call returns."""
+
+    driver: Driver
+    arguments: tuple[Expr | Address, ...]
+
+
+class Body(Protocol):
+    """Makes the commands by which an accelerator computes rows [FIRST, END) of a call's output:
+    Loop and Invoke.  `rows`: how many at most; `tables`: the buffer of each of the kernel's."""
+
+    def __call__(
+        self,
+        inputs: tuple[View, ...],
+        output: View,
+        rows: int,
+        tables: dict[str, str],
+        scratch: str | None,
+    ) -> tuple[Command, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +215,7 @@ class Loop:
     body: tuple[Command, ...]
 
 
-Command = Call | Copy | Wait | Pull | Loop
+Command = Call | Invoke | Copy | Wait | Pull | Loop
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.program.expr import Binary, Expr, TableEntry
-from penstock.program.program import Call, Command, Copy, Loop, Program, Pull
+from penstock.program.program import (
+    Address,
+    Call,
+    Command,
+    Copy,
+    Invoke,
+    Loop,
+    Program,
+    Pull,
+    View,
+)
 from penstock.program.steps import views_of, walk
 
 ROW_ENTRY_BYTES = 4
@@ -17,13 +27,20 @@ RowTable = tuple[str, tuple[int, ...]]
 
 def row_tables(program: Program) -> tuple[RowTable, ...]:
     """Every row table once, in program order."""
-    used = [view for command in walk(program.run) for view in views_of(command)]
+    used = [view for command in walk(program.run) for view in _shown(command)]
     found = (
         (view.buffer, view.rows.table)
         for view in (*used, *program.inputs, *program.outputs)
         if view.rows.table is not None
     )
     return tuple(dict.fromkeys(found))
+
+
+def _shown(command: Command) -> tuple[View, ...]:
+    """The views by which a command's C looks rows up; in bodies, bounds say where rows lie."""
+    if isinstance(command, Call) and command.body:
+        return (command.output,)
+    return views_of(command)
 
 
 def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
@@ -56,6 +73,10 @@ def _expressions(command: Command) -> Iterator[Expr]:
     match command:
         case Call():
             yield from (*command.out.lower, *command.out.upper)
+            yield from (expr for inner in walk(command.body) for expr in _expressions(inner))
+        case Invoke():
+            for argument in command.arguments:
+                yield argument.offset if isinstance(argument, Address) else argument
         case Copy() | Pull() | Loop():
             yield from (command.lower, command.upper)
         case _:

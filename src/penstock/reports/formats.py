@@ -69,6 +69,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
+def cut(text: str, letters: int) -> str:
+    """The text, or its beginning where it has more letters.
+
+    >>> cut("short", 5), cut("longer", 5)
+    ('short', 'lon..')
+    """
+    return text if len(text) <= letters else f"{text[: letters - 2]}.."
+
+
 def first_name(name: str) -> str:
     """The first of the names that a converter joined by semicolons.
 

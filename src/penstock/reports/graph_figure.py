@@ -6,8 +6,9 @@
       o  3  Mean    mean     +---------------------------------------------------------+
 
 A dot is a layer; a line down to the next says that this reads it, an arc that a later one does.  A
-bar is a layer's output, its dark end the most of it that is alive at a time.  matplotlib is
-imported only when a figure is drawn.
+bar is a layer's output, its dark end the most of it that is alive at a time.  Where several engines
+run layers, a column names them; the dots of accelerators are squares in their colour.  matplotlib
+is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from itertools import groupby
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from penstock.reports.formats import number, short_names
-from penstock.reports.paint import CASCADE, CASCADE_EDGE, INK, MUTED, PAINTS
+from penstock.reports.formats import cut, number, printable, short_names
+from penstock.reports.paint import (
+    CASCADE,
+    CASCADE_EDGE,
+    INK,
+    MUTED,
+    PAINTS,
+    PROCESSOR,
+    accelerator_colors,
+)
 from penstock.reports.picture import png, svg
 from penstock.reports.report import Layer
 from penstock.reports.timeline import Span, Timeline
@@ -30,7 +39,8 @@ if TYPE_CHECKING:
 # Places from the left, widths and heights, in points.
 _ARCS, _STEP, _KIND, _NAME, _CALLS, _BAR, _BYTES, _WIDTH = 84, 112, 120, 215, 395, 410, 700, 800
 _PITCH, _MARGIN, _BAR_HEIGHT = 13.0, 10.0, 7.0
-_NAME_LETTERS = 30
+_KIND_LETTERS, _NAME_LETTERS, _ENGINE_LETTERS = 18, 30, 13
+_ENGINE, _ENGINE_WIDTH = 372, 78  # the column of engines, and how far it moves those behind it
 _DARK = PAINTS["arena"].edge
 
 
@@ -48,20 +58,29 @@ def graph_figure(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> Figu
     """The layers, in order; `timelines`: of all memories, for what is alive of their outputs."""
     from matplotlib.figure import Figure
 
+    several = has_engines(layers)
+    shift = _ENGINE_WIDTH if several else 0
     height = 2 * _MARGIN + _PITCH * (len(layers) + 2 * len(_cascades(layers)) + 1)
-    figure = Figure(figsize=(_WIDTH / 72, height / 72))
+    figure = Figure(figsize=((_WIDTH + shift) / 72, height / 72))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, _WIDTH)
+    axes.set_xlim(0, _WIDTH + shift)
     axes.set_ylim(height, 0)
     axes.set_axis_off()
     heights = _heights(layers)
-    _draw_heads(axes)
-    _draw_cascades(axes, layers, heights)
-    _draw_layers(axes, layers, heights)
+    _draw_heads(axes, shift)
+    _draw_cascades(axes, layers, heights, shift)
+    _draw_layers(axes, layers, heights, shift)
+    if several:
+        _draw_engines(axes, layers, heights)
     _draw_edges(axes, layers, heights)
     spans = {span.name: span for timeline in timelines for span in timeline.spans}
-    _draw_bars(axes, layers, heights, spans)
+    _draw_bars(axes, layers, heights, spans, shift)
     return figure
+
+
+def has_engines(layers: Sequence[Layer]) -> bool:
+    """Whether an accelerator runs any of the layers."""
+    return any(layer.offloaded for layer in layers)
 
 
 def _cascades(layers: Sequence[Layer]) -> list[list[int]]:
@@ -83,22 +102,23 @@ def _heights(layers: Sequence[Layer]) -> list[float]:
     return found
 
 
-def _draw_heads(axes: Axes) -> None:
+def _draw_heads(axes: Axes, shift: float) -> None:
     y = _MARGIN + 0.3 * _PITCH
     for x, words, side in (
         (_STEP, "step", "right"),
         (_KIND, "operator", "left"),
         (_NAME, "name", "left"),
-        (_CALLS, "calls", "right"),
-        (_BAR, "output: alive at a time, of all", "left"),
+        *(((_ENGINE, "engine", "left"),) if shift else ()),
+        (_CALLS + shift, "calls", "right"),
+        (_BAR + shift, "output: alive at a time, of all", "left"),
     ):
         axes.text(x, y, words, ha=side, va="center", color=MUTED)
 
 
-def _draw_cascades(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+def _draw_cascades(axes: Axes, layers: Sequence[Layer], heights: list[float], shift: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    left, right = _ARCS - 10, _WIDTH - _MARGIN
+    left, right = _ARCS - 10, _WIDTH + shift - _MARGIN
     for places in _cascades(layers):
         top, bottom = heights[places[0]] - 1.9 * _PITCH, heights[places[-1]] + 0.7 * _PITCH
         box = FancyBboxPatch(
@@ -123,17 +143,26 @@ def _title(layers: Sequence[Layer]) -> str:
     return f"cascade {layers[0].cascade}: {height}, {number(calls)} calls"
 
 
-def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float], shift: float) -> None:
     names = short_names(layer.name for layer in layers)
     for layer, y in zip(layers, heights, strict=True):
         step = "–" if layer.step is None else str(layer.step)
-        name = names[layer.name]
-        shown = name if len(name) <= _NAME_LETTERS else name[: _NAME_LETTERS - 2] + ".."
         axes.text(_STEP, y, step, ha="right", va="center")
-        axes.text(_KIND, y, layer.kind, va="center")
-        axes.text(_NAME, y, shown, va="center")
-        axes.text(_CALLS, y, number(layer.calls), ha="right", va="center")
+        axes.text(_KIND, y, cut(printable(layer.kind), _KIND_LETTERS), va="center")
+        axes.text(_NAME, y, cut(names[layer.name], _NAME_LETTERS), va="center")
+        axes.text(_CALLS + shift, y, number(layer.calls), ha="right", va="center")
     axes.plot([_ARCS] * len(layers), heights, "o", color=INK, markersize=3.5, zorder=3)
+
+
+def _draw_engines(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
+    """Who runs each layer; over the dots of accelerators' layers, squares in their colour."""
+    colors = accelerator_colors(layer.engine for layer in layers if layer.offloaded)
+    for layer, y in zip(layers, heights, strict=True):
+        name = cut(printable(layer.engine), _ENGINE_LETTERS)
+        color = colors.get(layer.engine, PROCESSOR)
+        axes.text(_ENGINE, y, name, va="center", color=color)
+        if layer.offloaded:
+            axes.plot([_ARCS], [y], "s", color=color, markersize=6.0, zorder=4)
 
 
 def _draw_edges(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
@@ -165,18 +194,23 @@ def _draw_arc(axes: Axes, above: float, below: float) -> None:
 
 
 def _draw_bars(
-    axes: Axes, layers: Sequence[Layer], heights: list[float], spans: dict[str, Span]
+    axes: Axes,
+    layers: Sequence[Layer],
+    heights: list[float],
+    spans: dict[str, Span],
+    shift: float,
 ) -> None:
     """A bar for each output, dark as far as it is alive at a time."""
+    left = _BAR + shift
     found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
     totals = [layer.written_bytes for layer in layers]
     points = (_BYTES - _BAR - 14) / max(totals, default=1)
     for (y, span), total in zip(found, totals, strict=True):
         y_low = y - _BAR_HEIGHT / 2
         for size, color in ((total, PAINTS["arena"].face), (span.most_bytes, _DARK)):
-            axes.broken_barh([(_BAR, points * size)], (y_low, _BAR_HEIGHT), color=color)
+            axes.broken_barh([(left, points * size)], (y_low, _BAR_HEIGHT), color=color)
         words = number(total) if span.most_bytes == total else _of(span.most_bytes, total)
-        axes.text(_BAR + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
+        axes.text(left + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
 
 
 def _of(alive: int, total: int) -> str:

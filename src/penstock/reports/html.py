@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.reports import formats
-from penstock.reports.graph_figure import graph_svg
+from penstock.reports.engine_work import has_simulated, shares
+from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
+from penstock.reports.paint import PROCESSOR, accelerator_colors
 from penstock.reports.report import Layer, Ram, Report
 from penstock.reports.row import Measured, rows
 from penstock.reports.timeline import Timeline
@@ -31,13 +33,14 @@ def render_html(
     report: Report,
     layers: Sequence[Layer],
     timelines: Sequence[Timeline],
-    measured: Sequence[Measured] | None,
+    measured: Sequence[Measured | None] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
     """The page.  `measured`: what a simulated core counted for each layer, in their order;
     `budget_bytes`: what all memories may take."""
     lines = rows(layers, measured)
     has_cascades = any(layer.cascade is not None for layer in layers)
+    offloads = has_engines(layers)
     return page(
         "report.html.j2",
         model=formats.printable(report.model),
@@ -56,7 +59,14 @@ def render_html(
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
         has_cascades=has_cascades,
-        graph=graph_svg(layers, timelines) if has_cascades else None,
+        graph=graph_svg(layers, timelines) if has_cascades or offloads else None,
+        offloads=offloads,
+        engines=tuple(zip(report.engines, shares(report.engines), strict=True)),
+        has_simulated=has_simulated(report.engines),
+        left=report.left_to_cpu,
+        colors=accelerator_colors(layer.engine for layer in layers if layer.offloaded),
+        processor_color=PROCESSOR,
+        printable=formats.printable,
     )
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.reports.block_label import Rectangle, Scale, block_label
+from penstock.reports.engine_lanes import draw_lanes, lanes_points
 from penstock.reports.formats import number, short_names
 from penstock.reports.paint import (
     BUDGET,
@@ -44,6 +45,7 @@ _LEFT, _RIGHT, _BOTTOM, _TOP = 58.0, 26.0, 38.0, 42.0
 _HEIGHT = 414.0
 _NARROWEST, _WIDEST, _COLUMN = 480.0, 940.0, 74.0
 _STRIP = 12.0  # height of the strip that names the cascades, points
+_ABOVE = 15.0  # where engines, then the legend stand above the axes, points
 _MOST_LABELLED_LAYERS = 150
 _WORDS = {False: "step", True: "step; the calls of a cascade share the columns of its steps"}
 
@@ -55,9 +57,10 @@ def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure
     axis = TimeAxis(timeline)
     width = min(_WIDEST, max(_NARROWEST, _LEFT + _RIGHT + _COLUMN * axis.columns))
     inner_width, inner_height = width - _LEFT - _RIGHT, _HEIGHT - _BOTTOM - _TOP
-    figure = Figure(figsize=(width / 72, _HEIGHT / 72))
+    height = _HEIGHT + lanes_points(timeline)
+    figure = Figure(figsize=(width / 72, height / 72))
     axes = figure.add_axes(
-        (_LEFT / width, _BOTTOM / _HEIGHT, inner_width / width, inner_height / _HEIGHT)
+        (_LEFT / width, _BOTTOM / height, inner_width / width, inner_height / height)
     )
     top = _top_bytes(timeline, budget_bytes)
     scale = Scale(inner_width / axis.columns, inner_height / top)
@@ -68,7 +71,9 @@ def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure
         _draw_labels(axes, axis, scale)
     _draw_curve(axes, axis, scale)
     _draw_levels(axes, axis, budget_bytes)
-    _draw_legend(axes, timeline.spans)
+    draw_lanes(axes, axis, 1.0 + _ABOVE / inner_height, 1.0 / inner_height)
+    legend_points = _ABOVE + lanes_points(timeline)
+    _draw_legend(axes, timeline.spans, 1.0 + legend_points / inner_height)
     return figure
 
 
@@ -312,8 +317,8 @@ def _write(axes: Axes, words: str, x: float, y_bytes: float, color: str) -> None
     )
 
 
-def _draw_legend(axes: Axes, spans: tuple[Span, ...]) -> None:
-    """One line above the axes: the kinds that occur, and the curve."""
+def _draw_legend(axes: Axes, spans: tuple[Span, ...], bottom: float) -> None:
+    """One line above all: the kinds that occur, and the curve.  `bottom`: a share of the axes."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -327,7 +332,7 @@ def _draw_legend(axes: Axes, spans: tuple[Span, ...]) -> None:
     axes.legend(
         handles=[*patches, curve],
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.045),
+        bbox_to_anchor=(0.0, bottom),
         borderaxespad=0.0,
         borderpad=0.0,
         handlelength=1.4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 INK, MUTED = "#1b2733", "#5b6773"
@@ -31,3 +32,13 @@ SHADES = ("#cbe0f3", "#9fc4e6", "#d5e8df", "#b0d0d4", "#d6d9f0", "#b4c3ec")
 
 CASCADE, CASCADE_EDGE = "#f6efe2", "#b98a3c"
 """What stands behind the layers of a cascade."""
+
+PROCESSOR = "#5b6773"
+ACCELERATORS = ("#16794c", "#8a3ffc", "#b8500f", "#0b6bb5", "#a11d5b")
+"""What accelerators run, in turn; pictures name the engines, too."""
+
+
+def accelerator_colors(names: Iterable[str]) -> Mapping[str, str]:
+    """By name of an accelerator, its colour, the same in every picture of a model."""
+    ordered = enumerate(sorted(set(names)))
+    return {name: ACCELERATORS[k % len(ACCELERATORS)] for k, name in ordered}

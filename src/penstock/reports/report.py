@@ -12,6 +12,14 @@ from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import table_bytes
+from penstock.reports.engine_work import (
+    Cycles,
+    EngineWork,
+    LeftToCpu,
+    engine_work,
+    is_offloaded,
+    left_to_cpu,
+)
 from penstock.scheduling.cost import Cost, total
 from penstock.scheduling.part import Part
 from penstock.scheduling.plan import Plan
@@ -48,14 +56,6 @@ class Macs:
 
     model: int
     executed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cycles:
-    """Cycles by the cost model, and by the cycle model over the executed instructions."""
-
-    estimated: int
-    simulated: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Striped:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of a compiled model."""
+    """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators."""
 
     model: str
     target: str
@@ -120,6 +120,8 @@ class Report:
     cascades: tuple[Striped, ...] = ()
     verified: tuple[Checked, ...] = ()
     stack_bytes_measured: int | None = None
+    engines: tuple[EngineWork, ...] = ()
+    left_to_cpu: tuple[LeftToCpu, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""
@@ -133,7 +135,7 @@ class Layer:
     `step`: its number in the program, as in the C; None: the caller hands its rows over.
     `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
     rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
-    their places among the layers, -1: the caller."""
+    their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator."""
 
     step: int | None
     name: str
@@ -148,6 +150,8 @@ class Layer:
     read_bytes: int
     written_bytes: int
     cycles: int
+    engine: str
+    offloaded: bool
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
@@ -177,6 +181,8 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             total(cost.read_bytes),
             total(cost.written_bytes),
             cost.cycles,
+            part.engine,
+            is_offloaded(part),
         )
         for part, cost, plan, number in found
     )
@@ -194,7 +200,7 @@ def striped(schedule: Schedule) -> tuple[Striped, ...]:
 def weight_bytes(program: Program) -> int:
     """Bytes of constants: the model's tensors, the kernels' tables, those of rows and of bounds."""
     tensors = sum(b.size_bytes for b in program.buffers if b.kind is Kind.CONSTANT)
-    kernels = sum(step.kernel.table_bytes for step in steps(program))
+    kernels = sum(step.kernel.table_bytes for step in steps(program) if not step.body)
     return tensors + kernels + table_bytes(program)
 
 
@@ -238,6 +244,8 @@ def make_report(
         ),
         streamed_bytes,
         striped(schedule),
+        engines=engine_work(schedule),
+        left_to_cpu=left_to_cpu(schedule),
     )
 
 

@@ -22,7 +22,9 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table of layers; `share` is its part of all cycles, in [0, 1]."""
+    """One line of a table of layers; `share` is its part of all cycles, in [0, 1].
+
+    Nothing is measured of a layer that an accelerator runs."""
 
     layer: Layer
     measured: Measured | None
@@ -57,7 +59,7 @@ class Row:
         return self.measured.cycles if self.measured else self.layer.cycles
 
 
-def rows(layers: Sequence[Layer], measured: Sequence[Measured] | None) -> tuple[Row, ...]:
+def rows(layers: Sequence[Layer], measured: Sequence[Measured | None] | None) -> tuple[Row, ...]:
     """The layers, in their order, with what was measured of their steps, in the steps' order, or
     with nothing; nothing is measured of layers that are no step."""
     numbered = sorted(layer.step for layer in layers if layer.step is not None)

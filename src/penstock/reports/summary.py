@@ -5,7 +5,7 @@ Names are Text, never markup, so that a name such as "[red]" is only a name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from rich import box
@@ -13,11 +13,13 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from penstock.reports.engine_work import EngineWork, LeftToCpu, has_simulated, shares
 from penstock.reports.formats import (
     ABSENT,
     extents,
     number,
     per_mac,
+    percent,
     printable,
     short_names,
     striped,
@@ -47,17 +49,62 @@ def summary(report: Report) -> RenderableType:
         style = "bold red" if rung.mismatches else "dim"
         found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
-    return Group(title, totals, proven)
+    return Group(title, totals, proven, *_engine_tables(report))
 
 
-def layer_table(layers: Sequence[Layer], measured: Sequence[Measured] | None = None) -> Table:
+def _engine_tables(report: Report) -> Iterator[RenderableType]:
+    """Where there are accelerators: a line an engine; a line a node that none of them runs."""
+    if report.engines:
+        yield Text("")
+        yield _engine_table(report.engines)
+    if report.left_to_cpu:
+        yield Text("")
+        yield _left_table(report.left_to_cpu)
+
+
+def _engine_table(engines: Sequence[EngineWork]) -> Table:
+    """What each engine does, and its share of the estimated cycles."""
+    simulated = has_simulated(engines)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("engine")
+    for header in ("nodes", "calls", "MACs", "cycles\nestimated", "share"):
+        table.add_column(header, justify="right", no_wrap=True)
+    if simulated:
+        table.add_column("cycles\nsimulated", justify="right", no_wrap=True)
+    for engine, share in zip(engines, shares(engines), strict=True):
+        counts = (engine.nodes, engine.calls, engine.macs, engine.cycles.estimated)
+        cells = [*map(number, counts), percent(share)]
+        cells += [number(engine.cycles.simulated)] if simulated else []
+        table.add_row(Text(printable(engine.name)), *cells)
+    return table
+
+
+def _left_table(left: Sequence[LeftToCpu]) -> Table:
+    """Every node with what it costs, and why no accelerator runs it."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    nodes = "1 node is" if len(left) == 1 else f"{number(len(left))} nodes are"
+    table.add_column(f"{nodes} left\nto the processor", overflow="fold")
+    table.add_column("cycles\nestimated", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for node in left:
+        words = Text(printable(node.where)), number(node.cycles), Text(printable(node.why))
+        table.add_row(*words)
+    return table
+
+
+def layer_table(
+    layers: Sequence[Layer], measured: Sequence[Measured | None] | None = None
+) -> Table:
     """A line a layer, above a line of sums.  `measured`: what a simulated core counted for each
     layer, in their order, or nothing.  Where the terminal is narrow, names give way to numbers."""
     lines = rows(layers, measured)
+    several = len({layer.engine for layer in layers}) > 1
     names = short_names(layer.name for layer in layers)
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
     table.add_column("step", "", justify="right", no_wrap=True)
     table.add_column("operator", "total", overflow="ellipsis")
+    if several:
+        table.add_column("engine", overflow="ellipsis")
     table.add_column("name", overflow="ellipsis")
     table.add_column("shape", no_wrap=True)
     for header, total in _totals(lines):
@@ -65,7 +112,8 @@ def layer_table(layers: Sequence[Layer], measured: Sequence[Measured] | None = N
     for row in lines:
         layer = row.layer
         step = ABSENT if layer.step is None else str(layer.step)
-        words = (layer.kind, names[layer.name], extents(layer.shape))
+        engine = (printable(layer.engine),) if several else ()
+        words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
         table.add_row(step, *map(Text, words), *_numbers(row, bool(measured)))
     return table
 
@@ -154,16 +202,19 @@ def ladder_table(rungs: Iterable[Rung]) -> Table:
 
 
 def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
-    """Headers of the columns of numbers, with the sums that stand below them."""
+    """Headers of the columns of numbers, with the sums that stand below them; no sum of simulated
+    cycles where an accelerator runs a layer, of which none are known."""
     macs = sum(row.layer.macs for row in lines)
     moved = sum(row.layer.read_bytes + row.layer.written_bytes for row in lines)
-    measured = [row.simulated_cycles for row in lines if row.simulated_cycles is not None]
-    counted = (("cycles\nsimulated", number(sum(measured))),) if measured else ()
+    measured = any(row.measured for row in lines)
+    known = not (measured and any(row.layer.offloaded for row in lines))
+    simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
+    cycles = sum(row.cycles for row in lines) if known else None
     return (
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
-        *counted,
-        ("cycles\n/MAC", per_mac(sum(row.cycles for row in lines), macs)),
+        *((("cycles\nsimulated", number(simulated)),) if measured else ()),
+        ("cycles\n/MAC", per_mac(cycles, macs)),
         ("bytes\nmoved", number(moved)),
     )
 
@@ -217,7 +268,8 @@ def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     """Label, value and note of the lines on cycles and instructions."""
     estimated = number(report.cycles.estimated)
     if report.cycles.simulated is None:
-        return (("cycles", estimated, "estimated"),)
+        partly = "; simulated is the processor's part" if has_simulated(report.engines) else ""
+        return (("cycles", estimated, f"estimated{partly}"),)
     simulated = number(report.cycles.simulated)
     return (
         ("cycles", simulated, f"simulated; estimated {estimated}"),

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import steps, views_of, walk
+from penstock.reports.engine_work import is_offloaded
 from penstock.scheduling.lifetimes import Unfolded, copy_name, problems
 from penstock.scheduling.schedule import Schedule
 
@@ -93,13 +94,26 @@ class Stretch:
         return f"step {first}" if first == last else f"steps {first}–{last}"
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Ticks [begun, ended) in which one engine runs, and no other; `offloaded`: an accelerator."""
+
+    engine: str
+    offloaded: bool
+    begun: int
+    ended: int
+
+
 @dataclass(frozen=True)
 class Timeline:
-    """A memory over one inference; its stretches follow each other.  No name: the arena."""
+    """A memory over one inference; its stretches follow each other.  No name: the arena.
+
+    `turns`: where there are accelerators, who runs when, one after the other."""
 
     spans: tuple[Span, ...]
     stretches: tuple[Stretch, ...]
     memory: str | None = None
+    turns: tuple[Turn, ...] = ()
 
     @property
     def ticks(self) -> int:
@@ -149,11 +163,13 @@ def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
     homes = {buffer.name: buffer.memory for buffer in program.buffers}
     spans = (*_tensors(unfolded, program), *_others(unfolded, program))
     stretches = tuple(_stretches(unfolded, program))
+    turns = tuple(_turns(unfolded))
     return tuple(
         Timeline(
             tuple(span for span in spans if homes[span.name] == memory.name),
             stretches,
             memory.name if k else None,
+            turns,
         )
         for k, memory in enumerate(program.ram())
     )
@@ -173,6 +189,20 @@ def _stretches(unfolded: Unfolded, program: Program) -> Iterator[Stretch]:
             cascade if striped else None,
         )
         cascade += striped
+
+
+def _turns(unfolded: Unfolded) -> Iterator[Turn]:
+    """The turns of the engines; none where no accelerator runs anything."""
+    parts = unfolded.schedule.steps
+    if not any(map(is_offloaded, parts)):
+        return
+    engines = [(part.engine, is_offloaded(part)) for part in parts]
+    calls = (engines[k] for c in unfolded.cascades for k in c.calls[:, 0].tolist())
+    tick = 1
+    for (engine, offloaded), turn in groupby(calls):
+        ended = tick + len(list(turn))
+        yield Turn(engine, offloaded, tick, ended)
+        tick = ended
 
 
 def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:

@@ -6,6 +6,7 @@ nominal, padding taps included.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +48,10 @@ class CostModel(Protocol):
 
     def call_cycles(self, part: Part) -> int:
         """What each call adds."""
+        ...
+
+    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+        """What calls take that compute so many rows each, and together the whole output."""
         ...
 
 

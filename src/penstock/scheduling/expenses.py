@@ -94,9 +94,7 @@ class Expenses:
             fine += self.memories.access(home, call.before_bytes)
             fine += self.memories.access(home, call.written_bytes)
         return Cost(
-            self.model.work_cycles(part)
-            + len(moved) * self.model.call_cycles(part)
-            + round(fine / FINE),
+            self.model.cycles(part, [end - first for first, end in stripes]) + round(fine / FINE),
             len(moved),
             sum(call.macs for call in moved),
             _bytes(read),

@@ -84,16 +84,27 @@ class Part:
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A node that accelerators leave to the processor: why, and what it costs there in cycles."""
+
+    node: Node
+    reason: str
+    cycles: int
+
+
 PULL = Kernel("pull", by_rows=True)
 """What stands for the caller, who hands over any rows."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The graph as parts, in the graph's order."""
+    """The graph as parts, in the graph's order; `left`: where there are accelerators, the nodes
+    that none of them runs."""
 
     graph: Graph
     parts: tuple[Part, ...]
+    left: tuple[Left, ...] = ()
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -27,6 +27,13 @@ class Counts:
             self.taken_branches + other.taken_branches,
         )
 
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(
+            self.instructions - other.instructions,
+            self.cycles - other.cycles,
+            self.taken_branches - other.taken_branches,
+        )
+
 
 def counts_by_phase(
     records: npt.NDArray[np.void], blocks: Sequence[Block], timing: Timing, phases: int

@@ -12,12 +12,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.errors import InternalError
+from penstock.errors import BackendError, InternalError
 from penstock.ir.op import row_axis, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import evaluate
-from penstock.program.program import Call, Command, Copy, Kind, Loop, Program, Pull, View, Wait
+from penstock.program.program import (
+    END,
+    FIRST,
+    Call,
+    Command,
+    Copy,
+    Invoke,
+    Kind,
+    Loop,
+    Program,
+    Pull,
+    View,
+    Wait,
+)
+from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import Operand, region_of, rows_region
 
@@ -46,6 +60,7 @@ class Machine:
         self._memories = Memories(program)
         self._pending: dict[tuple[str, str], list[tuple[Operand, Operand]]] = {}
         self._streams: Mapping[str, Array] = {}
+        self._devices = Devices(self._memories)
         self._execute(program.init, {})
         self._execute(program.reset, {})
 
@@ -80,6 +95,8 @@ class Machine:
                     self._wait(command)
                 case Pull():
                     self._pull(command, variables)
+                case Invoke():
+                    self._devices.invoke(command, variables)
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = region_of(call.out, variables)
@@ -95,12 +112,36 @@ class Machine:
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
-        result = call.op.evaluate(call.site, windows, out)
-        self._write(output, result)
+        if call.body:
+            self._offload(call, output)
+            result = self._memories.read(output)
+        else:
+            result = call.op.evaluate(call.site, windows, out)
+            self._write(output, result)
         self.counts.macs += call.op.work(call.site, out).macs
         self._count_moved(inputs, output)
         if self._trace:
             self._trace(call.output.tensor, out, result)
+
+    def _offload(self, call: Call, output: Operand) -> None:
+        """Runs a call's body on its accelerator, which may write the output and scratch alone.
+
+        Raises BackendError where it writes anything else."""
+        first, end = output.rows
+        before = self._memories.copied()
+        self._execute(call.body, {FIRST.name: first, END.name: end})
+        scratch = None if call.scratch is None else self._memories.buffers[call.scratch]
+        if (stray := self._memories.strayed(before, output, scratch)) is not None:
+            raise BackendError(
+                "machine-010",
+                f'{call.engine} writes beyond rows [{first}, {end}) of "{call.output.tensor}", '
+                f"at byte {stray[1]} of {stray[0]}",
+                where=f"{call.engine}, {call.kernel.name}, {call.origin or call.output.tensor}",
+                why="a call may write these rows of its output, and the scratch that it asked for",
+                help="compare the addresses and sizes that the kernel hands its driver's functions "
+                "with what their functional models write",
+            )
+        self._memories.own(output)
 
     def _window(self, operand: Operand) -> Array:
         """A whole input in which only the needed region is there; the rest is poison."""
@@ -225,5 +266,5 @@ def _buffers_of(command: Command) -> Iterator[str]:
                 yield from _buffers_of(inner)
         case Pull():
             yield command.target.buffer
-        case Wait():
+        case Wait() | Invoke():
             pass

@@ -27,6 +27,7 @@ class Memories:
     def __init__(self, program: Program) -> None:
         self._bytes = {m.name: np.full(m.size_bytes, POISON, np.uint8) for m in program.memories}
         self._owner = {m.name: np.full(m.size_bytes, NOBODY, np.int64) for m in program.memories}
+        self._writable = [m.name for m in program.memories if m.writable]
         self._index = {b.name: i for i, b in enumerate(program.buffers)}
         self.buffers = {b.name: b for b in program.buffers}
         for buffer in program.buffers:
@@ -70,6 +71,50 @@ class Memories:
             memory[lower:upper][mask[part]] = flat[part][mask[part]]
             owner[lower:upper][mask[part]] = tag
             start = part.stop
+
+    def own(self, operand: Operand) -> None:
+        """What lies where the operand lies has been written as it."""
+        _, owner = self._cells(operand)
+        around, inner = operand.whole_rows
+        written = np.zeros((*around.shape, operand.view.type.dtype.size_bytes), bool)
+        written[inner.slices] = True
+        mask, start = written.ravel(), 0
+        for lower, upper, tag in self._spans(operand):
+            owner[lower:upper][mask[start : start + upper - lower]] = tag
+            start += upper - lower
+
+    def bytes_from(self, buffer: str, offset: int) -> Array:
+        """The bytes of a memory from an offset into a buffer on; they may be written, but of
+        constants."""
+        found = self.buffers[buffer]
+        if not 0 <= offset <= found.size_bytes:
+            raise InternalError(
+                "machine-005",
+                f'byte {offset} of buffer "{buffer}" is addressed, which has {found.size_bytes}',
+            )
+        content = self._bytes[found.memory][found.address + offset :]
+        if found.memory not in self._writable:
+            content = content.view()
+            content.flags.writeable = False
+        return content
+
+    def copied(self) -> dict[str, Array]:
+        """The bytes of the writable memories as they are now."""
+        return {name: self._bytes[name].copy() for name in self._writable}
+
+    def strayed(
+        self, before: dict[str, Array], output: Operand, scratch: Buffer | None
+    ) -> tuple[str, int] | None:
+        """The first byte that is not what it was, and is neither the operand's nor scratch: its
+        memory and address; None where there is none."""
+        changed = {name: self._bytes[name] != old for name, old in before.items()}
+        changed[self.memory_of(output)][self._addresses(output)] = False
+        if scratch is not None:
+            part = slice(scratch.address, scratch.address + scratch.size_bytes)
+            changed[scratch.memory][part] = False
+        return next(
+            ((name, int(where.argmax())) for name, where in changed.items() if where.any()), None
+        )
 
     def disown(self, operand: Operand) -> None:
         """What lies in the rows of an operand must not be read."""

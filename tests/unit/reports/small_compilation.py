@@ -75,6 +75,8 @@ def make_example() -> Example:
             900,
             8192,
             9000000,
+            "cpu",
+            False,
         ),
         Layer(
             1,
@@ -90,6 +92,8 @@ def make_example() -> Example:
             8192,
             2048,
             700000,
+            "cpu",
+            False,
         ),
         Layer(
             2,
@@ -105,6 +109,8 @@ def make_example() -> Example:
             2100,
             10,
             176543,
+            "cpu",
+            False,
         ),
     )
     spans = (

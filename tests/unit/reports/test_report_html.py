@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 import pytest
 from small_compilation import Example
 
+from penstock.reports.engine_work import Cycles
 from penstock.reports.html import render_html
-from penstock.reports.report import Checked, Cycles, Flash, Instructions, Optimality, Point
+from penstock.reports.report import Checked, Flash, Instructions, Optimality, Point
 from penstock.reports.timeline import Timeline
 
 VOID = {"meta", "br", "wbr", "img", "hr", "link", "input"}

@@ -9,7 +9,7 @@ from penstock.zoo.lenet5 import LeNet5
 from penstock.zoo.mobilenet_v1 import MobileNetV1
 from penstock.zoo.registry import open_zoo, zoo_networks
 
-NAMES = ["lenet5", "mobilenet_v1", "mobilenet_v2", "resnet8", "vgg16"]
+NAMES = ["lenet5", "mobilenet_v1", "mobilenet_v2", "resnet8", "tc_resnet8", "vgg16"]
 
 
 def problem(text: str) -> UsageError:
@@ -54,7 +54,7 @@ def test_an_unknown_network_is_answered_with_a_near_one_and_the_list() -> None:
         'error[usage-111]: the zoo has no network "mobilenetv1"\n'
         "  --> zoo:mobilenetv1:alpha=1\n"
         "  help: did you mean zoo:mobilenet_v1? one of: zoo:lenet5, zoo:mobilenet_v1, "
-        "zoo:mobilenet_v2, zoo:resnet8, zoo:vgg16"
+        "zoo:mobilenet_v2, zoo:resnet8, zoo:tc_resnet8, zoo:vgg16"
     )
 
 

@@ -27,6 +27,8 @@ MACS = {
     "zoo:mobilenet_v2": 300_774_272,
     "zoo:mobilenet_v2:alpha=0.35,resolution=144": 26_660_752,
     "zoo:resnet8": 12_501_632,
+    # At 101, 51, 26 and 13 frames, and dense: 193,920 + 460,224 + 439,296 + 469,248 + 576.
+    "zoo:tc_resnet8": 1_563_264,
     "zoo:lenet5": 416_520,
     "zoo:lenet5:resolution=32": 416_520,
     "zoo:vgg16:resolution=32,classes=10": 332_111_872,
@@ -35,6 +37,7 @@ SMALL = (
     "zoo:lenet5",
     "zoo:lenet5:resolution=32,seed=3",
     "zoo:resnet8",
+    "zoo:tc_resnet8",
     "zoo:mobilenet_v1:alpha=0.25,resolution=96",
     "zoo:mobilenet_v2:alpha=0.35,resolution=96",
     "zoo:vgg16:resolution=32,classes=10",
@@ -113,6 +116,17 @@ def test_resnet8_is_that_of_mlperf_tiny() -> None:
         *["AveragePool2D", "Reshape", "FullyConnected", "Softmax"],
     ]
     assert graph.outputs[0].type.shape == (1, 10)
+
+
+def test_tc_resnet8_halves_the_frames_and_has_the_weights_of_its_paper() -> None:
+    graph = opened("zoo:tc_resnet8")
+    adds = [node.output.type.shape for node in graph.nodes if node.kind == "Add"]
+    assert adds == [(1, 51, 1, 24), (1, 26, 1, 32), (1, 13, 1, 48)]
+    weights = sum(v.type.elements for v in graph.constants() if v.type.rank > 1)
+    assert weights == 64_512  # of 66 thousand parameters; the rest are batch normalisation's
+    wide = open_zoo("zoo:tc_resnet8:k=1.5,frames=49,classes=2")
+    assert [v.type.shape[1:] for v in wide.inputs] == [(49, 1, 40)]
+    assert wide.producers()["block3/add"].output.type.shape == (1, 7, 1, 72)
 
 
 @pytest.mark.parametrize("name", SMALL)

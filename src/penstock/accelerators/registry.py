@@ -1,0 +1,238 @@
+"""Registry: finds accelerators, and opens them by name; nobody lists them.
+
+    registered in this process      Backend().register()
+    this folder                     a module called as the accelerator
+    installed packages              an entry point of the group "penstock.backends"
+
+    NAME[:attr=value,...]           ultra_trail:dimension=16
+
+What is not asked for is not imported, so a package that is broken harms nobody else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+
+import penstock.accelerators as folder
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.target_attributes import bad_setting, values
+from penstock.backends.uma import UMABackend, name_clash, registered
+from penstock.errors import BackendError, PenstockError, UsageError
+from penstock.hardware.target import Target
+
+GROUP = "penstock.backends"
+OPTION = "--accelerator"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an accelerator is from, and what makes its backend.  `load` raises BackendError."""
+
+    name: str
+    origin: str
+    load: Callable[[], UMABackend]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What `backend list` says of an accelerator; `problem` where it is broken."""
+
+    name: str
+    origin: str
+    attributes: Mapping[str, str | int | bool | float]
+    patterns: tuple[str, ...]
+    operators: tuple[str, ...]
+    problem: str = ""
+
+
+def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
+    """The accelerators that "NAME[:attr=value,...]" name, beside a chip.
+
+    Raises UsageError where there is no such accelerator, attribute or value, BackendError where its
+    description is wrong."""
+    found: dict[str, Accelerator] = {}
+    for text in texts:
+        accelerator = _open(text, chip)
+        if accelerator.name in found:
+            raise bad_setting(
+                f"accelerator {accelerator.name} is named twice",
+                f"{OPTION} {text}",
+                f"write all its attributes behind one {OPTION}, with commas",
+            )
+        found[accelerator.name] = accelerator
+    return tuple(found.values())
+
+
+def listed() -> tuple[Listed, ...]:
+    """Every accelerator, by name; those that are broken, too."""
+    return tuple(_listed(name, sources) for name, sources in sorted(_sources().items()))
+
+
+def names() -> tuple[str, ...]:
+    """Every accelerator's name."""
+    return tuple(sorted(_sources()))
+
+
+def _open(text: str, chip: Target) -> Accelerator:
+    name, _, settings = text.partition(":")
+    where = f"{OPTION} {text}"
+    backend = _loaded(name, where)
+    given = _settings(name, settings, where)
+    checked = values(name, backend.attributes, given, where)
+    return backend.accelerator(checked, chip)
+
+
+def _loaded(name: str, where: str) -> UMABackend:
+    every = _sources()
+    if name not in every:
+        raise _unknown(name, sorted(every), where)
+    return _only(name, every[name]).load()
+
+
+def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
+    near = difflib.get_close_matches(name, known, 1)
+    return UsageError(
+        "usage-014",
+        f"there is no accelerator {name!r}",
+        where=where,
+        why=f"the accelerators are {', '.join(known)}" if known else "none is installed",
+        help=(f"did you mean {near[0]}? " if near else "")
+        + "install the package that brings it, or make one: `penstock backend new NAME`",
+    )
+
+
+def _settings(name: str, settings: str, where: str) -> dict[str, str]:
+    """What "attr=value,..." sets, as texts."""
+    found: dict[str, str] = {}
+    for setting in filter(None, settings.split(",")):
+        attribute, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals or attribute in found:
+            problem = "is set twice" if equals else "is not of the form attr=value"
+            raise bad_setting(
+                f'"{attribute if equals else setting}" {problem}',
+                where,
+                f"write {OPTION} {name}:attr=value,attr=value",
+            )
+        found[attribute] = value
+    return found
+
+
+def _listed(name: str, sources: tuple[Source, ...]) -> Listed:
+    origin = ", ".join(source.origin for source in sources)
+    try:
+        backend = _only(name, sources).load()
+        made = backend.accelerator()
+    except PenstockError as error:
+        return Listed(name, origin, {}, (), (), str(error))
+    patterns = tuple(pattern.name for pattern in made.patterns)
+    operators = tuple(dict.fromkeys(strategy.op for strategy in made.strategies))
+    return Listed(name, origin, backend.attributes, patterns, operators)
+
+
+def _only(name: str, sources: tuple[Source, ...]) -> Source:
+    """The one source of a name.  Raises BackendError where there are several."""
+    first, *others = sources
+    if others:
+        raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
+    return first
+
+
+def _sources() -> dict[str, tuple[Source, ...]]:
+    """Where accelerators are from, by name; what this process registered stands before others."""
+    found: dict[str, tuple[Source, ...]] = {}
+    for source in (*_own(), *_installed()):
+        found[source.name] = (*found.get(source.name, ()), source)
+    for name, backend in registered().items():
+        origin = f"registered by {type(backend).__module__}"
+        found[name] = (Source(name, origin, lambda backend=backend: backend),)
+    return found
+
+
+def _own() -> list[Source]:
+    """The accelerators of this folder."""
+    here = __name__.rpartition(".")[2]
+    found = (info.name for info in pkgutil.iter_modules(folder.__path__) if info.name != here)
+    return [
+        _source(
+            name, "penstock", f"{folder.__name__}.{name}", lambda m: _class_of(import_module(m))
+        )
+        for name in found
+    ]
+
+
+def _class_of(module: ModuleType) -> object:
+    """The backend that a module defines."""
+    classes = (
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, UMABackend)
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
+    )
+    return next(classes, module)
+
+
+def _installed() -> list[Source]:
+    """What installed packages bring."""
+    return [
+        _source(point.name, _package(point), point.module, lambda _, point=point: point.load())
+        for point in entry_points(group=GROUP)
+    ]
+
+
+def _package(point: EntryPoint) -> str:
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
+
+
+def _source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
+    """A source whose class `load` gives, from the module that defines it."""
+    return Source(name, origin, lambda: _made(name, f"{origin}, module {module}", module, load))
+
+
+def _made(name: str, package: str, module: str, load: Callable[[str], object]) -> UMABackend:
+    """The backend of a package.  Raises BackendError where it cannot be made."""
+    try:
+        loaded = load(module)
+    except Exception as error:
+        raise _broken(
+            package,
+            f"it cannot be imported: {type(error).__name__}: {error}",
+            "import the module by hand and mend it, or uninstall the package",
+        ) from error
+    if not inspect.isclass(loaded) or not issubclass(loaded, UMABackend):
+        raise _broken(
+            package,
+            f"it gives {loaded!r:.60}, which is no UMABackend",
+            f'name the class: {name} = "package.module:Class", where Class inherits from '
+            "penstock.uma.UMABackend",
+        )
+    try:
+        backend = loaded()
+    except PenstockError as error:
+        raise error.at(package) from error
+    except Exception as error:
+        raise _broken(
+            package,
+            f"{loaded.__name__}() raises {type(error).__name__}: {error}",
+            "it is made without arguments; mend its __init__, and give it a target_name",
+        ) from error
+    if backend.target_name != name:
+        raise _broken(
+            package,
+            f'its target_name is "{backend.target_name}", it is listed as "{name}"',
+            "call both alike",
+        )
+    return backend
+
+
+def _broken(package: str, why: str, help: str) -> BackendError:
+    return BackendError(
+        "backend-049", "the accelerator cannot be loaded", where=package, why=why, help=help
+    )

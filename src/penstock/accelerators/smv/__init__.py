@@ -1,0 +1,165 @@
+"""smv: SMAUG's engine: eight processing elements of 32 multipliers, and three scratchpads.
+
+Layers are cut into tiles that fit into the scratchpads (`tiles.py`); a call loads, computes and
+stores them (`kernels.py`) by functions of a driver (`engine.py`, smv.h), and costs what its tiles
+cost (`cost.py`).
+
+    input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
+    tiler               least_traffic, or smaug: as SMAUG chooses
+    double_buffering    tiles are copied while others are computed, and take twice the room
+
+Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug); there on fp16, here on int8 with
+TFLite's arithmetic.  As there, depthwise convolutions are not for this engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.accelerators.smv import kernels
+from penstock.accelerators.smv.cost import cycles
+from penstock.accelerators.smv.tiles import ELEMENTWISE, TILERS, scratchpads, why_no_tile
+from penstock.uma import (
+    AcceleratorTarget,
+    Array,
+    Compute,
+    Offloaded,
+    OpStrategy,
+    UMABackend,
+    UsageError,
+    is_constant,
+    is_op,
+    wildcard,
+)
+
+SCRATCHPAD_BYTES = 32 * 1024
+"""Of each of the three.  Source: SMAUG, SMV backend."""
+
+KERNELS: Mapping[str, Compute] = {
+    "nn.conv2d": kernels.conv2d,
+    "nn.dense": kernels.fully_connected,
+    "nn.max_pool2d": kernels.max_pool2d,
+    "nn.avg_pool2d": kernels.average_pool2d,
+    "add": kernels.add,
+    "subtract": kernels.add,
+    "multiply": kernels.mul,
+}
+WHOLE = ("nn.dense",)
+"""What is computed whole, not row by row."""
+
+
+class Smv(UMABackend):
+    """Convolutions, fully connected layers, pooling, and sums and products of tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for role in ("input", "weights", "output"):
+            self._register_target_attr(f"{role}_bytes", default=SCRATCHPAD_BYTES)
+        self._register_target_attr("tiler", default="least_traffic")
+        self._register_target_attr("double_buffering", default=False)
+        layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
+        for op in layers:
+            self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
+        for kind in pools:
+            self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
+        for op in ("add", "subtract", "multiply"):
+            self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        for rule in (not_depthwise, one_group, one_image, double_rounding, equal_shapes, tiles_fit):
+            self._register_constraint(rule)
+        for op in KERNELS:
+            self._register_operator_strategy(op, strategy_of(op))
+        self._register_codegen(includes='#include "smv.h"', sources=sources)
+
+    @property
+    def target_name(self) -> str:
+        return "smv"
+
+
+def not_depthwise(offloaded: Offloaded) -> bool:
+    """The engine sums over channels, which depthwise convolutions do not."""
+    return offloaded.main.kind != "DepthwiseConv2D"
+
+
+def one_group(offloaded: Offloaded) -> bool | str:
+    """Every output channel reads every input channel."""
+    groups = offloaded.parameters.get("groups", 1)
+    return groups == 1 or f"there are {groups} groups of channels"
+
+
+def one_image(offloaded: Offloaded) -> bool | str:
+    """Tensors are one image, (1, H, W, C) or (H, W, C), or rows of elements, (N, C)."""
+    for shape in (offloaded.inputs[0].shape, offloaded.output.shape):
+        if not (len(shape) in (2, 3) or (len(shape) == 4 and shape[0] == 1)):
+            return f"one has shape {list(shape)}"
+    ranks = len(offloaded.inputs[0].shape), len(offloaded.output.shape)
+    return ranks[0] == ranks[1] or f"a tensor of rank {ranks[0]} becomes one of rank {ranks[1]}"
+
+
+def double_rounding(offloaded: Offloaded) -> bool:
+    """Sums are requantised as TensorFlow Lite Micro does it, rounded twice."""
+    return not offloaded.parameters.get("single_rounding", 0)
+
+
+def equal_shapes(offloaded: Offloaded) -> bool | str:
+    """Both tensors of a sum or a product are computed, and have the shape of the result."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return True
+    for k, value in enumerate(offloaded.main.inputs):
+        if value.data is not None:
+            return f"input {k} is constant"
+        if value.type.shape != offloaded.output.shape:
+            return f"input {k} has shape {list(value.type.shape)}"
+    return True
+
+
+def tiles_fit(offloaded: Offloaded) -> bool | str:
+    """The tiler finds tiles that fit into the scratchpads."""
+    tiler = str(offloaded.target.attrs["tiler"])
+    if tiler not in TILERS:
+        raise UsageError(
+            "usage-030",
+            f'there is no tiler "{tiler}"',
+            where="--accelerator smv:tiler=",
+            help=f"take one of {', '.join(TILERS)}",
+        )
+    return why_no_tile(offloaded) or True
+
+
+def strategy_of(op: str) -> Any:
+    """The strategy of an operator: one kernel each."""
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+        del attrs, inputs, out_type, target
+        found = OpStrategy()
+        compute = KERNELS[op]
+        found.add_implementation(
+            compute,
+            name=f"smv_{compute.__name__}",
+            cost=cycles,
+            tables=scales,
+            by_rows=op not in WHOLE,
+        )
+        return found
+
+    return strategy
+
+
+def scales(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Multipliers and shifts by output channel, where there are some."""
+    return offloaded.tables
+
+
+def sources(target: AcceleratorTarget) -> Mapping[str, str]:
+    """The driver's header and its stub, and the sizes of the scratchpads."""
+    here = Path(__file__).parent
+    sizes = [
+        f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"
+        for memory in scratchpads(target).scratchpads
+    ]
+    guard = "SMV_SIZES_H"
+    text = "".join((f"#ifndef {guard}\n#define {guard}\n\n", *sizes, "\n#endif\n"))
+    comment = "/* smv_sizes.h: bytes of the engine's scratchpads. */\n"
+    files = {name: (here / name).read_text("utf-8") for name in ("smv.h", "smv.c")}
+    return {"smv_sizes.h": comment + text, **files}

@@ -1,0 +1,233 @@
+/* smv.c: what the engine computes, in C; link the driver of the silicon in its place.
+ * A byte outside of a scratchpad ends the program. */
+#include "smv.h"
+
+#include <string.h>
+
+#include "kernels/fixedpoint.h"
+#include "smv_sizes.h"
+
+static int8_t inputs_memory[SMV_INPUT_BYTES];
+static int8_t weights_memory[SMV_WEIGHTS_BYTES];
+static int8_t outputs_memory[SMV_OUTPUT_BYTES];
+
+static struct {
+    int32_t stride_h, stride_w, dilation_h, dilation_w;
+} window;
+static struct {
+    int32_t in_zero, out_zero, least, most;
+} numbers;
+static struct {
+    int32_t x_row, x_column, w_output, w_tap, y_row, y_column;
+} pitches;
+static struct {
+    int32_t zero0, zero1, multiplier0, shift0, multiplier1, shift1, sign1, out_multiplier;
+    int32_t out_shift;
+} terms;
+
+/* So many bytes of a scratchpad from a place on. */
+static int8_t *bytes(int32_t memory, int32_t at, int32_t count) {
+    int8_t *const memories[] = {inputs_memory, weights_memory, outputs_memory};
+    const int32_t sizes[] = {SMV_INPUT_BYTES, SMV_WEIGHTS_BYTES, SMV_OUTPUT_BYTES};
+    if (at < 0 || count < 0 || at > sizes[memory] - count) {
+        __builtin_trap();
+    }
+    return memories[memory] + at;
+}
+
+static int32_t word(int32_t memory, int32_t at) {
+    int32_t value;
+    memcpy(&value, bytes(memory, at, 4), 4);
+    return value;
+}
+
+void smv_window(int32_t stride_h, int32_t stride_w, int32_t dilation_h, int32_t dilation_w) {
+    window.stride_h = stride_h;
+    window.stride_w = stride_w;
+    window.dilation_h = dilation_h;
+    window.dilation_w = dilation_w;
+}
+
+void smv_numbers(int32_t in_zero, int32_t out_zero, int32_t least, int32_t most) {
+    numbers.in_zero = in_zero;
+    numbers.out_zero = out_zero;
+    numbers.least = least;
+    numbers.most = most;
+}
+
+void smv_pitches(int32_t x_row, int32_t x_column, int32_t w_output, int32_t w_tap, int32_t y_row,
+                 int32_t y_column) {
+    pitches.x_row = x_row;
+    pitches.x_column = x_column;
+    pitches.w_output = w_output;
+    pitches.w_tap = w_tap;
+    pitches.y_row = y_row;
+    pitches.y_column = y_column;
+}
+
+void smv_terms(int32_t zero0, int32_t zero1, int32_t multiplier0, int32_t shift0,
+               int32_t multiplier1, int32_t shift1, int32_t sign1, int32_t out_multiplier,
+               int32_t out_shift) {
+    terms.zero0 = zero0;
+    terms.zero1 = zero1;
+    terms.multiplier0 = multiplier0;
+    terms.shift0 = shift0;
+    terms.multiplier1 = multiplier1;
+    terms.shift1 = shift1;
+    terms.sign1 = sign1;
+    terms.out_multiplier = out_multiplier;
+    terms.out_shift = out_shift;
+}
+
+void smv_load(int32_t memory, int32_t to, const void *source, int32_t runs, int32_t run_bytes,
+              int32_t source_pitch, int32_t pitch, int32_t chained) {
+    (void)chained;
+    const int8_t *from = source;
+    for (int32_t run = 0; run < runs; run++) {
+        int8_t *const place = bytes(memory, to + run * pitch, run_bytes);
+        memcpy(place, from + run * source_pitch, (size_t)run_bytes);
+    }
+}
+
+void smv_store(void *target, int32_t at, int32_t runs, int32_t run_bytes, int32_t target_pitch,
+               int32_t pitch, int32_t chained) {
+    (void)chained;
+    int8_t *to = target;
+    for (int32_t run = 0; run < runs; run++) {
+        const int8_t *const place = bytes(SMV_OUTPUT, at + run * pitch, run_bytes);
+        memcpy(to + run * target_pitch, place, (size_t)run_bytes);
+    }
+}
+
+static int8_t in_range(int32_t scaled) {
+    return (int8_t)penstock_clamp(scaled + numbers.out_zero, numbers.least, numbers.most);
+}
+
+/* Output o of the pixel at y: the products, and what there is of its sum. */
+static void finish_sum(int32_t sum, int32_t o, int32_t bias, int32_t multiplier, int32_t shift,
+                       int32_t y, int32_t y_first, int32_t accumulate, int32_t finish) {
+    const int32_t partial = y + 4 * (y_first + o);
+    sum += accumulate ? word(SMV_OUTPUT, partial) : word(SMV_WEIGHTS, bias + 4 * o);
+    if (finish) {
+        const int32_t by = word(SMV_WEIGHTS, multiplier + 4 * o);
+        *bytes(SMV_OUTPUT, y + y_first + o, 1) =
+            in_range(penstock_multiply(sum, by, *bytes(SMV_WEIGHTS, shift + o, 1)));
+    } else {
+        memcpy(bytes(SMV_OUTPUT, partial, 4), &sum, 4);
+    }
+}
+
+static int32_t dot(int32_t x, int32_t w, int32_t depth) {
+    const int8_t *const a = bytes(SMV_INPUT, x, depth);
+    const int8_t *const b = bytes(SMV_WEIGHTS, w, depth);
+    int32_t sum = 0;
+    for (int32_t c = 0; c < depth; c++) {
+        sum += (a[c] - numbers.in_zero) * b[c];
+    }
+    return sum;
+}
+
+void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                int32_t depth, int32_t kernel_h, int32_t kernel_w, int32_t w, int32_t bias,
+                int32_t multiplier, int32_t shift, int32_t y, int32_t y_first, int32_t out_h,
+                int32_t out_w, int32_t outputs, int32_t accumulate, int32_t finish) {
+    for (int32_t i = 0; i < out_h * out_w; i++) {
+        const int32_t row = i / out_w, column = i % out_w;
+        const int32_t pixel = y + row * pitches.y_row + column * pitches.y_column;
+        for (int32_t o = 0; o < outputs; o++) {
+            int32_t sum = 0;
+            for (int32_t tap = 0; tap < kernel_h * kernel_w; tap++) {
+                const int32_t r =
+                    row * window.stride_h + tap / kernel_w * window.dilation_h - pad_top;
+                const int32_t c =
+                    column * window.stride_w + tap % kernel_w * window.dilation_w - pad_left;
+                if (r >= 0 && r < in_h && c >= 0 && c < in_w) {
+                    sum += dot(x + r * pitches.x_row + c * pitches.x_column,
+                               w + o * pitches.w_output + tap * pitches.w_tap, depth);
+                }
+            }
+            finish_sum(sum, o, bias, multiplier, shift, pixel, y_first, accumulate, finish);
+        }
+    }
+}
+
+void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int32_t bias,
+                         int32_t multiplier, int32_t shift, int32_t y, int32_t y_first,
+                         int32_t outputs, int32_t accumulate, int32_t finish) {
+    for (int32_t row = 0; row < rows; row++) {
+        for (int32_t o = 0; o < outputs; o++) {
+            const int32_t sum = dot(x + row * pitches.x_row, w + o * pitches.w_output, depth);
+            finish_sum(sum, o, bias, multiplier, shift, y + row * pitches.y_row, y_first,
+                       accumulate, finish);
+        }
+    }
+}
+
+/* One channel under a window that begins at row top and column left of the tile. */
+static int32_t pooled(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t top,
+                      int32_t left, int32_t kernel_h, int32_t kernel_w) {
+    int32_t largest = INT8_MIN, sum = 0, count = 0;
+    for (int32_t tap = 0; tap < kernel_h * kernel_w; tap++) {
+        const int32_t r = top + tap / kernel_w, c = left + tap % kernel_w;
+        if (r >= 0 && r < in_h && c >= 0 && c < in_w) {
+            const int32_t element =
+                *bytes(SMV_INPUT, x + r * pitches.x_row + c * pitches.x_column, 1);
+            largest = element > largest ? element : largest;
+            sum += element;
+            count++;
+        }
+    }
+    if (kind == SMV_MAX) {
+        return largest;
+    }
+    return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+}
+
+void smv_pool(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top,
+              int32_t pad_left, int32_t kernel_h, int32_t kernel_w, int32_t y, int32_t out_h,
+              int32_t out_w, int32_t channels) {
+    for (int32_t i = 0; i < out_h * out_w; i++) {
+        const int32_t row = i / out_w, column = i % out_w;
+        const int32_t top = row * window.stride_h - pad_top;
+        const int32_t left = column * window.stride_w - pad_left;
+        const int32_t pixel = y + row * pitches.y_row + column * pitches.y_column;
+        for (int32_t c = 0; c < channels; c++) {
+            const int32_t found = pooled(kind, x + c, in_h, in_w, top, left, kernel_h, kernel_w);
+            *bytes(SMV_OUTPUT, pixel + c, 1) =
+                (int8_t)penstock_clamp(found, numbers.least, numbers.most);
+        }
+    }
+}
+
+static int32_t sum_of(int32_t left, int32_t right) {
+    const int32_t a = penstock_multiply(left * (1 << 20), terms.multiplier0, terms.shift0);
+    const int32_t b = penstock_multiply(right * (1 << 20), terms.multiplier1, terms.shift1);
+    return a + terms.sign1 * b;
+}
+
+static int32_t product_of(int32_t left, int32_t right) { return left * right; }
+
+static void elementwise(int32_t (*of)(int32_t, int32_t), int32_t a, int32_t b, int32_t y,
+                        int32_t rows, int32_t columns, int32_t channels) {
+    for (int32_t i = 0; i < rows * columns; i++) {
+        const int32_t row = i / columns, column = i % columns;
+        const int8_t *const left =
+            bytes(SMV_INPUT, a + row * pitches.x_row + column * pitches.x_column, channels);
+        const int8_t *const right =
+            bytes(SMV_INPUT, b + row * pitches.w_output + column * pitches.w_tap, channels);
+        int8_t *const out =
+            bytes(SMV_OUTPUT, y + row * pitches.y_row + column * pitches.y_column, channels);
+        for (int32_t c = 0; c < channels; c++) {
+            const int32_t found = of(left[c] - terms.zero0, right[c] - terms.zero1);
+            out[c] = in_range(penstock_multiply(found, terms.out_multiplier, terms.out_shift));
+        }
+    }
+}
+
+void smv_add(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels) {
+    elementwise(sum_of, a, b, y, rows, columns, channels);
+}
+
+void smv_mul(int32_t a, int32_t b, int32_t y, int32_t rows, int32_t columns, int32_t channels) {
+    elementwise(product_of, a, b, y, rows, columns, channels);
+}

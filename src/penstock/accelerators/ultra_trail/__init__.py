@@ -1,0 +1,150 @@
+"""ultra_trail: an engine for convolutions along time, as in UltraTrail; the RFC's own example.
+
+`dimension` x `dimension` multipliers take as many input to as many output channels, a tap a cycle.
+A layer is three configuration words; what they and the driver's functions do is in `engine.py`.
+
+Source: TVM RFC 0060, "Adding a New Custom Accelerator"; Bernardo et al., UltraTrail, 2020 (the
+array and the memories; their sizes, the words, and int8 as TFLite computes it, are ours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from penstock import uma
+from penstock.accelerators.ultra_trail import engine
+from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_constant, is_op
+
+
+class UltraTrailBackend(uma.UMABackend):
+    """Convolutions along one axis with bias, and ReLU or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._register_target_attr("dimension", default=8)
+        self._register_pattern("conv1d_relu", conv1d_relu_pattern(), one_signal)
+        self._register_relay_pass(PassPhase.POST_PARTITIONING, ConfigGenerator())
+        self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())
+        self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
+        self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
+        self._register_codegen(includes='#include "ultra_trail.h"', sources=engine.SOURCES)
+        for name, size_bytes in engine.MEMORIES.items():
+            self._register_memory(name, size_bytes)
+
+    @property
+    def target_name(self) -> str:
+        return "ultra_trail"
+
+
+def conv1d_relu_pattern() -> uma.Pattern:
+    convolution = is_op("nn.conv1d")(uma.wildcard(), is_constant())
+    return is_op("nn.bias_add")(convolution, is_constant()).optional(lambda x: is_op("nn.relu")(x))
+
+
+def one_signal(layer: Offloaded) -> bool | str:
+    """One signal along one axis, without groups; its numbers fit into the configuration words."""
+    n, p = engine.numbers(layer), layer.parameters
+    across = p["pad_top"] + p["pad_left"] - n["padding"]
+    if across or layer.output.elements != n["out_length"] * n["out_channels"]:
+        return f"the output is {list(layer.output.shape)}, with padding {across} across the axis"
+    if p["groups"] > 1 or len(layer.composite.nodes) > 1:
+        return f"there are {p['groups']} groups, and the ReLU may have a scale of its own"
+    return not engine.misfits(n) or f"too large for its field: {engine.misfits(n)}"
+
+
+def annotated(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
+    """The graph with what is to be said of each layer of the engine."""
+
+    def told(node: uma.Node) -> uma.Node:
+        if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
+            return node
+        known = dict(node.op.attributes) | say(Offloaded(node, target))
+        return replace(node, op=replace(node.op, attributes=tuple(known.items())))
+
+    return graph.with_nodes(tuple(map(told, graph.nodes)))
+
+
+class ConfigGenerator:
+    """Says the configuration words of a layer."""
+
+    def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
+        return annotated(graph, target, lambda o: {"words": engine.encode(engine.numbers(o))})
+
+
+class BufferScopeAnnotator:
+    """Says which memory holds what, features where an earlier layer left them; or does not fit."""
+
+    def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
+        last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
+        held: dict[int, str] = {}
+
+        def placed(layer: Offloaded) -> dict[str, Any]:
+            x, weights, y = *layer.main.inputs[:2], layer.node.output
+            free = sorted(range(3), key=lambda m: last.get(held.get(m, ""), -1))  # first done with
+            source = next((m for m in free if held.get(m) == x.name), free[0])
+            goal = next(m for m in free if m != source)
+            scopes = {f"fmem{source}": x, "wmem": weights, f"fmem{goal}": y}
+            for name, value in scopes.items():
+                if value.type.size_bytes > engine.MEMORIES[name]:
+                    return {"misfit": f"{value.name} does not fit into {name}"}
+            held.update({source: x.name, goal: y.name})
+            words = engine.encode(engine.numbers(layer) | {"source": source, "target": goal})
+            return {"words": words, "scopes": tuple(scopes)}
+
+        return annotated(graph, target, placed)
+
+
+def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
+    """Load, compute, store, as the words say."""
+
+    def tables(layer: Offloaded) -> dict[str, uma.Array]:
+        return {"words": np.array(attrs["words"], np.uint32).view(np.int32), **layer.tables}
+
+    strategy, fits = uma.OpStrategy(), attrs.get("misfit", True)
+    strategy.add_implementation(conv1d, name="conv1d", cost=cycles, condition=fits, tables=tables)
+    return strategy
+
+
+def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
+    x, weights, bias = (call.operand(k).address for k in range(3))
+    words, multiplier, shift = map(call.table, ("words", "multiplier", "shift"))
+    return (
+        call.invoke(engine.LOAD_FEATURES, words, x),
+        call.invoke(engine.LOAD_WEIGHTS, words, weights, bias, multiplier, shift),
+        call.invoke(engine.CONVOLVE, words),
+        call.invoke(engine.STORE_FEATURES, words, call.result.address),
+    )
+
+
+def cycles(layer: Offloaded, rows: int) -> float:
+    """A tap of `dimension` x `dimension` channels a cycle; and what is moved over the bus."""
+    n, dimension = engine.numbers(layer), int(layer.target.attrs["dimension"])
+    blocks = -(-n["in_channels"] // dimension) * -(-n["out_channels"] // dimension)
+    steps = layer.work(rows).elements // n["out_channels"]
+    return steps * n["taps"] * blocks + layer.bytes(rows) / engine.BUS_BYTES_PER_CYCLE
+
+
+class CodegenGenerateExternCalls:
+    """Makes one call of a layer's commands; features that an earlier one left are not loaded."""
+
+    def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
+        held: dict[str, str] = {}
+
+        def fused(command: uma.Command) -> uma.Command:
+            if isinstance(command, uma.Loop):
+                held.clear()  # what runs in there may use the memories, too
+            if not isinstance(command, uma.Call) or command.engine != target.name:
+                return command
+            op, (load, weights, _, store) = cast(Any, command.op), cast(Any, command.body)
+            source, _, goal = op.attribute("scopes")
+            there = held.get(source) == command.inputs[0].tensor
+            held.update({source: command.inputs[0].tensor, goal: command.output.tensor})
+            driver, kept = (engine.NEXT_LAYER, 1) if there else (engine.LAYER, 2)
+            rest = *weights.arguments[1:], *store.arguments[1:]
+            return replace(command, body=(uma.Invoke(driver, (*load.arguments[:kept], *rest)),))
+
+        return replace(program, run=tuple(map(fused, program.run)))

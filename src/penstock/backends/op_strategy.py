@@ -1,0 +1,260 @@
+"""OpStrategy: the ways to run an operator, as an accelerator's author states them; and how they
+become the records that the compiler chooses from.
+
+Source: TVM RFC 0060, _register_operator_strategy; what it lacked: costs, conditions, tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
+from penstock.backends.description import authors_code, name_of, require_callable
+from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, offloading_kernel
+from penstock.backends.roofline import Roofline
+from penstock.errors import BackendError
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Node
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import Array, DType, TensorType
+from penstock.program.expr import Binary, TableEntry, Var
+from penstock.program.program import Address, Command, Invoke, Loop
+
+Cost = Callable[[Offloaded, int], float]
+"""Cycles of a call that computes so many rows of the output."""
+
+TablesOf = Callable[[Offloaded], Mapping[str, Array]]
+"""The weight-layout hook: arrays by name that are made at compile time, as the accelerator wants
+them, for `KernelCall.table`."""
+
+StrategyFunction = Callable[
+    [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
+]
+"""(attrs, inputs, out_type, target) -> OpStrategy, as in the RFC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """An implementation as its author states it."""
+
+    name: str
+    compute: Compute
+    cost: Cost | None
+    condition: bool | str
+    tables: Mapping[str, Array] | TablesOf
+    by_rows: bool
+    scratch_bytes: int
+
+
+class OpStrategy:
+    """Collects the implementations of a strategy.  Source: TVM RFC 0060.
+
+    >>> strategy = OpStrategy()
+    >>> strategy.add_implementation(lambda call: (), name="npu.conv2d", cost=lambda o, rows: 9)
+    >>> [stated.name for stated in strategy.implementations]
+    ['npu.conv2d']
+    """
+
+    def __init__(self) -> None:
+        self._stated: list[Stated] = []
+
+    @property
+    def implementations(self) -> tuple[Stated, ...]:
+        """What was added, in order."""
+        return tuple(self._stated)
+
+    def add_implementation(
+        self,
+        compute: Compute,
+        schedule: object = None,
+        *,
+        name: str,
+        cost: Cost | None = None,
+        condition: bool | str = True,
+        tables: Mapping[str, Array] | TablesOf | None = None,
+        by_rows: bool = False,
+        scratch_bytes: int = 0,
+    ) -> None:
+        """Adds a way to run the operator.
+
+        `compute`: makes the commands of a call.
+        `schedule`: is there for UMA's listings and is not used: the compiler schedules.
+        `cost`: cycles of a call; the roofline where nothing is stated.
+        `condition`: whether it can run what the strategy was asked for; a text says why not.
+        `tables`: arrays for `call.table`, or a function of Offloaded that makes them.
+        `by_rows`: it computes any interval of rows, [call.first, call.end), and takes its operands'
+            rows wherever they are (`operand.row`), so that cascades may run it stripe by stripe;
+            otherwise it gets whole tensors.
+        `scratch_bytes`: working memory in RAM, for `call.scratch`.
+
+        Raises BackendError."""
+        del schedule
+        where = f'implementation "{name}"'
+        require_callable(compute, "compute function", "a KernelCall", where)
+        if cost is not None:
+            require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
+        problem = _problem(name, condition, scratch_bytes, [s.name for s in self._stated])
+        if problem:
+            raise BackendError(
+                "backend-036",
+                "the implementation is stated wrongly",
+                where=where,
+                why=problem,
+                help="see penstock.uma.OpStrategy.add_implementation",
+            )
+        self._stated.append(
+            Stated(name, compute, cost, condition, tables or {}, by_rows, scratch_bytes)
+        )
+
+
+def _problem(name: object, condition: object, scratch_bytes: object, taken: list[str]) -> str:
+    if not isinstance(name, str) or not name:
+        return f"the name is {name!r}, must be a text"
+    if name in taken:
+        return "there is another of this name in the strategy"
+    if not isinstance(condition, bool | str):
+        return f"the condition is {condition!r}, must be True, False, or a text that says why not"
+    if type(scratch_bytes) is not int or scratch_bytes < 0:
+        return f"scratch_bytes is {scratch_bytes!r}, must be a number of bytes"
+    return ""
+
+
+def strategy_record(
+    op: str, function: StrategyFunction, level: int, roofline: Roofline | None
+) -> Strategy:
+    """The record that the compiler chooses implementations from."""
+
+    def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
+        offloaded = Offloaded(node, target)
+        where = f'accelerator {target.name}, strategy {name_of(function)} for "{op}"'
+        facts = attributes_of(offloaded.main, composite), offloaded.inputs, offloaded.output
+        found = cast(object, function(*facts, target))
+        if not isinstance(found, OpStrategy):
+            raise BackendError(
+                "backend-041",
+                f"the strategy gives {found!r:.60}",
+                where=where,
+                why="it must give an OpStrategy; one without implementations where there is none",
+                help="make an OpStrategy(), call its add_implementation(...), and return it",
+            )
+        default = roofline or Roofline.of(target.chip)
+        return [
+            _Made(offloaded, s, s.cost or default.cycles).implementation()
+            for s in found.implementations
+        ]
+
+    choose.__name__ = name_of(function)
+    return Strategy(op, choose, level)
+
+
+def attributes_of(main: Node, composite: Composite) -> dict[str, object]:
+    """The fields of the main operator, and above them what passes said of the composite."""
+    op = main.op
+    own = {f.name: getattr(op, f.name) for f in fields(op)} if is_dataclass(op) else {}
+    return {**own, **dict(composite.attributes)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An implementation for one composite; what its author's functions give is checked."""
+
+    offloaded: Offloaded
+    stated: Stated
+    cost: Cost
+
+    def implementation(self) -> Implementation:
+        return Implementation(self.stated.name, self.kernel(), self.stated.condition)
+
+    def kernel(self) -> Kernel:
+        possible = self.stated.condition is True
+        return offloading_kernel(
+            self.offloaded,
+            self.stated.name,
+            self.commands,
+            cycles=self.cycles,
+            tables=self.tables() if possible else {},
+            by_rows=self.stated.by_rows,
+            scratch_bytes=self.stated.scratch_bytes,
+        )
+
+    @property
+    def where(self) -> str:
+        accelerator, node = self.offloaded.target.name, self.offloaded.node.name
+        return f'accelerator {accelerator}, implementation "{self.stated.name}", node "{node}"'
+
+    def cycles(self, rows: int) -> int:
+        """Cycles of a call, as the author's function says: whoever asks checks them."""
+        return cast(int, self.cost(self.offloaded, rows))
+
+    def tables(self) -> dict[str, Array]:
+        """The arrays by name.  Raises BackendError where they are none."""
+        stated = self.stated.tables
+        with authors_code("tables function", self.where):
+            found: Any = stated(self.offloaded) if callable(stated) else stated
+        problem = _problem_of_tables(found)
+        if problem:
+            raise BackendError(
+                "backend-044",
+                "the tables are wrong",
+                where=self.where,
+                why=problem,
+                help="give NumPy arrays by name, of whole numbers of at most 64 bits",
+            )
+        return dict(found)
+
+    def commands(self, call: KernelCall) -> Sequence[Command]:
+        """What the compute function makes.  Raises BackendError where it is no body of a call."""
+        with authors_code("compute function", self.where):
+            found = tuple(self.stated.compute(call))
+        for problem in _problems_of_commands(found, call.target.name):
+            raise BackendError(
+                "backend-043",
+                "the compute function makes commands that cannot run",
+                where=self.where,
+                why=problem,
+                help="return a list of call.invoke(driver, arguments...) and Loop(...)",
+            )
+        return found
+
+
+def _problem_of_tables(found: object) -> str:
+    if not isinstance(found, Mapping):
+        return f"they are {found!r:.60}, not a mapping"
+    types = {dtype.value for dtype in DType}
+    for name, array in cast(Mapping[object, object], found).items():
+        if not isinstance(name, str):
+            return f"the name {name!r} is no text"
+        if not isinstance(array, np.ndarray):
+            return f'"{name}" is {array!r:.60}'
+        if array.dtype.name not in types:
+            return f'"{name}" has elements of type {array.dtype.name}'
+    return ""
+
+
+def _problems_of_commands(commands: Sequence[object], engine: str) -> Iterator[str]:
+    for command in commands:
+        match command:
+            case Loop():
+                yield from _problems_of_commands(command.body, engine)
+            case Invoke():
+                yield from _problems_of_invocation(command, engine)
+            case _:
+                yield f"it makes {command!r:.80}"
+
+
+def _problems_of_invocation(invoke: Invoke, engine: str) -> Iterator[str]:
+    driver = invoke.driver
+    if driver.engine != engine:
+        yield f'the driver function {driver.name} is of engine "{driver.engine}", not "{engine}"'
+    for number, argument in enumerate(invoke.arguments):
+        if type(argument) is not int and not isinstance(
+            argument, Var | Binary | TableEntry | Address
+        ):
+            yield (
+                f"argument {number} of {driver.name} is {argument!r:.60}, "
+                "must be an address, an int or an expression"
+            )

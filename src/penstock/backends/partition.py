@@ -1,0 +1,324 @@
+"""Partition: an accelerator claims what its patterns match; what it then cannot run goes back.
+
+    partition   Graph -> Graph with composites
+    choose      how each composite runs; those that the accelerator cannot run are dissolved
+    dissolve    composites back into their nodes
+
+None of them changes what is computed.
+
+>>> from penstock.backends.pattern import is_op, wildcard
+>>> from penstock.frontends.builder import GraphBuilder
+>>> net = GraphBuilder("net")
+>>> x = net.conv2d(net.input((1, 8, 8, 3)), channels=4, kernel=3, activation="relu", name="conv")
+>>> graph = net.build(net.softmax(net.fully_connected(x, 10, name="dense"), name="scores"))
+>>> layers = is_op("nn.conv2d")(wildcard(), wildcard()) | is_op("nn.dense")(wildcard(), wildcard())
+>>> found, refusals = partition(graph, [NamedPattern("layer", layers)], [], "npu")
+>>> [(node.kind, node.name) for node in found.nodes]
+[('Composite', 'conv'), ('Composite', 'dense'), ('Softmax', 'scores')]
+>>> refusals
+{'scores': 'no pattern of npu matches it'}
+>>> [node.kind for node in dissolve(found, {"dense"}).nodes]
+['Composite', 'FullyConnected', 'Softmax']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.accelerator import (
+    CORE_LEVEL,
+    Accelerator,
+    Implementation,
+    Left,
+    NamedPattern,
+    Strategy,
+)
+from penstock.backends.author import Rule, broken_rule, cycles, implementations, refusal
+from penstock.backends.compiler_regions import with_regions
+from penstock.backends.kernel_call import main_node
+from penstock.backends.operator_names import is_called, meaning
+from penstock.backends.pattern import Operator, last_operators, matches
+from penstock.errors import BackendError
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.verify import verify
+
+Refusals = Mapping[str, str]
+"""By name of a node that no composite claims, why."""
+
+
+def partition(
+    graph: Graph,
+    patterns: Sequence[NamedPattern],
+    constraints: Sequence[Rule],
+    engine: str,
+    merge: bool = True,
+) -> tuple[Graph, Refusals]:
+    """The graph in which what the patterns match has become composites of `engine`, and why the
+    other nodes have not.
+
+    Patterns take in order of registration, each from the outputs upwards what is left and what its
+    predicate and the constraints allow; at a node, the largest match first.  What is computed
+    inside a match may be read by nothing outside.  Neighbouring composites become one region where
+    `merge` says so.  Raises BackendError where the author's functions fail.
+    """
+    search = _Search(graph, engine)
+    for named in patterns:
+        _check_pattern(named, engine)
+        for node in reversed(graph.nodes):
+            search.claim(node, named, constraints)
+    found = with_regions(search.partitioned(), engine, merge=merge)
+    verify(found)
+    return found, search.refusals()
+
+
+def dissolve(graph: Graph, refused: Collection[str]) -> Graph:
+    """The graph in which the composites of these names are nodes again, each where its composite
+    stood."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name in refused and isinstance(node.op, Composite):
+            nodes += node.op.nodes
+        else:
+            nodes.append(node)
+    return graph.with_nodes(tuple(nodes))
+
+
+def choose(
+    graph: Graph,
+    accelerator: Accelerator,
+    processor_cycles: Callable[[Node], int],
+    refusals: Refusals | None = None,
+) -> tuple[Graph, tuple[Left, ...]]:
+    """The graph whose composites of the accelerator know how they run, and what stays with the
+    processor: every other node that computes, in order.
+
+    Of the strategies for a composite's main operator or pattern, those of the highest level take
+    it, with the implementation of least cycles whose condition holds; where none does, the next
+    level.  The processor's kernels have `CORE_LEVEL`, and are preferred to that level and below.
+    `processor_cycles`: what a node costs there; `refusals`: what `partition` said.
+    Raises BackendError where strategies are missing or fail.
+
+    >>> from penstock.zoo.registry import open_zoo
+    >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen
+    >>> from penstock.backends.pattern import is_op
+    >>> from penstock.hardware.load import load_target
+    >>> from penstock.ir.op import Kernel
+    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows: 10 * rows))
+    >>> npu = Accelerator(
+    ...     target=AcceleratorTarget("npu", {}, load_target("host")),
+    ...     patterns=(NamedPattern("conv", is_op("nn.conv2d")),),
+    ...     strategies=(Strategy("nn.conv2d", lambda node, composite, target: [fast], 11),),
+    ...     graph_passes=(),
+    ...     program_passes=(),
+    ...     constraints=(),
+    ...     codegen=Codegen(),
+    ... )
+    >>> graph, refusals = partition(open_zoo("lenet5"), npu.patterns, npu.constraints, npu.name)
+    >>> graph, left = choose(graph, npu, lambda node: 1000, refusals)
+    >>> [node.op.chosen.name for node in graph.nodes if isinstance(node.op, Composite)]
+    ['npu_conv2d', 'npu_conv2d']
+    >>> left[0].node.kind, left[0].reason, left[0].cycles
+    ('MaxPool2D', 'no pattern of npu matches it', 1000)
+    """
+    _check_strategies(graph, accelerator)
+    reasons = dict(refusals or {})
+    chosen: list[Node] = []
+    refused: list[str] = []
+    for node in graph.nodes:
+        found = _chosen(node, accelerator) if _is_of(node, accelerator.name) else node
+        chosen.append(node if isinstance(found, str) else found)
+        if isinstance(found, str):
+            assert isinstance(node.op, Composite)
+            refused.append(node.name)
+            reasons |= {inner.name: found for inner in node.op.nodes}
+    result = dissolve(graph.with_nodes(tuple(chosen)), refused)
+    unmatched = f"no pattern of {accelerator.name} matches it"
+    left = (
+        Left(node, reasons.get(node.name, unmatched), processor_cycles(node))
+        for node in result.nodes
+        if not node.op.ALIAS and not isinstance(node.op, Composite)
+    )
+    return result, tuple(left)
+
+
+@dataclass
+class _Search:
+    """Composites found so far, by their names, and what was refused, by node."""
+
+    graph: Graph
+    engine: str
+    found: dict[str, Node] = field(default_factory=dict[str, Node])
+    claimed: set[str] = field(default_factory=set[str])
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+
+    def __post_init__(self) -> None:
+        self.producers = self.graph.producers()
+        self.consumers = self.graph.consumers()
+        self.outputs = {value.name for value in self.graph.outputs}
+        self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
+
+    def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
+        """Makes a composite of the first match that ends with the node and may be one."""
+        for names in matches(named.pattern, node, self.producers):
+            if names & self.claimed:
+                continue
+            reason = self._escape(names, node) or self._broken_rule(names, named, rules)
+            if reason is None:
+                self.found[node.name] = self._composite(names, named.name)
+                self.claimed |= names
+                return
+            for name in names:
+                if reason[0] > self.refused.get(name, (0, ""))[0]:
+                    self.refused[name] = reason[0], f'pattern "{named.name}" {reason[1]}'
+
+    def partitioned(self) -> Graph:
+        """The graph with the composites, each where its last node stood."""
+        kept = (n for n in self.graph.nodes if n.name in self.found or n.name not in self.claimed)
+        return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
+
+    def refusals(self) -> Refusals:
+        """Of every node that is not claimed, the most telling reason."""
+        unmatched = 0, f"no pattern of {self.engine} matches it"
+        return {
+            node.name: self.refused.get(node.name, unmatched)[1]
+            for node in self.graph.nodes
+            if node.name not in self.claimed and not isinstance(node.op, Composite)
+        }
+
+    def _escape(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
+        """What is computed inside and seen outside."""
+        for name in sorted(names - {last.name}, key=self.position.__getitem__):
+            if name in self.outputs:
+                return 1, f'matches, but "{name}" within it is an output of the network'
+            for reader in self.consumers[name]:
+                if reader.name not in names:
+                    return 1, f'matches, but "{name}" within it is read by "{reader.name}", too'
+        return None
+
+    def _broken_rule(
+        self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
+    ) -> tuple[int, str] | None:
+        """What the predicate or a constraint has against a match."""
+        node = self._composite(names, named.name)
+        for rule in (*((named.predicate,) if named.predicate else ()), *rules):
+            reason = broken_rule(rule, node)
+            if reason is not None:
+                return 2, f"matches, but is refused: {reason}"
+        return None
+
+    def _composite(self, names: frozenset[str], pattern: str) -> Node:
+        """The node that a match becomes."""
+        nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
+        outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
+        inputs: tuple[Value, ...] = tuple(outside.values())
+        origins = dict.fromkeys(node.origin for node in nodes if node.origin)
+        op = Composite(pattern, self.engine, nodes, tuple(outside))
+        return Node(op, inputs, nodes[-1].output, ", ".join(origins))
+
+
+def _check_pattern(named: NamedPattern, engine: str) -> None:
+    """Raises BackendError where a pattern can claim no node."""
+    if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
+        return
+    raise BackendError(
+        "backend-010",
+        f'pattern "{named.name}" ends with no operator: it is {named.pattern}',
+        where=engine,
+        why="a pattern claims the nodes of its operators; wildcards and constants only bound them",
+        help='begin it with is_op("..")',
+    )
+
+
+def _is_of(node: Node, engine: str) -> bool:
+    return isinstance(node.op, Composite) and node.op.engine == engine
+
+
+def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
+    for node in graph.nodes:
+        if isinstance(node.op, Composite) and node.op.engine == engine:
+            yield node, node.op
+
+
+def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
+    """The strategies for the composite's pattern or main operator."""
+    main = main_node(composite)
+    return tuple(
+        strategy
+        for strategy in accelerator.strategies
+        if strategy.op == composite.name or is_called(strategy.op, main)
+    )
+
+
+def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
+    """Raises BackendError where a strategy is for nothing that there is, or a pattern's composites
+    have no strategy at all."""
+    patterns = {named.name for named in accelerator.patterns}
+    for strategy in accelerator.strategies:
+        if strategy.op not in patterns:
+            meaning(strategy.op, f'the strategy for "{strategy.op}" of {accelerator.name}')
+    mains: dict[str, list[Node]] = {}
+    served: set[str] = set()
+    for _, composite in _composites(graph, accelerator.name):
+        mains.setdefault(composite.name, []).append(main_node(composite))
+        if _strategies(composite, accelerator):
+            served.add(composite.name)
+    for name in mains:
+        if name not in served:
+            raise _no_strategy(name, mains[name], accelerator)
+
+
+def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> BackendError:
+    kinds = ", ".join(dict.fromkeys(node.kind for node in mains))
+    have = ", ".join(f'"{s.op}"' for s in accelerator.strategies) or "none"
+    return BackendError(
+        "backend-011",
+        f'pattern "{name}" matches, but there is no strategy for it',
+        where=f"{accelerator.name}, whose strategies are for: {have}",
+        why=f"the main operator of its matches (the most multiply-accumulates) is {kinds}",
+        help=f'register one: _register_operator_strategy("{kinds.split(", ")[0]}", strategy), or '
+        f'for the pattern: _register_operator_strategy("{name}", strategy)',
+    )
+
+
+def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
+    """The composite with its kernel; or why there is none."""
+    composite = node.op
+    assert isinstance(composite, Composite)
+    strategies = _strategies(composite, accelerator)
+    refused: list[str] = []
+    for level in sorted({s.level for s in strategies if s.level > CORE_LEVEL}, reverse=True):
+        offered = (s for s in strategies if s.level == level)
+        every = [i for s in offered for i in implementations(s, node, accelerator.target)]
+        reasons = [_refusal(i, node) for i in every]
+        able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
+        if able:
+            best = min(able, key=lambda i: cycles(i, node))
+            return replace(node, op=replace(composite, chosen=best.kernel))
+        refused += [reason for reason in reasons if reason]
+    return _why_none(composite, strategies, refused, accelerator.name)
+
+
+def _refusal(implementation: Implementation, node: Node) -> str | None:
+    where = f'the condition of "{implementation.name}", for {node.origin or node.name}'
+    why = refusal(implementation.condition, where)
+    if why is None:
+        return None
+    return f'"{implementation.name}": {why or "its condition does not hold"}'
+
+
+def _why_none(
+    composite: Composite, strategies: Sequence[Strategy], refused: Sequence[str], engine: str
+) -> str:
+    if refused:
+        return f"no implementation of {engine} takes it: {'; '.join(refused)}"
+    if not strategies:
+        return f"{engine} has no strategy for {main_node(composite).kind}"
+    level = max(s.level for s in strategies)
+    if level > CORE_LEVEL:
+        return f"{engine}'s strategies of level {level} offer no implementation"
+    return (
+        f"the core's kernel, level {CORE_LEVEL}, is preferred to {engine}'s strategy of level "
+        f"{level}"
+    )

@@ -1,0 +1,121 @@
+"""Attributes of an accelerator: what its author declares, and what its users set."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import math
+from collections.abc import Mapping
+
+from penstock.backends.accelerator import Value
+from penstock.errors import BackendError, UsageError
+
+RESERVED: Mapping[str, str] = {
+    "attrs": "holds the attributes themselves",
+    "chip": "is the chip that the accelerator stands beside",
+    "name": "is the accelerator's name",
+    **dict.fromkeys(
+        ("device", "from_device", "host", "keys", "libs", "model", "tag"),
+        "is an attribute that every target of TVM has",
+    ),
+}
+"""Names that an attribute cannot have, and why."""
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
+    """Raises BackendError where there cannot be an attribute of that name and default."""
+    if type(default) not in _WORDS:
+        raise BackendError(
+            "backend-030",
+            f'the default of attribute "{name}" is {default!r}, must be a str, int, bool or float',
+            where=where,
+            why="users write its value as name=value, and the default says of which type it is",
+            help='give each number an attribute of its own, or take a text, or "" for none',
+        )
+    problem = _problem_of_name(name, known)
+    if problem:
+        raise BackendError(
+            "backend-031",
+            f'an attribute cannot be called "{name}"',
+            where=where,
+            why=problem,
+            help="choose another name",
+        )
+
+
+def _problem_of_name(name: object, known: Mapping[str, Value]) -> str:
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        return "a name is made of letters, digits and _, and does not begin with a digit"
+    if name in RESERVED:
+        return f'"{name}" {RESERVED[name]}'
+    return f'"{name}" is registered already, with default {known[name]!r}' if name in known else ""
+
+
+def values(
+    accelerator: str, declared: Mapping[str, Value], given: Mapping[str, object], where: str
+) -> dict[str, Value]:
+    """Every attribute's value: as given, texts read by the attribute's type, else the default.
+
+    >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
+    {'lanes': 16, 'fast': False}
+
+    Raises UsageError where there is no such attribute, or it cannot have that value."""
+    found = dict(declared)
+    for name, value in given.items():
+        if name not in declared:
+            raise unknown_attribute(accelerator, declared, name, where)
+        read = _value(value, declared[name])
+        if read is None:
+            raise UsageError(
+                "usage-019",
+                f"attribute {name} is {value!r}, must be {_WORDS[type(declared[name])]}",
+                where=where,
+                help=f"leave it out for {declared[name]!r}",
+            )
+        found[name] = read
+    return found
+
+
+def unknown_attribute(
+    accelerator: str, declared: Mapping[str, Value], name: str, where: str
+) -> UsageError:
+    """The error that lists what there is."""
+    near = difflib.get_close_matches(name, declared, 1)
+    listed = ", ".join(f"{known}={default}" for known, default in declared.items())
+    return bad_setting(
+        f'{accelerator} has no attribute "{name}"',
+        where,
+        (f"did you mean {near[0]}? " if near else "")
+        + (f"its attributes, with defaults: {listed}" if listed else "it has no attributes"),
+    )
+
+
+def bad_setting(what: str, where: str, help: str) -> UsageError:
+    """The error about what is set of an accelerator."""
+    return UsageError("usage-023", what, where=where, help=help)
+
+
+def _value(given: object, default: Value) -> Value | None:
+    """The value in the default's type; None where it cannot be."""
+    kind = type(default)
+    if kind is float and type(given) is int:
+        return float(given)
+    if type(given) is kind:
+        return _finite(given)  # pyright: ignore[reportArgumentType]  (it has the default's type)
+    return _read(given, kind) if isinstance(given, str) else None
+
+
+def _read(text: str, kind: type[Value]) -> Value | None:
+    try:
+        if kind is bool:
+            return _TRUTHS[text.lower()]
+        return int(text, 0) if kind is int else _finite(float(text))
+    except (ValueError, KeyError):
+        return None
+
+
+def _finite(value: Value) -> Value | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,52 @@
+"""penstock backend: the accelerators that there are; and a package for a new one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.accelerators.registry import listed
+from penstock.cli import parameters as p
+from penstock.cli.terminal import out, print_json
+from penstock.scaffold import new_backend
+
+
+def list_backends(as_json: p.Json = False) -> None:
+    """List the accelerators, with their attributes, patterns and operators."""
+    found = listed()
+    if as_json:
+        print_json({"backends": [dataclasses.asdict(one) for one in found]})
+        return
+    if not found:
+        out.print("there is no accelerator yet; `penstock backend new NAME` makes one")
+    for one in found:
+        out.print(f"{one.name:20} {one.origin}", highlight=False)
+        defaults = ",".join(f"{name}={value}" for name, value in one.attributes.items())
+        rows = (
+            ("attributes", defaults),
+            ("patterns", ", ".join(one.patterns)),
+            ("operators", ", ".join(one.operators)),
+            ("broken", one.problem.replace("\n", f"\n{'':20} ")),
+        )
+        for label, text in rows:
+            if text:
+                out.print(f"{'':20} {label}: {text}", style="dim", highlight=False)
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and _.")],
+    output: p.Output = None,
+    as_json: p.Json = False,
+) -> None:
+    """Write a package with a working accelerator, to be changed into another."""
+    folder = output or name
+    bundle = new_backend(name, Path(folder))
+    if as_json:
+        files = [path for path, _ in bundle.files]
+        print_json({"name": name, "folder": folder, "files": files})
+        return
+    out.print(f"written to {folder}/; its README.md says what is where", highlight=False)
+    out.print(f'next: pip install -e "{folder}[develop]" && pytest {folder}', highlight=False)

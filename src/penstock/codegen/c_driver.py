@@ -1,0 +1,105 @@
+"""Bodies -> C: the loops and driver calls by which an accelerator does a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from penstock.codegen import c_text
+from penstock.codegen.c_expr import Scope, expression
+from penstock.codegen.c_loop import loop_lines
+from penstock.codegen.drivers import DriverCode
+from penstock.codegen.names import Names
+from penstock.errors import BackendError, InternalError
+from penstock.program.expr import Expr
+from penstock.program.program import (
+    END,
+    FIRST,
+    Address,
+    Call,
+    Command,
+    Invoke,
+    Kind,
+    Loop,
+    Program,
+)
+
+
+def body_lines(
+    program: Program,
+    names: Names,
+    drivers: Mapping[str, DriverCode],
+    call: Call,
+    rows: tuple[str, str],
+) -> tuple[str, ...]:
+    """The lines of a call's body, which computes `rows`, two C expressions."""
+    bounds = {FIRST.name: rows[0], END.name: rows[1]}
+    taken = frozenset(p.name for p in names.parameters) | {"y", "lower", "upper"}
+    writer = _Writer(program, names, drivers, call.engine)
+    scope = Scope(names.bounds, taken, bounds)
+    return tuple(line for command in call.body for line in writer.lines(command, scope, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    program: Program
+    names: Names
+    drivers: Mapping[str, DriverCode]
+    engine: str
+
+    def lines(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
+        """The lines of a command of a body."""
+        match command:
+            case Loop():
+                yield from loop_lines(command, scope, depth, self.lines)
+            case Invoke():
+                yield from self._invocation(command, scope, depth)
+            case _:
+                raise InternalError(
+                    "codegen-005", f"a body has loops and invocations, no {type(command).__name__}"
+                )
+
+    def _invocation(self, command: Invoke, scope: Scope, depth: int) -> Iterator[str]:
+        pad = c_text.INDENT * depth
+        arguments = [self._argument(argument, scope) for argument in command.arguments]
+        code = self.drivers.get(self.engine, DriverCode())
+        if code.replace_call_extern is None:
+            items = c_text.parted(arguments)
+            yield c_text.wrapped(f"{pad}{command.driver.name}(", items, ");")
+            return
+        text = cast(object, code.replace_call_extern(arguments))
+        if not isinstance(text, str) or not text.strip():
+            raise BackendError(
+                "backend-091",
+                f"replace_call_extern gives {text!r}, must give C",
+                where=f"{self.engine}: {command.driver.name}",
+                help="return the call as text, without the semicolon",
+            )
+        yield f"{pad}{text.strip().removesuffix(';')};"
+
+    def _argument(self, argument: Expr | Address, scope: Scope) -> str:
+        """A number, or a pointer."""
+        if not isinstance(argument, Address):
+            return expression(argument, scope)
+        buffer = self.program.buffer(argument.buffer)
+        symbol = self.names.buffers[argument.buffer]
+        base = f"{self.names.memories[buffer.memory].name} + {symbol}" if (
+            buffer.kind is not Kind.CONSTANT
+        ) else symbol  # fmt: skip
+        if argument.offset == 0:
+            return base
+        if buffer.kind is Kind.CONSTANT:
+            base = f"(const int8_t *){symbol}"
+        offset = expression(argument.offset, scope)
+        return f"{base} + {offset}" if _is_sum_safe(offset) else f"{base} + ({offset})"
+
+
+def _is_sum_safe(text: str) -> bool:
+    """Whether a text may stand behind a plus as it is."""
+    return " - " not in text
+
+
+def includes(drivers: Sequence[DriverCode]) -> str:
+    """What stands at the head of the model's C."""
+    return "".join(f"{d.includes.rstrip()}\n" for d in drivers if d.includes)

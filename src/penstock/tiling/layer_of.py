@@ -1,0 +1,104 @@
+"""layer_of: the layer that an operator is where it stands, from what it says about itself.
+
+Axes are the output's, and those over which the operator says that it sums (`ir/op.py`, `Reducing`).
+A row of an affine form (`ir/affine.py`) that speaks of one axis is a dimension that follows it; one
+that speaks of none or of several is read whole, which contains what is read.  So a layer's boxes
+contain what the operator needs, and what is moved at the end is asked of the operator itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.ir.affine import Affine
+from penstock.ir.op import Op, Reducing, Site
+from penstock.ir.region import Region
+from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, Operand
+from penstock.tiling.tiling import Box
+
+NAMES = {1: "c", 2: "nc", 3: "hwc", 4: "nhwc"}
+"""Of an output's axes, by its rank; of other ranks, they are numbered."""
+SUM_BYTES = 4
+"""Of a sum that is not complete: an int32 accumulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """An axis that is summed over: its name, and the dimension of each input that follows it."""
+
+    name: str
+    dimensions: Mapping[int, int]
+
+
+def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
+    """What a tiler may know of an operator; elements in the bytes of their types, windows in taps
+    of `Op.work`."""
+    names = _names(site.output.rank)
+    axes = [Axis(a, n) for a, n in zip(names, site.output.shape, strict=True)]
+    summed = _summed(op, site)
+    for axis in summed:
+        k, dimension = next(iter(axis.dimensions.items()))
+        axes.append(Axis(axis.name, site.inputs[k].shape[dimension]))
+    work = op.work(site, Region.whole(site.output.shape))
+    points = 1
+    for axis in axes:
+        points *= axis.extent
+    output = tuple(Dimension(n, a) for a, n in zip(names, site.output.shape, strict=True))
+    return Layer(
+        name,
+        tuple(axes),
+        tuple(_input(site, k, form, names, summed) for k, form in enumerate(op.affine(site))),
+        Operand(
+            "output",
+            OUTPUT,
+            output,
+            site.output.dtype.size_bytes,
+            max(SUM_BYTES, site.output.dtype.size_bytes) if summed else None,
+        ),
+        max(1, -(-max(work.macs, work.elements) // points)),
+    )
+
+
+def regions_of(op: Op, site: Site, layer: Layer, box: Box) -> tuple[Region, ...]:
+    """What the operator needs of each input to compute `box` of the layer that it is, exactly; only
+    what belongs to the box's part of a sum."""
+    names = _names(site.output.rank)
+    found = list(op.needs(site, Region.of(*(box[name] for name in names))))
+    for axis in _summed(op, site):
+        for k, dimension in axis.dimensions.items():
+            found[k] = found[k].replace(dimension, box[axis.name])
+    return tuple(found)
+
+
+def _names(rank: int) -> tuple[str, ...]:
+    return tuple(NAMES[rank]) if rank in NAMES else tuple(f"a{k}" for k in range(rank))
+
+
+def _summed(op: Op, site: Site) -> tuple[_Summed, ...]:
+    pairs = op.reduced(site) if isinstance(op, Reducing) else ()
+    return tuple(_Summed(f"sum{k}" if k else "sum", dict(axis)) for k, axis in enumerate(pairs))
+
+
+def _input(
+    site: Site, k: int, form: Affine, names: tuple[str, ...], summed: tuple[_Summed, ...]
+) -> Operand:
+    shape = site.inputs[k].shape
+    dimensions: list[Dimension] = []
+    for d, size in enumerate(shape):
+        found = _dimension(form, d, size, names)
+        found = next((Dimension(size, s.name) for s in summed if s.dimensions.get(k) == d), found)
+        if found.axis in (other.axis for other in dimensions):
+            found = Dimension(size)
+        dimensions.append(found)
+    role = INPUT if site.constants[k] is None else WEIGHTS
+    return Operand(f"input {k}", role, tuple(dimensions), site.inputs[k].dtype.size_bytes)
+
+
+def _dimension(form: Affine, d: int, size: int, names: tuple[str, ...]) -> Dimension:
+    """The dimension as a row of the form says it; whole where that is of no single axis."""
+    *factors, extra = form.matrix[d]
+    spoken = [j for j, factor in enumerate(factors) if factor]
+    if len(spoken) != 1:
+        return Dimension(size)
+    return Dimension(size, names[spoken[0]], factors[spoken[0]], extra, form.offset[d])

@@ -1,0 +1,91 @@
+"""Calls that meet what can be wrong with an accelerator once it is asked to run something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from penstock import api, pipeline
+from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
+from penstock.backends.engines import checked_cycles
+from penstock.backends.offload import require_nothing_left
+from penstock.ir.graph import Graph
+from penstock.ir.op import Kernel
+from penstock.ladder import run_machine
+from penstock.program.program import Driver
+from penstock.scheduling.part import Part
+from toy_accelerator import Bytes, Toy, Unit, store, toy_request
+
+Numbers = int | Bytes
+
+
+def fails(unit: Unit, *arguments: Numbers) -> None:
+    """A functional model that raises."""
+    raise KeyError("sums")
+
+
+def strays(unit: Unit, multiplier: Bytes, shift: Bytes, y: Bytes, *bounds: int) -> None:
+    """A functional model that writes one byte too many."""
+    store(unit, multiplier, shift, y, *bounds)
+    y[unit.sums.size] ^= 0xFF
+
+
+def forgets(graph: Graph, target: AcceleratorTarget) -> None:
+    """A pass that returns nothing."""
+
+
+def with_forgetful_pass(accelerator: Accelerator) -> Accelerator:
+    passes = ((PassPhase.PRE_PARTITIONING, forgets), *accelerator.graph_passes)
+    return replace(accelerator, graph_passes=passes)  # pyright: ignore[reportArgumentType]
+
+
+def no_call(arguments: Sequence[str]) -> str:
+    """How a call is written, forgotten."""
+    return ""
+
+
+def without_calls(accelerator: Accelerator) -> Accelerator:
+    code = replace(accelerator.codegen, replace_call_extern=no_call)
+    return replace(accelerator, codegen=code)
+
+
+def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Accelerator:
+    """The accelerator with a driver that takes streams, of what an encoder makes."""
+    submit = Driver("toy_submit", "toy", fails, Unit)
+    code = replace(accelerator.codegen, encoder=encoder, submit=submit)  # pyright: ignore[reportArgumentType]
+    return replace(accelerator, codegen=code)
+
+
+def in_machine(toy: Toy) -> None:
+    """Runs a network with an accelerator in the machine."""
+    done = api.compile(toy_request("zoo:lenet5", "host", toy)).compilation
+    run_machine(done, api.drawn_sets(done, 1))
+
+
+def with_costs(cycles: Callable[[int], object]) -> None:
+    """Asks what a call of three rows costs."""
+    (node, *_) = pipeline.read("zoo:lenet5").nodes
+    kernel = Kernel("toy_conv2d", cycles=cycles)  # pyright: ignore[reportArgumentType]
+    checked_cycles(Part((node,), "toy", kernel), 3)
+
+
+def with_nodes_left() -> None:
+    """Refuses what an accelerator leaves."""
+    pool, dense = pipeline.read("zoo:lenet5").nodes[1:6:4]
+    why = "no pattern of toy matches it"
+    require_nothing_left((Left(pool, why, 613402), Left(dense, why, 404448)))
+
+
+WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
+    "accelerator-001": with_nodes_left,
+    "backend-080": partial(with_costs, lambda rows: 100 // (rows - 3)),
+    "backend-081": partial(with_costs, lambda rows: float("nan")),
+    "backend-082": lambda: api.compile(toy_request(change=with_forgetful_pass)),
+    "backend-083": lambda: api.compile(toy_request(change=partial(with_encoder, lambda: b""))),
+    "backend-084": lambda: api.compile(toy_request(change=partial(with_encoder, lambda c: "x"))),
+    "backend-090": partial(in_machine, Toy(stores=fails)),
+    "backend-091": lambda: api.compile(toy_request(change=without_calls)),
+    "machine-010": partial(in_machine, Toy(stores=strays)),
+}
+"""By code, the call that meets it."""

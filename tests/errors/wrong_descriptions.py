@@ -1,0 +1,101 @@
+"""What authors of accelerators get wrong as they register it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from errors.wrong_backends import CONVOLUTION, network
+from penstock.backends.offload import offload
+from penstock.hardware.load import load_target
+from penstock.uma import Driver, OpStrategy, PassPhase, UMABackend
+
+HOST = load_target("host")
+
+
+class Npu(UMABackend):
+    """An accelerator that registers what it is told to."""
+
+    target_name = "npu"
+
+    def __init__(self, *registrations: Callable[[Any], object]) -> None:
+        super().__init__()
+        for register in registrations:
+            register(self)
+
+
+class Shouting(UMABackend):
+    target_name = "NPU-1"
+
+
+class LikeTheProcessor(UMABackend):
+    target_name = "cpu"
+
+
+class Other(UMABackend):
+    target_name = "npu"
+
+
+def made(*registrations: Callable[[Any], object]) -> object:
+    return Npu(*registrations).accelerator()
+
+
+def states_no_rule(offloaded: object) -> bool:
+    return offloaded is not None
+
+
+def implementation(**stated: Any) -> OpStrategy:
+    """A strategy with one implementation."""
+    strategy = OpStrategy()
+    strategy.add_implementation(**{"compute": lambda call: (), "name": "npu.conv2d", **stated})
+    return strategy
+
+
+def running(strategy: object) -> object:
+    """Asks the strategy for a kernel of a convolution, and the kernel for its commands."""
+    accelerator = Npu(
+        lambda npu: npu._register_pattern("conv2d", CONVOLUTION),
+        lambda npu: npu._register_operator_strategy("nn.conv2d", lambda *facts: strategy),
+    ).accelerator()
+    graph = offload(network(), (accelerator,), HOST).graph
+    node = graph.nodes[0]
+    view: Any = None
+    return node.op.kernel(node.site).body((view,) * 3, view, 1, {}, None)
+
+
+def registered_twice() -> None:
+    Npu().register()
+    Other().register()
+
+
+WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
+    "backend-030": lambda: made(lambda npu: npu._register_target_attr("lanes", [1, 2])),
+    "backend-031": lambda: made(lambda npu: npu._register_target_attr("model", "small")),
+    "backend-032": lambda: made(lambda npu: npu._register_constraint(states_no_rule)),
+    "backend-033": lambda: made(
+        lambda npu: npu._register_graph_pass(PassPhase.PRE_PARTITIONING, "fold")
+    ),
+    "backend-034": lambda: made(lambda npu: npu._register_pattern("conv2d", lambda: CONVOLUTION)),
+    "backend-035": lambda: made(
+        lambda npu: npu._register_operator_strategy("nn.conv2d", print, plevel="high")
+    ),
+    "backend-036": lambda: implementation(condition=None),
+    "backend-037": lambda: made(lambda npu: npu._register_codegen("verilog")),
+    "backend-038": lambda: made(
+        lambda npu: npu._register_tir_pass(PassPhase.PRE_PARTITIONING, states_no_rule)
+    ),
+    "backend-039": lambda: made(lambda npu: npu._register_memory("weights", "much")),
+    "backend-040": lambda: made(lambda npu: npu._register_roofline(0, 4)),
+    "backend-041": lambda: running(None),
+    "backend-043": lambda: running(implementation(compute=lambda call: [call.invoke(DRIVER, 1.5)])),
+    "backend-044": lambda: running(implementation(tables={"shifts": [1, 2]})),
+    "backend-045": lambda: made(lambda npu: npu._register_codegen(sources=("npu.h",))),
+    "backend-046": lambda: Shouting().accelerator(),
+    "backend-047": lambda: made(lambda npu: npu._register_codegen(includes=lambda: None)),
+    "backend-048": registered_twice,
+    "backend-051": lambda: LikeTheProcessor().accelerator(),
+    "backend-052": lambda: made(lambda npu: npu._register_tiler("nn.conv2d", "smaug")),
+}
+"""By code, the call that meets it."""
+
+DRIVER = Driver("npu_go", "npu", model=lambda device, *arguments: None, device=dict)

@@ -1,0 +1,18 @@
+"""Packages as pip leaves them in a folder of sys.path: metadata with an entry point; modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def install(
+    folder: Path, package: str, version: str, name: str, value: str, **modules: str
+) -> None:
+    """A package that brings accelerator `name`; `modules`: their sources by name."""
+    info = folder / f"{package.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+    (info / "METADATA").write_text(metadata, "utf-8")
+    (info / "entry_points.txt").write_text(f"[penstock.backends]\n{name} = {value}\n", "utf-8")
+    for module, source in modules.items():
+        (folder / f"{module}.py").write_text(source, "utf-8")

@@ -1,0 +1,53 @@
+"""Law of the smv engine: however a layer is cut into tiles, and whatever the schedule, the engine
+computes what the operators say, and every access stays within its scratchpad."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drawn_tilers import DrawnTiler
+from lowered import inputs_of_graph
+from penstock.accelerators.smv import KERNELS, Smv
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph
+from penstock.pipeline import Request, lower_point, parts_of, place, schedule
+from penstock.scheduling.options import Options
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+from small_networks import networks
+from strategies import graphs, seeds
+
+TARGET = load_target("host")
+FEW_POINTS = 4
+some = settings(max_examples=max(60, settings().max_examples))
+
+
+def on_smv(tiler: DrawnTiler) -> Smv:
+    """The engine, its tiles as the tiler draws them."""
+    smv = Smv()
+    for op in KERNELS:
+        smv._register_tiler(op, tiler)
+    return smv
+
+
+@some
+@given(
+    graph=st.one_of(graphs(), networks(most_parts=5)),
+    tiler=st.builds(DrawnTiler, seeds, st.booleans()),
+    seed=seeds,
+)
+def test_any_tiles_under_any_schedule_compute_what_the_operators_say(
+    graph: Graph, tiler: DrawnTiler, seed: int
+) -> None:
+    accelerators = (on_smv(tiler).accelerator({}, TARGET),)
+    request = Request("law", TARGET, accelerators=accelerators, options=Options(max_stripe=4))
+    inputs = inputs_of_graph(graph, seed)
+    reference = run_graph(graph, inputs)
+    parts = parts_of(graph, request)
+    points = place(schedule(parts, TARGET, request.options), TARGET, request.options)
+    for point in points[:FEW_POINTS]:
+        found = Machine(lower_point(point, accelerators)).run(inputs)
+        for name, elements in found.items():
+            assert np.array_equal(elements, reference[name]), name

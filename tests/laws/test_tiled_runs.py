@@ -1,0 +1,142 @@
+"""Law: tiles of an operator compute it.
+
+The layer that an operator is contains what it needs; a tiled run that sees only what each step
+holds, and poison elsewhere, computes what a whole run does; and sums taken in parts are what the
+operator says they are.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from found import SAMPLES, every_computing_sample, every_sample, few, inputs_of
+from penstock.errors import CapacityError
+from penstock.ir.op import Reducing, Sample
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.tiling.layer import Layer
+from penstock.tiling.layer_of import layer_of, regions_of
+from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.tiling import Box
+from strategies import regions, seeds
+
+WIDER = (
+    "batch_to_space", "conv2d-1", "depth_to_space", "gather", "mirror_pad", "resize_bilinear-2",
+    "shape", "slice", "tile-",
+)  # fmt: skip
+"""Samples whose affine form is wider than what they need: groups, mixed axes, turned borders."""
+
+
+def held(layer: Layer, box: Box) -> list[Region]:
+    """By input, what the layer says that a box reads."""
+    return [
+        Region.of(*(d.needs(box[d.axis]) if d.axis else (0, d.size) for d in operand.dimensions))
+        for operand in layer.inputs
+    ]
+
+
+def box_of(layer: Layer, region: Region) -> Box:
+    return {axis.name: i for axis, i in zip(layer.axes, region.intervals, strict=True)}
+
+
+@every_sample
+@given(data=st.data())
+@few
+def test_the_layer_contains_what_the_operator_needs(sample: Sample, data: st.DataObject) -> None:
+    layer = layer_of(sample.op, sample.site)
+    box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
+    needed = regions_of(sample.op, sample.site, layer, box)
+    for said, exact in zip(held(layer, box), needed, strict=True):
+        assert said.contains(exact)
+
+
+EXACT = [pytest.param(sample, id=name) for name, sample in SAMPLES if not name.startswith(WIDER)]
+
+
+@pytest.mark.parametrize("sample", EXACT)
+@given(data=st.data())
+@few
+def test_most_layers_say_exactly_what_the_operator_needs(
+    sample: Sample, data: st.DataObject
+) -> None:
+    layer = layer_of(sample.op, sample.site)
+    box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
+    needed = regions_of(sample.op, sample.site, layer, box)
+    for said, exact in zip(held(layer, box), needed, strict=True):
+        assert said == exact or (said.empty and exact.empty)
+
+
+@every_computing_sample
+@given(seed=seeds, part=st.floats(0.3, 0.9))
+@few
+def test_a_tiled_run_computes_what_a_whole_run_does(sample: Sample, seed: int, part: float) -> None:
+    op, site = sample.op, sample.site
+    layer = layer_of(op, site)
+    whole = sum(prod(o.shape) * o.unfinished_bytes for o in layer.operands)
+    summed = {axis.name for axis in layer.reduced}
+    tiler = LeastTraffic(frozenset(axis.name for axis in layer.axes) - summed)
+    try:
+        tiling = tiler.tile(layer, Scratchpads.shared(max(1, int(whole * part))))
+    except CapacityError:
+        tiling = tiler.tile(layer, Scratchpads.shared(whole))
+    inputs = inputs_of(site, seed)
+    expected = op.evaluate(site, inputs, Region.whole(site.output.shape))
+    found = np.zeros_like(expected)
+    seen = [np.full_like(x, 77) for x in inputs]
+    for step in tiling.steps():
+        for copy in step.loads:
+            k = layer.inputs.index(copy.operand)
+            seen[k] = poisoned(inputs[k], copy.region)
+        out = Region.of(*(step.box[axis.name] for axis in layer.axes if axis.name not in summed))
+        found[out.slices] = op.evaluate(site, tuple(seen), out)
+    assert (found == expected).all()
+
+
+def poisoned(array: Array, region: Region) -> Array:
+    """The array where the region is, other numbers elsewhere."""
+    result = np.full_like(array, 77)
+    result[region.slices] = array[region.slices]
+    return result
+
+
+REDUCING = [
+    pytest.param(sample, id=name)
+    for name, sample in SAMPLES
+    if isinstance(sample.op, Reducing) and sample.op.reduced(sample.site)
+]
+
+
+def test_there_are_operators_whose_sums_are_taken_in_parts() -> None:
+    assert len(REDUCING) >= 4
+
+
+@pytest.mark.parametrize("sample", REDUCING)
+@given(seed=seeds, data=st.data())
+@few
+def test_along_a_sum_an_index_of_one_input_meets_only_that_of_the_others(
+    sample: Sample, seed: int, data: st.DataObject
+) -> None:
+    """Where one input is zero at all indices but some, the others do not matter at those."""
+    op, site = sample.op, sample.site
+    assert isinstance(op, Reducing)
+    for axis in op.reduced(site):
+        (first, along), *others = axis
+        extent = site.inputs[first].shape[along]
+        assert {site.inputs[k].shape[d] for k, d in others} == {extent}
+        kept = data.draw(st.sets(st.integers(0, extent - 1)))
+        inputs = list(inputs_of(site, seed))
+        out = [i for i in range(extent) if i not in kept]
+        for k, d in others:
+            inputs[k] = inputs[k].copy()
+            np.moveaxis(inputs[k], d, 0)[out] = site.inputs[k].zero_point
+        before = op.evaluate(site, tuple(inputs), Region.whole(site.output.shape))
+        inputs[first] = inputs[first].copy()
+        np.moveaxis(inputs[first], along, 0)[out] = 77
+        after = op.evaluate(site, tuple(inputs), Region.whole(site.output.shape))
+        assert (before == after).all()

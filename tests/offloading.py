@@ -1,0 +1,52 @@
+"""Graphs compiled for accelerators, as the pipeline compiles models."""
+
+from __future__ import annotations
+
+from lowered import inputs_of_graph
+from penstock import ladder, pipeline
+from penstock.accelerators.registry import open_accelerators
+from penstock.hardware.load import load_target
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node
+from penstock.pipeline import Compilation, Request
+
+
+def compiled(graph: Graph, *accelerators: str, target: str = "host") -> Compilation:
+    """A graph, compiled beside accelerators."""
+    chip = load_target(target)
+    request = Request(f"zoo:{graph.name}", chip, accelerators=open_accelerators(accelerators, chip))
+    parts = pipeline.parts_of(pipeline.simplify(graph), request)
+    frontier = pipeline.schedule(parts, chip, request.options)
+    points = pipeline.place(frontier, chip, request.options)
+    chosen = pipeline.choose(points, request)
+    program = pipeline.lower_point(chosen, request.accelerators)
+    return Compilation(
+        request,
+        graph,
+        parts.graph,
+        parts,
+        frontier,
+        points,
+        chosen.schedule,
+        chosen.placement,
+        program,
+        pipeline.write(program, request),
+        (),
+    )
+
+
+def assert_exact(done: Compilation, highest: str = "points") -> None:
+    """Every tensor is the reference's, on every rung of the ladder up to the highest: "machine",
+    "points" (of the frontier, else only the chosen one is looked at), "host", "core"."""
+    sets = [inputs_of_graph(done.model, seed) for seed in (3, 4)]
+    for rung in ladder.climb(done, None, sets, every_point=highest == "points"):
+        assert rung.comparison.elements > 0
+        assert rung.comparison.mismatches == 0, (rung.step, rung.comparison.first)
+        if rung.step == highest:
+            return
+    raise AssertionError(f"there is no rung {highest}")
+
+
+def claimed(graph: Graph) -> dict[str, Node]:
+    """By name, the nodes that accelerators run."""
+    return {node.name: node for node in graph.nodes if isinstance(node.op, Composite)}

@@ -1,0 +1,221 @@
+"""smv: networks on the engine, in the machine and in C; its tiles, costs and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from available import SMALL_VWW, TARGET, path_of
+from drawn_tilers import DrawnTiler
+from penstock import api
+from penstock.accelerators.smv import KERNELS, Smv
+from penstock.accelerators.smv.cost import cycles
+from penstock.accelerators.smv.engine import INPUT, Engine, drivers
+from penstock.accelerators.smv.tiles import tiling_of
+from penstock.api import drawn_sets
+from penstock.backends.accelerator import Accelerator
+from penstock.errors import BackendError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph
+from penstock.ladder import run_point
+from penstock.pipeline import Request, compile_request, parts_of
+from penstock.program.program import Call, Command, Invoke, Loop, Program
+from penstock.scheduling.options import Options
+from penstock.scheduling.part import Parts
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+from penstock.uma import Offloaded
+
+HOST = load_target("host")
+SMALL = {"input_bytes": 2000, "weights_bytes": 3000, "output_bytes": 1000}
+VGG = "zoo:vgg16:resolution=32,classes=10"
+
+
+def parts_on_smv(graph: Graph, **attributes: object) -> Parts:
+    request = Request("smv", HOST, accelerators=(Smv().accelerator(attributes, HOST),))
+    return parts_of(graph, request)
+
+
+def convolution(rows: int, channels: int, outputs: int, kernel: int = 3) -> Graph:
+    net = GraphBuilder("net")
+    x = net.input((1, rows, rows, channels))
+    return net.build(net.conv2d(x, channels=outputs, kernel=kernel, name="conv"))
+
+
+def offloaded(graph: Graph, **attributes: object) -> Offloaded:
+    """The one node of a graph, on the engine."""
+    accelerator = Smv().accelerator(attributes, HOST)
+    (node,) = Smv().partition(graph, attributes, HOST).nodes
+    assert isinstance(node.op, Composite)
+    return Offloaded(node, accelerator.target)
+
+
+def climbed(model: str, accelerator: Accelerator, target: str = "host") -> dict[str, int]:
+    """By rung of the ladder, how many elements differ."""
+    request = Request(path_of(model), load_target(target), accelerators=(accelerator,))
+    return {rung.step: rung.comparison.mismatches for rung in api.verify(request).rungs}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "zoo:lenet5",
+        pytest.param("pretrainedResnet_quant", marks=pytest.mark.long),
+        pytest.param("vww_96_int8", marks=pytest.mark.long),
+        pytest.param("kws_ref_model", marks=pytest.mark.long),
+    ],
+)
+def test_networks_run_bit_exactly_in_the_machine_and_in_c(model: str) -> None:
+    found = climbed(model, Smv().accelerator({}, load_target(TARGET)), TARGET)
+    assert found == {"machine": 0, "host": 0, "core": 0}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_c_runs_tiles_of_any_kind(seed: int) -> None:
+    smv = Smv()
+    for op in KERNELS:
+        smv._register_tiler(op, DrawnTiler(seed))
+    assert climbed("zoo:lenet5", smv.accelerator({}, HOST)) == {"machine": 0, "host": 0}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tiler", ["least_traffic", "smaug"])
+def test_sums_are_cut_where_scratchpads_are_small(tiler: str) -> None:
+    smv = Smv().accelerator({"tiler": tiler, "weights_bytes": 4096, "output_bytes": 2048}, HOST)
+    found = climbed("pretrainedResnet_quant", smv)
+    assert found == {"machine": 0, "host": 0}
+
+
+@pytest.mark.long
+def test_a_network_like_vgg_runs_bit_exactly() -> None:
+    assert climbed(VGG, Smv().accelerator({}, HOST)) == {"machine": 0, "host": 0}
+
+
+@pytest.mark.parametrize(
+    ("model", "least_share"),
+    [("zoo:resnet8", 0.6), (SMALL_VWW, 0.6), ("pretrainedResnet_quant", 0.6), ("vww_96_int8", 0.6)],
+)
+def test_cascades_need_little_memory_at_equal_macs(model: str, least_share: float) -> None:
+    smv = (Smv().accelerator({}, HOST),)
+    request = Request(path_of(model), HOST, accelerators=smv)
+    done = compile_request(request)
+    whole = compile_request(replace(request, options=Options(max_parts=1)))
+    least, layers = done.points[0], whole.points[-1]
+    assert layers.height_bytes == bytes_of_whole_layers(done.graph)
+    assert least.height_bytes <= least_share * layers.height_bytes
+    assert least.schedule.cost.macs == layers.schedule.cost.macs
+    (inputs,) = drawn_sets(done, 1)
+    assert run_point(done, least, inputs, run_graph(done.model, inputs)).mismatches == 0
+
+
+def test_depthwise_convolutions_stay_with_the_processor() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 8, 8, 4))
+    graph = net.build(net.depthwise_conv2d(x, kernel=3, name="depthwise"))
+    (left,) = parts_on_smv(graph).left
+    assert "sums over channels, which depthwise convolutions do not" in left.reason
+
+
+def test_elements_wise_layers_of_every_rank_run_on_the_engine() -> None:
+    net = GraphBuilder("net")
+    x, y = net.input((1, 5, 4, 3)), net.input((1, 5, 4, 3))
+    total = net.add(x, y)
+    flat = net.fully_connected(net.reshape(total, (1, 60)), 7)
+    graph = net.build(net.add(flat, flat))
+    assert [left.node.kind for left in parts_on_smv(graph).left] == []
+
+
+def test_vgg_conv1_2_is_tiled_where_smaug_does_not() -> None:
+    """SMAUG's scratchpads hold 16,384 elements."""
+    sizes = dict.fromkeys(SMALL, 16_384)
+    graph = convolution(224, 64, 64)
+    assert parts_on_smv(graph, **sizes).left == ()
+    (left,) = parts_on_smv(graph, tiler="smaug", **sizes).left
+    assert "no dimensions make a tile of the input small" in left.reason
+
+
+def test_the_tiler_of_users_comes_first() -> None:
+    smv = Smv()
+    smv._register_tiler("nn.conv2d", DrawnTiler(3))
+    smv._register_tiler("nn.conv2d", DrawnTiler(5))
+    target = smv.accelerator({}, HOST).target
+    found = replace(offloaded(convolution(6, 4, 8)), target=target)
+    assert found.tiler(DrawnTiler(1)) == DrawnTiler(5)
+    pool = GraphBuilder("pool")
+    graph = pool.build(pool.max_pool2d(pool.input((1, 4, 4, 2)), 2))
+    assert replace(offloaded(graph), target=target).tiler(DrawnTiler(1)) == DrawnTiler(1)
+
+
+def test_cycles_are_those_of_smaugs_loops_and_of_copies() -> None:
+    """By hand: 9 taps at 36 places for 8 outputs and 32 channels, 9 loads of registers; copies of
+    36 x 32, 8 x 9 x 32, 8 x 9 and 36 x 8 bytes, 100 + 2 + bytes / 8 cycles each."""
+    engine, copies = 9 * 36 + 9, 4 * 102 + (1152 + 2304 + 72 + 288) // 8
+    conv = offloaded(convolution(6, 32, 8))
+    assert tiling_of(conv).count == 1
+    assert cycles(conv, 6) == engine + copies
+    assert cycles(offloaded(convolution(6, 32, 8), double_buffering=True), 6) == copies
+
+
+def test_double_buffered_tiles_leave_room_for_the_next() -> None:
+    single = tiling_of(offloaded(convolution(32, 8, 8), **SMALL), 32)
+    double = tiling_of(offloaded(convolution(32, 8, 8), double_buffering=True, **SMALL), 32)
+    assert double.moved[0].tiles > single.moved[0].tiles > 1
+
+
+def test_a_program_for_larger_scratchpads_fails_on_smaller_ones() -> None:
+    """The functional model checks every access."""
+    done = compile_request(Request("zoo:lenet5", HOST, accelerators=(Smv().accelerator({}, HOST),)))
+    program = with_scratchpads(done.program, (2048, 2048, 2048))
+    (inputs,) = drawn_sets(done, 1)
+    with pytest.raises(BackendError, match="functional model of smv_") as caught:
+        Machine(program).run(inputs)
+    assert "of the 2048 bytes of" in caught.value.why
+
+
+def test_a_copy_must_stay_within_its_scratchpad() -> None:
+    load = drivers("smv", (64, 64, 64))["load"]
+    engine = Engine((64, 64, 64))
+    source = np.arange(16, dtype=np.uint8)
+    load.model(engine, INPUT, 48, source, 2, 8, 8, 8, 0)
+    assert (engine.memories[INPUT][48:] == source).all()
+    with pytest.raises(IndexError, match=r"bytes \[49, 65\) of the 64 bytes of inputs"):
+        load.model(engine, INPUT, 49, source, 2, 8, 8, 8, 0)
+    with pytest.raises(IndexError, match="leave the memory"):
+        load.model(engine, INPUT, 0, source, 3, 8, 8, 8, 0)
+
+
+def bytes_of_whole_layers(graph: Graph) -> int:
+    """The most bytes of tensors that are there at a time, layer by layer, each tensor whole."""
+    last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
+    sizes = {value.name: value.type.size_bytes for value in graph.variables()}
+    first = {node.name: k for k, node in enumerate(graph.nodes)}
+    return max(
+        sum(
+            size
+            for name, size in sizes.items()
+            if first.get(name, 0) <= k <= last.get(name, len(graph.nodes))
+        )
+        for k in range(len(graph.nodes))
+    )
+
+
+def with_scratchpads(program: Program, sizes: tuple[int, int, int]) -> Program:
+    """The program on an engine with other scratchpads."""
+    known = {driver.name: driver for driver in drivers("smv", sizes).values()}
+
+    def changed(command: Command) -> Command:
+        match command:
+            case Loop():
+                return replace(command, body=tuple(map(changed, command.body)))
+            case Call():
+                return replace(command, body=tuple(map(changed, command.body)))
+            case Invoke():
+                return replace(command, driver=known[command.driver.name])
+            case _:
+                return command
+
+    return replace(program, run=tuple(map(changed, program.run)))

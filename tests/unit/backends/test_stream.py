@@ -1,0 +1,108 @@
+"""Streams: an accelerator that takes bytes computes what it does when its functions are called."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock import api
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.stream import Place, StreamCommand
+from penstock.errors import BackendError
+from penstock.ladder import climb
+from penstock.program.program import Driver
+from toy_accelerator import CODE, HEADER, STUB, Bytes, Unit, begin, store, tap, toy_request
+
+FUNCTIONS = {"toy_begin": begin, "toy_tap": tap, "toy_store": store}
+COUNTS = (3, 9, 6)  # of arguments
+SUBMIT = """
+void toy_submit(const void *stream, int32_t bytes, void *bases[]);
+"""
+SUBMIT_STUB = """
+static void *place(const int32_t *w, void *bases[]) { return (int8_t *)bases[w[0]] + w[1]; }
+
+void toy_submit(const void *stream, int32_t bytes, void *bases[]) {
+    const int32_t *w = stream;
+    const int32_t *end = w + bytes / 4;
+    while (w < end) {
+        const int32_t code = *w++;
+        if (code == 0) {
+            toy_begin(place(w, bases), w[3], w[5]);
+            w += 6;
+        } else if (code == 1) {
+            toy_tap(place(w, bases), place(w + 2, bases), w[5], w[7], w[9], w[11], w[13], w[15],
+                    w[17]);
+            w += 18;
+        } else {
+            toy_store(place(w, bases), place(w + 2, bases), place(w + 4, bases), w[7], w[9],
+                      w[11]);
+            w += 12;
+        }
+    }
+}
+"""
+
+
+def encode(commands: Sequence[StreamCommand]) -> bytes:
+    """A word that says which function; then two for each argument: a base or -1, and a number."""
+    words: list[int] = []
+    for command in commands:
+        words.append(list(FUNCTIONS).index(command.name))
+        for argument in command.arguments:
+            place = argument if isinstance(argument, Place) else Place(-1, argument)
+            words += [place.base, place.offset_bytes]
+    return struct.pack(f"<{len(words)}i", *words)
+
+
+def submit(unit: Unit, stream: Bytes, size: int, *bases: Bytes) -> None:
+    """Does what the words say."""
+    words = stream[:size].view(np.int32).tolist()
+    while words:
+        function, count = list(FUNCTIONS.values())[words[0]], COUNTS[words[0]]
+        pairs = zip(words[1 : 2 * count : 2], words[2 : 2 * count + 1 : 2], strict=True)
+        function(unit, *(n if base < 0 else bases[base][n:] for base, n in pairs))
+        del words[: 1 + 2 * count]
+
+
+def streaming(accelerator: Accelerator) -> Accelerator:
+    """The toy with a driver that takes streams."""
+    header = HEADER.replace("#endif", SUBMIT + "#endif")
+    code = replace(
+        CODE,
+        fmt="stream",
+        encoder=encode,
+        submit=Driver("toy_submit", "toy", submit, Unit),
+        sources=(("toy.h", header), ("toy_stub.c", STUB + SUBMIT_STUB)),
+    )
+    return replace(accelerator, codegen=code)
+
+
+@pytest.mark.parametrize("sram", [None, "2600"])
+def test_streams_compute_what_calls_do(sram: str | None) -> None:
+    request = toy_request("zoo:lenet5", "host", change=streaming, sram=sram)
+    done = api.compile(request).compilation
+    rungs = tuple(climb(done, None, api.drawn_sets(done, 1), every_point=True))
+    assert [(r.step, r.comparison.mismatches) for r in rungs] == [
+        ("machine", 0), ("points", 0), ("host", 0),
+    ]  # fmt: skip
+    assert all(r.comparison.elements for r in rungs)
+    run = done.bundle["lenet5.c"].decode()
+    assert "toy_submit(" in run
+    assert "toy_tap(" not in run
+
+
+@pytest.mark.parametrize(
+    ("encoder", "code"), [(lambda commands: "text", "backend-084"), (lambda: b"", "backend-083")]
+)
+def test_wrong_encoders_are_the_authors_business(encoder: object, code: str) -> None:
+    def change(accelerator: Accelerator) -> Accelerator:
+        made = streaming(accelerator)
+        return replace(made, codegen=replace(made.codegen, encoder=encoder))  # pyright: ignore[reportArgumentType]
+
+    with pytest.raises(BackendError) as caught:
+        api.compile(toy_request("zoo:lenet5", "host", change=change))
+    assert caught.value.code == code

@@ -1,0 +1,89 @@
+"""A new package works as it is: its tests pass, and its C is clean."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from penstock import uma
+from penstock.codegen.bundle import write_bundle
+from penstock.scaffold import FILES, backend_package
+
+SOURCES = Path(uma.__file__).parents[1]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The folder of a new package."""
+    write_bundle(backend_package("my_npu"), tmp_path / "made")
+    return tmp_path / "made"
+
+
+@pytest.fixture
+def penstock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(monkeypatch, capsys)
+
+
+def test_its_tests_pass_at_once(package: Path, host_compilers: Sequence[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
+        cwd=package,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_its_files_are_whole_and_its_holes_filled(package: Path) -> None:
+    files = sorted(str(p.relative_to(package)) for p in package.rglob("*") if p.is_file())
+    assert files == sorted(path.format(name="my_npu") for path in FILES.values())
+    assert [f for f in files if "{{" in (package / f).read_text("utf-8")] == []
+    assert "my_npu.backend:MyNpuBackend" in (package / "pyproject.toml").read_text("utf-8")
+
+
+def test_its_backend_imports_the_public_module_and_numpy_alone(package: Path) -> None:
+    tree = ast.parse((package / "src/my_npu/backend.py").read_text("utf-8"))
+    found = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    found |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    assert found == {"numpy", "penstock.uma"}
+
+
+def test_its_lines_are_as_long_as_ours(package: Path) -> None:
+    python = [p for p in package.rglob("*.py")]
+    assert max(len(line) for p in python for line in p.read_text("utf-8").splitlines()) <= 100
+
+
+def test_a_package_is_written_by_its_name(penstock: CommandLine, tmp_path: Path) -> None:
+    said = penstock("backend", "new", "my_npu", "--json")
+    assert said.code == 0
+    assert said.json["folder"] == "my_npu"
+    assert all((tmp_path / "my_npu" / file).is_file() for file in said.json["files"])
+    again = penstock("backend", "new", "my_npu")
+    assert again.code == 1
+    assert "error[output-001]" in again.err
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("My_Npu", "usage-021"), ("8bit", "usage-021"), ("class", "usage-021"), ("../x", "usage-021"),
+     ("", "usage-021"), ("numpy", "usage-022"), ("penstock", "usage-022"), ("json", "usage-022")],
+)  # fmt: skip
+def test_names_that_cannot_be_are_refused(
+    penstock: CommandLine, tmp_path: Path, name: str, code: str
+) -> None:
+    said = penstock("backend", "new", name, "-o", "made")
+    assert said.code == 2
+    assert f"error[{code}]" in said.err
+    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from tools.make_docs import PAGES
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(penstock.__file__).parent
+TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 WITH_EXAMPLES = tuple(
     ".".join(("penstock", *path.relative_to(SOURCE).with_suffix("").parts))
     for path in sorted(SOURCE.rglob("*.py"))
@@ -34,6 +35,19 @@ def test_files_that_the_readme_names_exist() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     named = [*re.findall(r"\]\(([^)#]+)\)", readme), "scripts/demo", "scripts/test"]
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
+def test_tutorials_are_true(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Blocks of Python run in their order; one without a language is what the last one shows."""
+    blocks = re.findall(r"```(\w*)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    for kind, text in blocks:
+        if kind == "python":
+            exec(compile(text, str(page), "exec"), names)
+        else:
+            assert capsys.readouterr().out == text
+    assert {kind for kind, _ in blocks} == {"python", ""}
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import wraps
 
 from penstock.accelerators.smv.engine import AVERAGE, INPUT, MAX, WEIGHTS, drivers
-from penstock.accelerators.smv.tiles import Held, Span, Tiles, rows_at_once, scratchpads
+from penstock.accelerators.smv.tiles import Held, Span, Tiles, added, rows_at_once, scratchpads
 from penstock.uma import (
     Address,
     Command,
@@ -164,7 +164,7 @@ def _load(call: KernelCall, k: int, held: Held) -> Sequence[Command]:
     row = Var("r")
     source, all_channels = call.operand(k), held.operand.shape[-1]
     body = _invoke(
-        call, "load", INPUT, held.base + _less(row, rows[0]) * _row_and_column(held)[0],
+        call, "load", INPUT, _row_place(held, row),
         _place(source, row, columns, channels, all_channels), *_sizes(columns, channels),
         all_channels, _row_and_column(held)[1], minimum(1, _less(row, rows[0])),
     )  # fmt: skip
@@ -178,7 +178,7 @@ def _store(call: KernelCall, held: Held) -> Sequence[Command]:
     all_channels = held.operand.shape[-1]
     body = _invoke(
         call, "store", _place(call.result, row, columns, channels, all_channels),
-        held.base + _less(row, rows[0]) * _row_and_column(held)[0], *_sizes(columns, channels),
+        _row_place(held, row), *_sizes(columns, channels),
         all_channels, _row_and_column(held)[1], minimum(1, _less(row, rows[0])),
     )  # fmt: skip
     return [Loop("r", *rows, 1, (body,))]
@@ -215,7 +215,9 @@ def _load_scales(call: KernelCall, held: Held) -> Sequence[Command]:
 def _scale_places(held: Held, outputs: Span) -> tuple[Expr, Expr, Expr]:
     """Where biases, multipliers and shifts of some outputs lie: one array behind the other."""
     room, at = held.room[0], _less(outputs[0], held.region[0][0])
-    return held.base + at * 4, held.base + 4 * room + at * 4, held.base + 8 * room + at
+    pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
+    first, second, third = (added(held.base + start, offset) for start, offset in pairs)
+    return first, second, third
 
 
 def _progress(tiles: Tiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
@@ -240,13 +242,19 @@ def _row_and_column(held: Held) -> tuple[int, int]:
     return row, column
 
 
+def _row_place(held: Held, row: Expr) -> Expr:
+    """The byte at which a row of a tile begins."""
+    first = _three(held.region)[0][0]
+    return added(held.base, _less(row, first) * _row_and_column(held)[0])
+
+
 def _place(tensor: Operand, row: Expr, columns: Span, channels: Span, all_channels: int) -> Address:
     """Where the part of a row begins that a tile holds."""
     return tensor.row(row, columns[0] * all_channels + channels[0])
 
 
 def _behind(address: Address, offset_bytes: Expr) -> Address:
-    return Address(address.buffer, address.offset + offset_bytes)
+    return Address(address.buffer, added(address.offset, offset_bytes))
 
 
 def _sizes(*spans: Span) -> tuple[Expr, ...]:

@@ -113,6 +113,11 @@ def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
     return choose(tiler, layer, memories)
 
 
+def added(a: Expr, b: Expr) -> Expr:
+    """The sum, without zeros."""
+    return b if a == 0 else a if b == 0 else a + b
+
+
 @dataclass(frozen=True)
 class Held:
     """A tensor's tile in a scratchpad: from byte `base`, `pitches` bytes from an element to the
@@ -130,7 +135,7 @@ class Held:
         """The byte at which an element of the tensor lies."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
-            found = found + (0 if index == lower else (index - lower) * pitch)
+            found = added(found, 0 if index == lower else (index - lower) * pitch)
         return found
 
 

@@ -30,7 +30,7 @@ MODELS = (
     "vww_96_int8",
     "kws_ref_model",
     "zoo:lenet5",
-    "zoo:vgg16:resolution=32,classes=10",
+    "zoo:vgg16:alpha=0.25,resolution=32,classes=10",
 )
 HEADER = ("network", "share of MACs", "mismatches", "whole layers", "cascades", "ratio", "least")
 

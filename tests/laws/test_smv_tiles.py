@@ -4,14 +4,17 @@ computes what the operators say, and every access stays within its scratchpad.""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_tilers import DrawnTiler
+from found import SAMPLES, few
 from lowered import inputs_of_graph
 from penstock.accelerators.smv import KERNELS, Smv
 from penstock.hardware.load import load_target
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Sample
 from penstock.pipeline import Request, lower_point, parts_of, place, schedule
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
@@ -21,6 +24,7 @@ from strategies import graphs, seeds
 
 TARGET = load_target("host")
 FEW_POINTS = 4
+MAIN_SAMPLES = ("conv2d", "fully_connected", "max_pool2d", "average_pool2d", "add-", "sub-", "mul-")
 some = settings(max_examples=max(60, settings().max_examples))
 
 
@@ -32,6 +36,20 @@ def on_smv(tiler: DrawnTiler) -> Smv:
     return smv
 
 
+@pytest.mark.parametrize("sample", [s for name, s in SAMPLES if name.startswith(MAIN_SAMPLES)])
+@given(tiler=st.builds(DrawnTiler, seeds, st.booleans()), seed=seeds)
+@few
+def test_every_sample_of_its_operators_is_computed(
+    sample: Sample, tiler: DrawnTiler, seed: int
+) -> None:
+    """Whatever the engine leaves to the processor."""
+    site = sample.site
+    values = tuple(Value(f"v{k}", type, site.constants[k]) for k, type in enumerate(site.inputs))
+    node = Node(sample.op, values, Value("y", site.output), "sample")
+    inputs = tuple(value for value in values if value.data is None)
+    check(Graph("sample", inputs, (node.output,), (node,)), tiler, seed)
+
+
 @some
 @given(
     graph=st.one_of(graphs(), networks(most_parts=5)),
@@ -41,6 +59,11 @@ def on_smv(tiler: DrawnTiler) -> Smv:
 def test_any_tiles_under_any_schedule_compute_what_the_operators_say(
     graph: Graph, tiler: DrawnTiler, seed: int
 ) -> None:
+    check(graph, tiler, seed)
+
+
+def check(graph: Graph, tiler: DrawnTiler, seed: int) -> None:
+    """Some points of the graph's frontier, in the machine, against the operators' arithmetic."""
     accelerators = (on_smv(tiler).accelerator({}, TARGET),)
     request = Request("law", TARGET, accelerators=accelerators, options=Options(max_stripe=4))
     inputs = inputs_of_graph(graph, seed)

@@ -32,7 +32,7 @@ from penstock.uma import Offloaded
 
 HOST = load_target("host")
 SMALL = {"input_bytes": 2000, "weights_bytes": 3000, "output_bytes": 1000}
-VGG = "zoo:vgg16:resolution=32,classes=10"
+VGG = "zoo:vgg16:alpha=0.25,resolution=32,classes=10"
 
 
 def parts_on_smv(graph: Graph, **attributes: object) -> Parts:
@@ -90,7 +90,6 @@ def test_sums_are_cut_where_scratchpads_are_small(tiler: str) -> None:
     assert found == {"machine": 0, "host": 0}
 
 
-@pytest.mark.long
 def test_a_network_like_vgg_runs_bit_exactly() -> None:
     assert climbed(VGG, Smv().accelerator({}, HOST)) == {"machine": 0, "host": 0}
 

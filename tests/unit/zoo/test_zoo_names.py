@@ -70,7 +70,7 @@ def test_a_setting_that_is_none_is_answered_with_the_options(settings: str, what
     found = problem(f"zoo:vgg16:{settings}")
     assert (found.code, found.what) == ("usage-112", what)
     assert found.why == (
-        "vgg16 has the options (with defaults): resolution=224, classes=1000, seed=0"
+        "vgg16 has the options (with defaults): alpha=1.0, resolution=224, classes=1000, seed=0"
     )
 
 

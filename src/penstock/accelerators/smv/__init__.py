@@ -90,11 +90,10 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 def one_image(offloaded: Offloaded) -> bool | str:
     """Tensors are one image, (1, H, W, C) or (H, W, C), or rows of elements, (N, C)."""
-    for shape in (offloaded.inputs[0].shape, offloaded.output.shape):
-        if not (len(shape) in (2, 3) or (len(shape) == 4 and shape[0] == 1)):
-            return f"one has shape {list(shape)}"
-    ranks = len(offloaded.inputs[0].shape), len(offloaded.output.shape)
-    return ranks[0] == ranks[1] or f"a tensor of rank {ranks[0]} becomes one of rank {ranks[1]}"
+    shape, rank = offloaded.output.shape, len(offloaded.output.shape)
+    if offloaded.main.kind == "FullyConnected":
+        return rank == 2 or f"the output has shape {list(shape)}"
+    return rank in (2, 3) or (rank == 4 and shape[0] == 1) or f"one has shape {list(shape)}"
 
 
 def double_rounding(offloaded: Offloaded) -> bool:

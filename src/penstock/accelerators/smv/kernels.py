@@ -165,7 +165,7 @@ def _load(call: KernelCall, k: int, held: Held) -> Sequence[Command]:
     source, all_channels = call.operand(k), held.operand.shape[-1]
     body = _invoke(
         call, "load", INPUT, _row_place(held, row),
-        _place(source, row, columns, channels, all_channels), *_sizes(columns, channels),
+        _place(source, held, row, columns, channels), *_sizes(columns, channels),
         all_channels, _row_and_column(held)[1], minimum(1, _less(row, rows[0])),
     )  # fmt: skip
     return [Loop("r", *rows, 1, (body,))]
@@ -177,7 +177,7 @@ def _store(call: KernelCall, held: Held) -> Sequence[Command]:
     row = Var("r")
     all_channels = held.operand.shape[-1]
     body = _invoke(
-        call, "store", _place(call.result, row, columns, channels, all_channels),
+        call, "store", _place(call.result, held, row, columns, channels),
         _row_place(held, row), *_sizes(columns, channels),
         all_channels, _row_and_column(held)[1], minimum(1, _less(row, rows[0])),
     )  # fmt: skip
@@ -248,9 +248,13 @@ def _row_place(held: Held, row: Expr) -> Expr:
     return added(held.base, _less(row, first) * _row_and_column(held)[0])
 
 
-def _place(tensor: Operand, row: Expr, columns: Span, channels: Span, all_channels: int) -> Address:
-    """Where the part of a row begins that a tile holds."""
-    return tensor.row(row, columns[0] * all_channels + channels[0])
+def _place(tensor: Operand, held: Held, row: Expr, columns: Span, channels: Span) -> Address:
+    """Where the part of a row begins that a tile holds.  A fully connected layer may see the
+    elements of a tensor in other rows than the tensor has; then it lies there whole."""
+    depth = held.operand.shape[-1]
+    if tensor.type.shape != held.operand.shape:
+        return _behind(tensor.address, row * depth + channels[0])
+    return tensor.row(row, columns[0] * depth + channels[0])
 
 
 def _behind(address: Address, offset_bytes: Expr) -> Address:

@@ -24,6 +24,7 @@ from penstock.uma import (
     LayerOperand,
     LeastTraffic,
     Loop,
+    Node,
     Offloaded,
     PenstockError,
     Scratchpads,
@@ -33,6 +34,7 @@ from penstock.uma import (
     Tiling,
     Var,
     choose,
+    layer_of,
     maximum,
     minimum,
 )
@@ -70,7 +72,7 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         name = "least_traffic"  # SMAUG cuts them regardless of rows, which may lie anywhere
-    layer = _on_engine(offloaded.layer(rows))
+    layer = layer_on_engine(offloaded, rows)
     return _tiled(offloaded.tiler(TILERS[name]), layer, scratchpads(offloaded.target))
 
 
@@ -95,8 +97,13 @@ def why_no_tile(offloaded: Offloaded) -> str:
     return ""
 
 
-def _on_engine(layer: Layer) -> Layer:
-    """The layer with what the engine does at once; multipliers and shifts lie beside biases."""
+def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
+    """The layer of so many rows of the output, or of all, with what the engine does at once;
+    multipliers and shifts lie beside biases; a fully connected layer reads (N, C)."""
+    layer = offloaded.layer(rows)
+    if offloaded.main.kind == "FullyConnected":
+        layer = _flat(offloaded.main)
+        layer = layer if rows is None else layer.stripe("n", rows)
     layer = layer.with_axis("c", least=OUTPUTS_AT_ONCE, step=OUTPUTS_AT_ONCE, lanes=OUTPUTS_AT_ONCE)
     if not layer.reduced:
         return layer
@@ -104,6 +111,13 @@ def _on_engine(layer: Layer) -> Layer:
     layer = layer.with_axis("sum", least=n, step=n, lanes=n)
     x, w, scale = layer.inputs
     return replace(layer, inputs=(x, w, replace(scale, element_bytes=SCALE_BYTES)))
+
+
+def _flat(node: Node) -> Layer:
+    """A fully connected layer; the elements of its input in rows as long as those of weights."""
+    x, w, bias = node.site.inputs
+    flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
+    return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
 
 
 @lru_cache(maxsize=4096)
@@ -149,7 +163,7 @@ class Tiles:
 
     @staticmethod
     def of(call: KernelCall) -> Tiles:
-        return Tiles(call, _on_engine(call.layer()), tiling_of(call, call.rows))
+        return Tiles(call, layer_on_engine(call), tiling_of(call, call.rows))
 
     @property
     def row_axis(self) -> str:

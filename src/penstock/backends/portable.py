@@ -1,11 +1,13 @@
-"""Portable C kernels on a processor: takes every operator; cycles by a linear model."""
+"""C kernels on a processor: portable ones take every operator; cycles by a linear model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.backends.cortex_m.variants import dsp_kernel
 from penstock.hardware.target import Engine, Target
-from penstock.ir.graph import Graph, whole_work
+from penstock.ir.graph import Graph, Node, whole_work
+from penstock.ir.op import Kernel
 from penstock.scheduling.part import PULL, Part, Parts
 
 CALLER = "caller"
@@ -22,6 +24,8 @@ class Processor:
         """Cycles of the part's whole output: linear in products, elements and loops."""
         if not part.nodes:
             return 0
+        if part.kernel.cycles is not None:
+            return part.kernel.cycles
         work = whole_work(part.nodes[-1])
         engine = self.engine
         return round(
@@ -35,6 +39,12 @@ class Processor:
         return round(self.engine.cycles_per_call)
 
 
+def kernel_of(node: Node, engine: Engine) -> Kernel:
+    """The kernel that serves a node on an engine: a special one where the engine has one."""
+    special = dsp_kernel(node) if engine.kernels == "dsp" else None
+    return special or node.op.kernel(node.site)
+
+
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Every node that computes, as a part of its own on the target's first engine; and before them,
     with `stream_input`, the caller who hands over the inputs row by row."""
@@ -45,7 +55,7 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
         (
             *(Part((), CALLER, PULL, value) for value in pulled),
             *(
-                Part((node,), engine.name, node.op.kernel(node.site))
+                Part((node,), engine.name, kernel_of(node, engine))
                 for node in graph.nodes
                 if not node.op.ALIAS
             ),

@@ -1,0 +1,57 @@
+"""The one place that decides which kernel serves a node on a core with DSP extension."""
+
+from __future__ import annotations
+
+from penstock.backends.cortex_m import tiles
+from penstock.backends.cortex_m.layer import layer_of
+from penstock.ir.graph import Node
+from penstock.ir.op import Kernel, Site
+from penstock.ops import sliding
+from penstock.ops.conv2d import Conv2D
+
+
+def dsp_kernel(node: Node) -> Kernel | None:
+    """The special kernel of a node; None where the portable one serves."""
+    match node.op:
+        case Conv2D() as op:
+            return _convolution(op, node.site)
+        case _:
+            return None
+
+
+def _convolution(op: Conv2D, site: Site) -> Kernel | None:
+    """Two windows with four output channels at a time; one group, and sums that fit 24 bits."""
+    x, w, _ = site.inputs
+    if w.shape[3] != x.shape[3]:
+        return None
+    layer = layer_of(op, site, (tiles.FRACTION_BITS,))
+    if layer is None:
+        return None
+    row_elements = op.columns.size * x.shape[3]
+    weights = tiles.packed_weights(
+        layer.weights[:, tiles.window_order(op.rows.size, row_elements)]
+    )
+    if weights is None:
+        return None
+    pairs = -(-op.rows.size * row_elements // 2)
+    is_padded = op.columns.dilation > 1 or _padding(op) > 0
+    return Kernel(
+        "conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            ("pairs", pairs),
+            *layer.clamps,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+        scratch_bytes=8 * pairs + row_elements * is_padded,
+        by_rows=True,
+    )
+
+
+def _padding(op: Conv2D) -> int:
+    """Rows and columns around the tensor."""
+    windows = (op.rows, op.columns)
+    return sum(window.before + window.after for window in windows)

@@ -191,11 +191,21 @@ __attribute__((naked, noinline, unused)) static void penstock_tile_signed(
 
 #else
 
-/* Output of channel o of a pixel. */
-static inline int8_t penstock_tile_output(const struct penstock_tile *tile, int32_t pixel,
-                                          int32_t o) {
+/* Output of channel o from its sum: of even channels `lower`, of odd ones mixed with it. */
+static inline int8_t penstock_tile_output(const struct penstock_tile *tile, int32_t o,
+                                          int32_t mixed, int32_t lower) {
     static const int32_t offset_of[4] = {2, 0, 3, 1};
     const int32_t *scales = tile->scales + o / 4 * 12;
+    const uint32_t sum = o % 2 ? (uint32_t)mixed - (uint32_t)lower : (uint32_t)lower << 8;
+    const int32_t t = penstock_correct((int32_t)(sum + (uint32_t)scales[offset_of[o % 4]]),
+                                       scales[8 + o % 4]);
+    const int32_t scaled = penstock_high_product(t, scales[4 + o % 4], tile->base);
+    return (int8_t)penstock_saturate(scaled >> tile->shift);
+}
+
+/* Output of channel o of a pixel. */
+static inline int8_t penstock_tile_pixel(const struct penstock_tile *tile, int32_t pixel,
+                                         int32_t o) {
     const int8_t *w = tile->weights + (o / 4 * tile->pairs * 2 + o % 4 / 2) * 4;
     const int8_t *x = tile->window + 4 * pixel;
     int32_t mixed = 0;
@@ -208,19 +218,14 @@ static inline int8_t penstock_tile_output(const struct penstock_tile *tile, int3
         lower = penstock_add_lower(inputs, penstock_even_bytes(word), lower);
         lower = penstock_add_upper(inputs, penstock_even_bytes(word), lower);
     }
-    const uint32_t sum =
-        o % 2 ? (uint32_t)mixed - (uint32_t)lower : (uint32_t)lower << 8;
-    const int32_t t = penstock_correct((int32_t)(sum + (uint32_t)scales[offset_of[o % 4]]),
-                                       scales[8 + o % 4]);
-    return (int8_t)penstock_saturate(penstock_high_product(t, scales[4 + o % 4], tile->base) >>
-                                     tile->shift);
+    return penstock_tile_output(tile, o, mixed, lower);
 }
 
 static inline void penstock_tile_signed(const struct penstock_tile *tile, int8_t *out0,
                                         int8_t *out1) {
     for (int32_t o = 0; o < tile->quads * 4; o++) {
-        out1[o] = penstock_tile_output(tile, 1, o);
-        out0[o] = penstock_tile_output(tile, 0, o);
+        out1[o] = penstock_tile_pixel(tile, 1, o);
+        out0[o] = penstock_tile_pixel(tile, 0, o);
     }
 }
 

@@ -1,4 +1,5 @@
-"""Layer: weights, bias and requantisation of a node, as kernels with certified arithmetic want them."""
+"""Layer: weights, bias and requantisation of a node, as kernels with certified arithmetic want
+them."""
 
 from __future__ import annotations
 
@@ -17,8 +18,6 @@ from penstock.requantisation.channels import Channels, reachable
 from penstock.requantisation.form import Form
 
 LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
-FRACTION_BITS = (12, 10, 8)
-"""Bits below accumulators, the most first: with more of them, channels are easier to serve."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,43 +44,53 @@ class Layer:
         )
 
 
-def layer_of(op: Op, site: Site, fraction_bits: tuple[int, ...] = FRACTION_BITS) -> Layer | None:
+def layer_of(op: Op, site: Site, fraction_bits: int) -> Layer | None:
     """The layer of a node with certified requantisation; None where it has none."""
     if not isinstance(op, LayerOp):
         return None
-    weights, bias = _weights(op, site), site.constant(2).astype(np.int64)
-    for bits in fraction_bits:
-        form = certificate(op, site, bits).form
-        if form is not None:
-            bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
-            offset = wrap_int32((bias << bits) + form.offset)
-            return Layer(weights, offset, form, *op.activation.bounds(site.output))
-    return None
+    weights, bias = living_weights(op, site), site.constant(2).astype(np.int64)
+    form = certificate(op, site, fraction_bits).form
+    if form is None:
+        return None
+    bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
+    offset = wrap_int32((bias << fraction_bits) + form.offset)
+    return Layer(weights, offset, form, *op.activation.bounds(site.output))
 
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site, fraction_bits: int) -> Certificate:
     """How the outputs of a layer may be requantised, proved."""
-    x, weights, bias = site.inputs[0], _weights(op, site), site.constant(2).astype(np.int64)
-    lower, upper = reachable(
-        weights, bias, x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
-    )
+    return certify(_channels(op, site, living_weights(op, site)), fraction_bits)
+
+
+@lru_cache(maxsize=64)
+def living_weights(op: LayerOp, site: Site) -> Int64s:
+    """Weights (channels, taps), zeros in channels whose output is the same whatever the input is."""
+    weights = _weights(op, site)
+    channels = _channels(op, site, weights)
+    ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
+    weights[ends[:, 0] == ends[:, 1]] = 0
+    return weights
+
+
+def _channels(op: LayerOp, site: Site, weights: Int64s) -> Channels:
+    """The reference's requantisation of a layer with these weights."""
+    x = site.inputs[0]
+    least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     found = op.multipliers(site)
-    channels = Channels(
+    return Channels(
         np.array(found.multipliers, np.int64),
         np.array(found.shifts, np.int64),
-        lower,
-        upper,
+        *reachable(weights, site.constant(2).astype(np.int64), least, upper),
         site.output.zero_point,
         *op.activation.bounds(site.output),
         op.rounding if isinstance(op, FullyConnected) else Rounding.DOUBLE,
     )
-    return certify(channels, fraction_bits)
 
 
 def _weights(op: LayerOp, site: Site) -> Int64s:
     """(channels, taps)."""
     weights = site.constant(1).astype(np.int64)
     if isinstance(op, DepthwiseConv2D):
-        return weights.reshape(-1, weights.shape[3]).T
+        return weights.reshape(-1, weights.shape[3]).T.copy()
     return weights.reshape(weights.shape[0], -1)

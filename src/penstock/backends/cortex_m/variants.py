@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.backends.cortex_m import tiles
+from penstock.backends.cortex_m import taps, tiles
 from penstock.backends.cortex_m.layer import layer_of
 from penstock.ir.graph import Node
 from penstock.ir.op import Kernel, Site
 from penstock.ops import sliding
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.window import Window
 
 
 def dsp_kernel(node: Node) -> Kernel | None:
@@ -15,6 +18,10 @@ def dsp_kernel(node: Node) -> Kernel | None:
     match node.op:
         case Conv2D() as op:
             return _convolution(op, node.site)
+        case DepthwiseConv2D() as op:
+            return _depthwise(op, node.site)
+        case FullyConnected() as op:
+            return _fully_connected(op, node.site)
         case _:
             return None
 
@@ -24,7 +31,7 @@ def _convolution(op: Conv2D, site: Site) -> Kernel | None:
     x, w, _ = site.inputs
     if w.shape[3] != x.shape[3]:
         return None
-    layer = layer_of(op, site, (tiles.FRACTION_BITS,))
+    layer = layer_of(op, site, tiles.FRACTION_BITS)
     if layer is None:
         return None
     row_elements = op.columns.size * x.shape[3]
@@ -49,6 +56,65 @@ def _convolution(op: Conv2D, site: Site) -> Kernel | None:
         scratch_bytes=8 * pairs + row_elements * is_padded,
         by_rows=True,
     )
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Four channels at a time; a window for each channel, of not too many taps."""
+    x = site.inputs[0]
+    count = op.rows.size * op.columns.size
+    if op.multiplier != 1 or x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
+        return None
+    layer = layer_of(op, site, taps.FRACTION_BITS)
+    if layer is None:
+        return None
+    return Kernel(
+        "depthwise_conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            ("inner_lower", -(-op.columns.before // op.columns.stride)),
+            ("inner_upper", _inner_upper(op.columns, x.shape[2])),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", taps.packed_weights(layer.weights)),
+            ("scales", taps.packed_scales(layer)),
+        ),
+        folded=(1, 2),
+        scratch_bytes=x.shape[3],
+        by_rows=True,
+    )
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """Four outputs at a time; inputs in fours."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    if depth % tiles.QUAD:
+        return None
+    layer = layer_of(op, site, tiles.FRACTION_BITS)
+    if layer is None:
+        return None
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
+    if weights is None:
+        return None
+    return Kernel(
+        "fully_connected_s8_dsp",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            *layer.clamps,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+    )
+
+
+def _inner_upper(window: Window, extent: int) -> int:
+    """The output index from which on windows leave an axis of `extent` at its upper end."""
+    return max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
 def _padding(op: Conv2D) -> int:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from penstock.backends.cortex_m import taps, tiles
 from penstock.backends.cortex_m.layer import layer_of
+from penstock.fixedpoint import Int64s
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Kernel, Site, row_count
+from penstock.ir.region import Region
 from penstock.ops import sliding
+from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.sub import Sub
 from penstock.ops.window import Window
+from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
 def dsp_kernel(node: Node) -> Kernel | None:
@@ -22,6 +31,8 @@ def dsp_kernel(node: Node) -> Kernel | None:
             return _depthwise(op, node.site)
         case FullyConnected() as op:
             return _fully_connected(op, node.site)
+        case Add() | Sub() as op:
+            return _sum(op, node.site)
         case _:
             return None
 
@@ -35,9 +46,7 @@ def _convolution(op: Conv2D, site: Site) -> Kernel | None:
     if layer is None:
         return None
     row_elements = op.columns.size * x.shape[3]
-    weights = tiles.packed_weights(
-        layer.weights[:, tiles.window_order(op.rows.size, row_elements)]
-    )
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
     if weights is None:
         return None
     pairs = -(-op.rows.size * row_elements // 2)
@@ -110,6 +119,42 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
     )
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """A weighted sum and a shift, for tensors of one shape."""
+    shape = site.output.shape
+    if any(x.shape != shape for x in site.inputs):
+        return None
+    least, most = op.activation.bounds(site.output)
+    scales = [x.scale / site.output.scale for x in site.inputs]
+    outputs = _every_pair(op, site)
+    found = weighted_sum(outputs, scales[0], op.SIGN * scales[1], least, most)
+    if found is None:
+        return None
+    return Kernel(
+        "add_s8_dsp",
+        params=(
+            ("row_elements", math.prod(shape) // row_count(shape)),
+            ("left", found.left),
+            ("right", found.right),
+            ("offset", found.offset),
+            ("shift", found.shift),
+            ("least", least),
+            ("most", most),
+        ),
+        by_rows=True,
+    )
+
+
+def _every_pair(op: Add | Sub, site: Site) -> Int64s:
+    """Outputs (256, 256) of all pairs of inputs, by the operator's own arithmetic."""
+    shape = (256, 256)
+    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
+    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
+    inputs = (a.astype(np.int8), b.astype(np.int8))
+    pairs = Site((left, right), output, (None, None))
+    return op.evaluate(pairs, inputs, Region.whole(shape)).astype(np.int64)
 
 
 def _inner_upper(window: Window, extent: int) -> int:

@@ -41,7 +41,7 @@ class Processor:
 
 def kernel_of(node: Node, engine: Engine) -> Kernel:
     """The kernel that serves a node on an engine: a special one where the engine has one."""
-    special = dsp_kernel(node) if engine.kernels == "dsp" else None
+    special = dsp_kernel(node.op, node.site) if engine.kernels == "dsp" else None
     return special or node.op.kernel(node.site)
 
 

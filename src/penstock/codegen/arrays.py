@@ -10,9 +10,9 @@ from penstock.codegen import c_text
 from penstock.codegen.c_functions import table_symbol
 from penstock.codegen.names import Names
 from penstock.ir.op import Table
-from penstock.program.program import Call, Program
+from penstock.program.program import Program
 from penstock.program.steps import steps, views_of, walk
-from penstock.program.tables import entry_bytes
+from penstock.program.tables import entry_bytes, folded_constants
 
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
@@ -45,7 +45,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     """Every array of the weights file: tensors of the model, then tables of kernels."""
     views = [view for command in walk(program.run) for view in views_of(command)]
     types = {view.buffer: view.type for view in (*views, *program.outputs)}
-    read = set(types) - _folded(program)
+    read = set(types) - folded_constants(program)
     tensors = [
         Array(names.buffers[b.name], Table(types[b.name], b.data), f"{b.name}: {types[b.name]}")
         for b in program.buffers
@@ -61,17 +61,6 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
         for name, table in step.kernel.tables
     ]
     return (*tensors, *tables)
-
-
-def _folded(program: Program) -> set[str]:
-    """Constants that stand in tables of kernels, and nowhere else."""
-    folded: set[str] = set()
-    read = {view.buffer for view in program.outputs}
-    for command in walk(program.run):
-        inside = command.kernel.folded if isinstance(command, Call) else ()
-        for k, view in enumerate(views_of(command)):
-            (folded if k in inside else read).add(view.buffer)
-    return folded - read
 
 
 def tables(names: Names) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ NEIGHBOURS = 32
 """So many factors on either side of the nearest are tried; `TILT` of them move the largest
 accumulator by one unit of the fraction."""
 TILT = 8
-BATCHES = ((1, 32), (32, 128), (128, 512), (512, 4096))
-"""Bases that are tried, batch by batch: each moves every channel's thresholds by another part of a
+BATCHES = ((1, 16), (16, 64), (64, 256))
+"""Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
 unit."""
 WIDE = np.int64(2) ** 40
 """Beyond every offset."""
@@ -43,16 +43,17 @@ class Certificate:
         return dict(sorted(Counter(found.value for found in self.classes).items()))
 
 
-def certify(channels: Channels, fraction_bits: int) -> Certificate:
-    """Classes and a form of a layer's channels.
+def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Certificate:
+    """Classes and a form of a layer's channels, of which so many `neighbours` share a base.
 
     A layer runs in one form: B where all channels have one (A is B with shift 0), else C."""
     layer = _Layer(channels, channels.thresholds(), _shift(channels, fraction_bits), fraction_bits)
-    plain, plain_holds = _for_all(layer, signed=False)
+    plain, plain_holds = _for_all(layer, neighbours, signed=False)
     signed, signed_holds = plain, plain_holds
     if not plain_holds.all():
-        signed, signed_holds = _for_all(layer, signed=True)
-    _, one_multiply = _with_base(replace(layer, shift=0), 0, signed=False)
+        signed, signed_holds = _for_all(layer, neighbours, signed=True)
+    none = np.zeros(len(layer.thresholds), np.int64)
+    _, one_multiply = _with_bases(replace(layer, shift=0), none, signed=False)
     kinds = [one_multiply, plain_holds, signed_holds]
     letters = np.select(kinds, ["A", "B", "C"], "D")
     form = plain if plain_holds.all() else signed if signed_holds.all() else None
@@ -90,32 +91,39 @@ def _shift(channels: Channels, fraction_bits: int) -> int:
     return min(max(31 - 32 + fraction_bits - bits, 0), MOST_SHIFT)
 
 
-def _for_all(layer: _Layer, *, signed: bool) -> tuple[Form, Booleans]:
-    """The form with the first base that serves all channels; where there is none, with base 0."""
-    first, holds = _with_base(layer, 0, signed=signed)
+def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Booleans]:
+    """The form with the first bases that serve all neighbours; where there is none, with base 0."""
+    bases = np.zeros(len(layer.thresholds), np.int64)
+    form, holds = _with_bases(layer, bases, signed=signed)
     if holds.all() or not layer.fits(signed=signed):
-        return first, holds
+        return form, holds
+    for begin in range(0, len(bases), neighbours):
+        group = np.arange(begin, min(begin + neighbours, len(bases)))
+        if not holds[group].all():
+            bases[group] = _common_base(layer, group[np.argsort(holds[group])], signed=signed)
+    return _with_bases(layer, bases, signed=signed)
+
+
+def _common_base(layer: _Layer, channels: Int64s, *, signed: bool) -> int:
+    """The first base that serves each of the channels, the hard ones first; 0 where none does."""
     for batch in BATCHES:
         bases = np.arange(*batch)
-        for channel in np.argsort(holds, kind="stable"):  # the hard ones first
+        for channel in channels:
             every = layer.only(np.full(len(bases), channel))
-            left = bases[_solve(every, bases, signed=signed).found]
-            if not len(left) and batch == BATCHES[0] and len(bases) == batch[1] - batch[0]:
-                return first, holds  # this channel has hardly any
-            bases = left
+            bases = bases[_solve(every, bases, signed=signed).found]
             if not len(bases):
                 break
         else:
-            return _with_base(layer, int(bases[0]), signed=signed)
-    return first, holds
+            return int(bases[0])
+    return 0
 
 
-def _with_base(layer: _Layer, base: int, *, signed: bool) -> tuple[Form, Booleans]:
-    """The form with a base, and the channels in which it is proved."""
-    found = _solve(layer, np.full(len(layer.thresholds), base), signed=signed)
-    base += _origin(layer, signed=signed)
+def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:
+    """The form with these bases, and the channels in which it is proved."""
+    found = _solve(layer, bases, signed=signed)
     constants = (found.factor, found.offset, found.correction)
-    form = Form(*constants, base, layer.shift, layer.fraction_bits)
+    bases = bases + _origin(layer, signed=signed)
+    form = Form(*constants, bases, layer.shift, layer.fraction_bits)
     return form, proved(form, layer.channels, layer.thresholds)
 
 

@@ -2,7 +2,7 @@
 
     t = (accumulator << fraction_bits) + offset[c]
     t = t - correction[c]          class C only, where t < 0
-    y = saturate8((base + (t * factor[c] >> 32)) >> shift), then clamped
+    y = saturate8((base[c] + (t * factor[c] >> 32)) >> shift), then clamped
 
 The fraction below the accumulator is room for the rounding; the zero point lies in `offset` or, in
 class C, where the sign of t must be the accumulator's, in `base`.
@@ -31,12 +31,13 @@ class Class(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """The constants of a form: arrays (channels,), and what a layer's channels share."""
+    """The constants of a form: arrays (channels,), and what a layer's channels share.  A few
+    neighbours have one base."""
 
     factor: Int64s
     offset: Int64s
     correction: Int64s
-    base: int
+    base: Int64s
     shift: int
     fraction_bits: int
 
@@ -44,7 +45,7 @@ class Form:
         """Outputs of accumulators (channels, n), wrapped as registers wrap."""
         t = wrap_int32((accumulators << self.fraction_bits) + self.offset[:, None])
         t = wrap_int32(t - np.where(t < 0, self.correction[:, None], 0))
-        scaled = wrap_int32((t * self.factor[:, None] >> 32) + self.base) >> self.shift
+        scaled = wrap_int32((t * self.factor[:, None] >> 32) + self.base[:, None]) >> self.shift
         return np.clip(np.clip(scaled, -128, 127), least, most)
 
     @property

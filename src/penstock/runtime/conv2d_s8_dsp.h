@@ -15,7 +15,10 @@ struct conv2d_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
-    int32_t pairs, base, shift, is_signed;
+    int32_t inner_lower, inner_upper;         /* output columns whose windows lie inside */
+    int32_t pairs, row_fours, row_rest;       /* of a window, of a row of it */
+    int32_t quads, quads_rest;                /* of output channels */
+    int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
 };
@@ -44,14 +47,10 @@ static inline int8_t *conv2d_s8_dsp_widen(const int8_t *x, int32_t quads, int8_t
     return to;
 }
 
-/* A row of a window whose first tap lies at column `left`: as it lies in the tensor where it can
- * be, else put together in `line`.  `row` is NULL above and below the tensor. */
-static inline const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int8_t *row,
-                                               int32_t left, int8_t *line) {
-    const int32_t last = left + (p->kernel_w - 1) * p->dilation_w;
-    if (row && p->dilation_w == 1 && left >= 0 && last < p->in_w) {
-        return row + left * p->in_c;
-    }
+/* A row of a window that begins at column `left`, put together in `line`.  `row` is NULL above and
+ * below the tensor. */
+static const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int8_t *row,
+                                        int32_t left, int8_t *line) {
     for (int32_t l = 0; l < p->kernel_w; l++) {
         const int32_t column = left + l * p->dilation_w;
         int8_t *to = line + l * p->in_c;
@@ -64,24 +63,28 @@ static inline const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, co
     return line;
 }
 
-/* The window of an output pixel. */
-static void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int8_t *const *in_rows,
-                                 int32_t left, int8_t *window, int8_t *line) {
-    const int32_t count = p->kernel_w * p->in_c;
-    const int32_t rest = count % 4;
-    int8_t *single = window + count / 4 * 16 * p->kernel_h;
-    int32_t singles = 0;
+/* The window of an output pixel whose first tap lies at column `left`.  Rows are read where they
+ * lie if the window `is_inner`. */
+static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int8_t *const *in_rows,
+                                        int32_t left, int is_inner, int8_t *window, int8_t *line) {
+    int8_t *single = window + p->row_fours * 16 * p->kernel_h;
+    int32_t step = 2; /* to the second number of a pair, else to the next pair */
     for (int32_t k = 0; k < p->kernel_h; k++) {
-        const int8_t *x = conv2d_s8_dsp_line(p, in_rows[k], left, line);
-        window = conv2d_s8_dsp_widen(x, count / 4, window);
-        for (int32_t i = count - rest; i < count; i++, singles++) {
+        const int8_t *x = is_inner && in_rows[k]
+                              ? in_rows[k] + left * p->in_c
+                              : conv2d_s8_dsp_line(p, in_rows[k], left, line);
+        window = conv2d_s8_dsp_widen(x, p->row_fours, window);
+        x += p->row_fours * 4;
+        for (int32_t i = 0; i < p->row_rest; i++) {
             const int16_t wide = x[i];
-            memcpy(single + singles / 2 * 8 + singles % 2 * 2, &wide, sizeof wide);
+            memcpy(single, &wide, sizeof wide);
+            single += step;
+            step = 8 - step;
         }
     }
 }
 
-/* Clamps `count` outputs. */
+/* Clamps the outputs of a pixel. */
 static inline void conv2d_s8_dsp_clamp(const struct conv2d_s8_dsp *p, int8_t *out) {
     for (int32_t o = 0; o < p->out_c; o++) {
         const int32_t y = out[o] < p->least ? p->least : out[o];
@@ -92,21 +95,19 @@ static inline void conv2d_s8_dsp_clamp(const struct conv2d_s8_dsp *p, int8_t *ou
 /* The output pixels of the two windows. */
 static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *windows,
                                   int8_t *out0, int8_t *out1) {
-    const int32_t quads = p->out_c / 4;
-    const int32_t rest = p->out_c % 4;
-    struct penstock_tile tile = {windows, p->weights, p->scales, p->pairs,
-                                 quads,   p->base,    p->shift};
+    const int32_t quads = p->quads;
+    struct penstock_tile tile = {windows, p->weights, p->scales, p->pairs, quads, p->shift};
     if (quads > 0) {
         (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(&tile, out0, out1);
     }
-    if (rest > 0) {
+    if (p->quads_rest > 0) {
         int8_t four[2][4];
         tile.weights += 8 * quads * p->pairs;
-        tile.scales += 12 * quads;
+        tile.scales += 13 * quads;
         tile.quads = 1;
         (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(&tile, four[0], four[1]);
-        memcpy(out1 + 4 * quads, four[1], (size_t)rest);
-        memcpy(out0 + 4 * quads, four[0], (size_t)rest);
+        memcpy(out1 + 4 * quads, four[1], (size_t)p->quads_rest);
+        memcpy(out0 + 4 * quads, four[0], (size_t)p->quads_rest);
     }
     if (p->least > -128 || p->most < 127) {
         conv2d_s8_dsp_clamp(p, out1);
@@ -130,17 +131,16 @@ static void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *
         int8_t *out = penstock_write_row(y, row);
         for (int32_t column = 0; column < p->out_w; column++, out += p->out_c) {
             const int32_t left = column * p->stride_w - p->pad_left;
-            if (waiting == NULL) {
-                conv2d_s8_dsp_window(p, in_rows, left, scratch, line);
-                waiting = out;
-            } else {
-                conv2d_s8_dsp_window(p, in_rows, left, scratch + 4, line);
+            const int is_inner = column >= p->inner_lower && column < p->inner_upper;
+            int8_t *window = waiting ? scratch + 4 : scratch;
+            conv2d_s8_dsp_window(p, in_rows, left, is_inner, window, line);
+            if (waiting) {
                 conv2d_s8_dsp_outputs(p, scratch, waiting, out);
-                waiting = NULL;
             }
+            waiting = waiting ? NULL : out;
         }
     }
-    if (waiting != NULL) {
+    if (waiting) {
         conv2d_s8_dsp_outputs(p, scratch, waiting, waiting);
     }
 }

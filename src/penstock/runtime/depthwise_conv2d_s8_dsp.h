@@ -15,7 +15,7 @@ struct depthwise_conv2d_s8_dsp {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
     int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
-    int32_t base, shift, is_signed;
+    int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
 };
@@ -26,15 +26,15 @@ static void depthwise_conv2d_s8_dsp_run(const struct depthwise_conv2d_s8_dsp *p,
                                         int8_t *out) {
     const int32_t count = p->kernel_h * p->kernel_w;
     const int32_t fours = p->in_c / 4 * 4;
-    struct penstock_taps taps = {tap,      p->weights, p->scales, fours,  p->base,
-                                 p->shift, advance,    p->out_c,  pixels, count};
+    struct penstock_taps taps = {tap,     p->weights, p->scales, fours, p->shift,
+                                 advance, p->out_c,   pixels,    count};
     penstock_run_taps(&taps, p->is_signed, out);
     if (fours < p->in_c) {
         for (int32_t k = 0; k < count; k++) {
             tap[k] += p->in_c - 4;
         }
         taps.weights += fours * count;
-        taps.scales += fours * 3;
+        taps.scales += fours / 4 * 13;
         taps.channels = 4;
         penstock_run_taps(&taps, p->is_signed, out + p->in_c - 4);
     }

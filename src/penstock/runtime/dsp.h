@@ -41,7 +41,7 @@ static inline int32_t penstock_upper_half(uint32_t pair) {
 /* Bytes 0 and 2 of a word as a pair, sign-extended. */
 static inline uint32_t penstock_even_bytes(uint32_t word) {
 #if PENSTOCK_HAS_DSP
-    return (uint32_t)__sxtb16(word);
+    return (uint32_t)__sxtb16((int8x4_t)word);
 #else
     return (uint32_t)(uint16_t)(int8_t)(uint8_t)word |
            (uint32_t)(uint16_t)(int8_t)(uint8_t)(word >> 16) << 16;

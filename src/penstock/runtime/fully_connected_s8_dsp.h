@@ -12,7 +12,7 @@
 
 struct fully_connected_s8_dsp {
     int32_t batches, in_c, out_c, least, most;
-    int32_t base, shift, is_signed;
+    int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
 };
@@ -22,15 +22,14 @@ static void fully_connected_s8_dsp_row(const struct fully_connected_s8_dsp *p, c
                                        int8_t *out) {
     const int32_t quads = p->out_c / 4;
     const int32_t rest = p->out_c % 4;
-    struct penstock_tile tile = {in,    p->weights, p->scales, p->in_c / 2,
-                                 quads, p->base,    p->shift};
+    struct penstock_tile tile = {in, p->weights, p->scales, p->in_c / 2, quads, p->shift};
     if (quads > 0) {
         (p->is_signed ? penstock_row_signed : penstock_row_plain)(&tile, out);
     }
     if (rest > 0) {
         int8_t four[4];
         tile.weights += 4 * quads * p->in_c;
-        tile.scales += 12 * quads;
+        tile.scales += 13 * quads;
         tile.quads = 1;
         (p->is_signed ? penstock_row_signed : penstock_row_plain)(&tile, four);
         memcpy(out + 4 * quads, four, (size_t)rest);

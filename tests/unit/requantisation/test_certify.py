@@ -54,7 +54,7 @@ def by_registers(form: Form, channels: Channels, accumulators: range) -> list[in
         t = signed((accumulator << form.fraction_bits) + offset)
         if t < 0:
             t = signed(t - int(form.correction[0]))
-        scaled = signed((t * factor >> 32) + form.base) >> form.shift
+        scaled = signed((t * factor >> 32) + int(form.base[0])) >> form.shift
         saturated = min(max(scaled, -128), 127)
         found.append(min(max(saturated, channels.least), channels.most))
     return found

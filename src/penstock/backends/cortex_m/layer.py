@@ -17,13 +17,15 @@ from penstock.requantisation.certify import Certificate, certify
 from penstock.requantisation.channels import Channels, reachable
 from penstock.requantisation.form import Form
 
+NEIGHBOURS = 4
+"""Channels that share a base."""
 LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """Weights (channels, taps); `offset`: what is added to a sum of weights times inputs as they are
-    stored, with the form's fraction; wrapped, since the sum of both fits int32."""
+    """Weights (channels, taps); `offset`: what is added to a sum of weights times inputs as they
+    are stored, with the form's fraction; wrapped, since the sum of both fits int32."""
 
     weights: Int64s
     offset: Int64s
@@ -38,38 +40,41 @@ class Layer:
         return (
             ("least", self.least),
             ("most", self.most),
-            ("base", form.base),
             ("shift", form.shift),
             ("is_signed", int(form.corrects)),
         )
 
 
-def layer_of(op: Op, site: Site, fraction_bits: int) -> Layer | None:
-    """The layer of a node with certified requantisation; None where it has none."""
+def layer_of(op: Op, site: Site, fraction_bits: int, order: Int64s) -> Layer | None:
+    """The layer of a node with certified requantisation, its channels in this order, in which
+    every four share a base; None where it has none."""
     if not isinstance(op, LayerOp):
         return None
-    weights, bias = living_weights(op, site), site.constant(2).astype(np.int64)
-    form = certificate(op, site, fraction_bits).form
+    form = certificate(op, site, fraction_bits, tuple(order.tolist())).form
     if form is None:
         return None
+    weights = living_weights(op, site)[order]
+    bias = site.constant(2).astype(np.int64)[order]
     bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
     offset = wrap_int32((bias << fraction_bits) + form.offset)
     return Layer(weights, offset, form, *op.activation.bounds(site.output))
 
 
 @lru_cache(maxsize=1024)
-def certificate(op: LayerOp, site: Site, fraction_bits: int) -> Certificate:
+def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
     """How the outputs of a layer may be requantised, proved."""
-    return certify(_channels(op, site, living_weights(op, site)), fraction_bits)
+    channels = _channels(op, site, living_weights(op, site))
+    return certify(channels.only(np.array(order)), fraction_bits, NEIGHBOURS)
 
 
 @lru_cache(maxsize=64)
 def living_weights(op: LayerOp, site: Site) -> Int64s:
-    """Weights (channels, taps), zeros in channels whose output is the same whatever the input is."""
+    """Weights (channels, taps), zeros in channels whose output is the same for every input."""
     weights = _weights(op, site)
     channels = _channels(op, site, weights)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     weights[ends[:, 0] == ends[:, 1]] = 0
+    weights.setflags(write=False)
     return weights
 
 

@@ -26,12 +26,15 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Weights (channels, taps): for each four, tap by tap."""
-    return Table.of(weights[fours(len(weights))].swapaxes(1, 2).astype(np.int8).ravel())
+    """Weights (fours of channels, taps): for each four, tap by tap."""
+    quads = weights.reshape(-1, QUAD, weights.shape[1])
+    return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 
 
 def packed_scales(layer: Layer) -> Table:
-    """For each four, offsets, corrections and factors of channels 0, 2, 1, 3."""
-    columns = np.stack([layer.offset, layer.form.correction, layer.form.factor])
-    quads = columns[:, fours(len(layer.offset))[:, _EVEN_THEN_ODD]]
-    return Table.of(quads.swapaxes(0, 1).astype(np.int32).ravel())
+    """For each four, a base; offsets, corrections and factors of channels 0, 2, 1, 3."""
+    form = layer.form
+    columns = np.stack([layer.offset, form.correction, form.factor])
+    quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)
+    base = form.base.reshape(-1, QUAD)[:, :1]
+    return Table.of(np.hstack([base, quads.reshape(len(base), -1)]).astype(np.int32).ravel())

@@ -40,10 +40,11 @@ def packed_weights(weights: Int64s) -> Table | None:
 
 
 def packed_scales(layer: Layer) -> Table:
-    """Offsets of channels 1, 3, 0, 2 of each four, then factors and corrections of 0 to 3."""
+    """For each four channels, offsets of 1, 3, 0, 2, factors and corrections of 0 to 3, a base."""
     count = len(layer.offset)
-    columns = np.zeros((-(-count // QUAD) * QUAD, 3), np.int64)
-    columns[:count] = np.stack([layer.offset, layer.form.factor, layer.form.correction], axis=1)
-    quads = columns.reshape(-1, QUAD, 3).swapaxes(1, 2)
-    quads[:, 0] = quads[:, 0][:, (1, 3, 0, 2)]
+    form = layer.form
+    columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)
+    columns[:count] = np.stack([layer.offset, form.factor, form.correction, form.base], axis=1)
+    offset, factor, correction, base = columns.reshape(-1, QUAD, 4).transpose(2, 0, 1)
+    quads = np.hstack([offset[:, (1, 3, 0, 2)], factor, correction, base[:, :1]])
     return Table.of(quads.astype(np.int32).ravel())

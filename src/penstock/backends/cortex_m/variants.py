@@ -3,49 +3,55 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from penstock.backends.cortex_m import taps, tiles
+from penstock.backends.cortex_m import cycles, taps, tiles
 from penstock.backends.cortex_m.layer import layer_of
 from penstock.fixedpoint import Int64s
-from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Site, row_count
+from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 from penstock.ops import sliding
 from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
-def dsp_kernel(node: Node) -> Kernel | None:
-    """The special kernel of a node; None where the portable one serves."""
-    match node.op:
-        case Conv2D() as op:
-            return _convolution(op, node.site)
-        case DepthwiseConv2D() as op:
-            return _depthwise(op, node.site)
-        case FullyConnected() as op:
-            return _fully_connected(op, node.site)
-        case Add() | Sub() as op:
-            return _sum(op, node.site)
+def dsp_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of an operator; None where the portable one serves."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub():
+            return _sum(op, site)
+        case AveragePool2D() | MaxPool2D():
+            count = op.rows.size * op.columns.size
+            return replace(op.kernel(site), cycles=cycles.of_pool(site.output.elements, count))
         case _:
             return None
 
 
-def _convolution(op: Conv2D, site: Site) -> Kernel | None:
-    """Two windows with four output channels at a time; one group, and sums that fit 24 bits."""
-    x, w, _ = site.inputs
-    if w.shape[3] != x.shape[3]:
-        return None
-    layer = layer_of(op, site, tiles.FRACTION_BITS)
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Two windows with four output channels at a time, where each reads all input channels; sums
+    that fit 24 bits."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    row_elements = op.columns.size * x.shape[3]
     if layer is None:
         return None
-    row_elements = op.columns.size * x.shape[3]
     weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
     if weights is None:
         return None
@@ -57,13 +63,25 @@ def _convolution(op: Conv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
+            *(_inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
             ("pairs", pairs),
+            ("row_fours", row_elements // tiles.QUAD),
+            ("row_rest", row_elements % tiles.QUAD),
+            ("quads", outputs // tiles.QUAD),
+            ("quads_rest", outputs % tiles.QUAD),
             *layer.clamps,
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
         scratch_bytes=8 * pairs + row_elements * is_padded,
         by_rows=True,
+        cycles=cycles.of_convolution(
+            math.prod(site.output.shape[:3]),
+            outputs,
+            pairs,
+            (op.rows.size, row_elements),
+            signed=layer.form.corrects,
+        ),
     )
 
 
@@ -73,7 +91,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
         return None
-    layer = layer_of(op, site, taps.FRACTION_BITS)
+    layer = layer_of(op, site, taps.FRACTION_BITS, taps.fours(x.shape[3]).ravel())
     if layer is None:
         return None
     return Kernel(
@@ -82,8 +100,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
-            ("inner_lower", -(-op.columns.before // op.columns.stride)),
-            ("inner_upper", _inner_upper(op.columns, x.shape[2])),
+            *_inner_columns(op.columns, x.shape[2]),
             *layer.clamps,
         ),
         tables=(
@@ -93,7 +110,20 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=x.shape[3],
         by_rows=True,
+        cycles=cycles.of_depthwise(
+            math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count
+        ),
     )
+
+
+def _runs(op: DepthwiseConv2D, site: Site) -> int:
+    """How often taps are found: once for the inner columns of inner rows, else pixel by pixel."""
+    images, height, width, _ = site.output.shape
+    (_, lower), (_, upper) = _inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = _inner_columns(op.rows, site.inputs[0].shape[1])
+    inner_rows, inner_columns = max(0, bottom - top), max(0, upper - lower)
+    together = max(0, inner_columns - 1) * inner_rows
+    return images * (height * width - together)
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
@@ -102,7 +132,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     outputs, depth = w.shape
     if depth % tiles.QUAD:
         return None
-    layer = layer_of(op, site, tiles.FRACTION_BITS)
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
     if layer is None:
         return None
     weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
@@ -118,6 +148,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
+        cycles=cycles.of_fully_connected(
+            x.elements // depth, outputs, depth, signed=layer.form.corrects
+        ),
     )
 
 
@@ -144,6 +177,7 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
             ("most", most),
         ),
         by_rows=True,
+        cycles=cycles.of_sum(shape, row_count(shape)),
     )
 
 
@@ -157,12 +191,18 @@ def _every_pair(op: Add | Sub, site: Site) -> Int64s:
     return op.evaluate(pairs, inputs, Region.whole(shape)).astype(np.int64)
 
 
-def _inner_upper(window: Window, extent: int) -> int:
-    """The output index from which on windows leave an axis of `extent` at its upper end."""
-    return max(0, (extent - window.extent + window.before) // window.stride + 1)
+def _inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
+    """Members that say which output columns' windows lie inside an axis of `extent`."""
+    lower = -(-window.before // window.stride)
+    upper = (extent - window.extent + window.before) // window.stride + 1
+    return ("inner_lower", lower), ("inner_upper", max(0, upper))
 
 
-def _padding(op: Conv2D) -> int:
+_NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
+"""Nowhere is a row of a window one run of bytes."""
+
+
+def _padding(op: Conv2D | DepthwiseConv2D) -> int:
     """Rows and columns around the tensor."""
     windows = (op.rows, op.columns)
     return sum(window.before + window.after for window in windows)

@@ -28,7 +28,10 @@ class CoreLibrary:
         source.write_text("\n".join(lines) + "\n")
         tools = zig_cortex_m(load_target("cortex-m4").compiler.zig)
         objects = compile_objects(
-            tools, [source], folder / "objects", include=(Path(str(RUNTIME)),),
+            tools,
+            [source],
+            folder / "objects",
+            include=(Path(str(RUNTIME)),),
             flags=(*WARNINGS_AS_ERRORS, "-Wno-missing-prototypes"),
         )
         keep = ("pool", *(f"call_{name}" for name in names))

@@ -148,9 +148,7 @@ SERVED = {
     "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
 }
 REFUSED = {
-    "groups": sample(
-        Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)
-    ),
+    "groups": sample(Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)),
     "depthwise of three channels": sample(
         DepthwiseConv2D(THREE, THREE), int8(1, 6, 6, 3), weights(1, 3, 3, 3, axis=3), bias(3)
     ),

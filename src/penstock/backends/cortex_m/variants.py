@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.backends.cortex_m import cycles, taps, tiles
-from penstock.backends.cortex_m.layer import layer_of
+from penstock.backends.cortex_m.layer import LayerOp, certificate, layer_of
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
@@ -21,6 +21,7 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
+from penstock.requantisation.form import Class
 from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
@@ -42,6 +43,18 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return replace(op.kernel(site), cycles=cycles.of_pool(site.output.elements, count))
         case _:
             return None
+
+
+def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
+    """The class of requantisation of each output channel; none where an operator has no weights."""
+    if not isinstance(op, LayerOp):
+        return ()
+    channels = site.output.shape[-1]
+    order, bits = np.arange(channels), tiles.FRACTION_BITS
+    if isinstance(op, DepthwiseConv2D) and site.inputs[0].shape[3] >= taps.QUAD:
+        order, bits = taps.fours(channels).ravel(), taps.FRACTION_BITS
+    found = certificate(op, site, bits, tuple(order.tolist())).classes
+    return tuple(dict(zip(order.tolist(), found, strict=True)).values())
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:

@@ -81,7 +81,7 @@ class CoreLibrary:
         return np.array(words, "<u4").view(np.uint8)
 
     def _put(self, content: bytes, alignment: int) -> int:
-        """Writes bytes behind what is there already; one byte on, so that addresses are odd, too."""
+        """Writes bytes behind what is there, one byte on, so that addresses are odd, too."""
         place = -(-(self._next + 1) // alignment) * alignment
         self._core.write(place, content)
         self._next = place + len(content)

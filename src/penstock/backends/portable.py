@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.backends.cortex_m.variants import dsp_kernel
 from penstock.hardware.target import Engine, Target
@@ -61,3 +61,15 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
             ),
         ),
     )
+
+
+def lean(parts: Parts) -> Parts:
+    """The same parts, each with its portable kernel where a special one needs scratch."""
+    return Parts(parts.graph, tuple(map(_lean, parts.parts)))
+
+
+def _lean(part: Part) -> Part:
+    if not part.nodes or not part.kernel.scratch_bytes:
+        return part
+    node = part.nodes[-1]
+    return replace(part, kernel=node.op.kernel(node.site))

@@ -51,6 +51,19 @@ static inline int8_t *conv2d_s8_dsp_widen(const int8_t *x, int32_t quads, int8_t
  * below the tensor. */
 static const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int8_t *row,
                                         int32_t left, int8_t *line) {
+    if (p->dilation_w == 1) { /* one run, with padding on both sides */
+        const int32_t before = row && left < 0 ? -left : 0;
+        const int32_t lower = before < p->kernel_w ? before : p->kernel_w;
+        const int32_t end = row ? p->in_w - left : 0;
+        const int32_t upper = end < lower ? lower : (end < p->kernel_w ? end : p->kernel_w);
+        memset(line, p->in_zero, (size_t)(lower * p->in_c));
+        if (lower < upper) {
+            memcpy(line + lower * p->in_c, row + (left + lower) * p->in_c,
+                   (size_t)((upper - lower) * p->in_c));
+        }
+        memset(line + upper * p->in_c, p->in_zero, (size_t)((p->kernel_w - upper) * p->in_c));
+        return line;
+    }
     for (int32_t l = 0; l < p->kernel_w; l++) {
         const int32_t column = left + l * p->dilation_w;
         int8_t *to = line + l * p->in_c;

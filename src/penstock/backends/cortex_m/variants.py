@@ -39,8 +39,11 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
         case Add() | Sub():
             return _sum(op, site)
         case AveragePool2D() | MaxPool2D():
-            count = op.rows.size * op.columns.size
-            return replace(op.kernel(site), cycles=cycles.of_pool(site.output.elements, count))
+            estimate = (
+                cycles.of_average_pool if isinstance(op, AveragePool2D) else cycles.of_max_pool
+            )
+            window = (op.rows.size, op.columns.size)
+            return replace(op.kernel(site), cycles=estimate(site.output.elements, window))
         case _:
             return None
 
@@ -93,9 +96,24 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             outputs,
             pairs,
             (op.rows.size, row_elements),
+            _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
             signed=layer.form.corrects,
         ),
     )
+
+
+def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
+    """Rows of windows that are not read where they lie."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    columns = _inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    inner = min(width, columns[1][1]) - columns[0][1]
+    above_and_below = op.rows.size * height - sum(
+        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+        for row in range(height)
+        for k in range(op.rows.size)
+    )
+    inner = max(0, inner)
+    return images * ((width - inner) * height * op.rows.size + inner * above_and_below)
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:

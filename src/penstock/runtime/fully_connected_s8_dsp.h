@@ -32,7 +32,9 @@ static void fully_connected_s8_dsp_row(const struct fully_connected_s8_dsp *p, c
         tile.scales += 13 * quads;
         tile.quads = 1;
         (p->is_signed ? penstock_row_signed : penstock_row_plain)(&tile, four);
-        memcpy(out + 4 * quads, four, (size_t)rest);
+        for (int32_t o = 0; o < rest; o++) {
+            out[4 * quads + o] = four[o];
+        }
     }
 }
 

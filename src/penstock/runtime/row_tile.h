@@ -12,23 +12,22 @@
 /* In the code below, r4 and r5 are the sums of outputs 0 and 2; r2 and r3 those of 1 and 3, mixed
  * with them; r0 is the row, r1 the weights.  Stack: output, row, scales, shift, blocks of
  * sixteen inputs, fours beyond them, output's end. */
-#define PENSTOCK_ROW_FOUR                                                                         \
-    "ldr r6,[r0],#4\n"                                                                            \
+#define PENSTOCK_ROW_FOUR(x)                                                                      \
     "ldm r1!,{r8-r11}\n"                                                                          \
-    "sxtb16 r7,r6\n"                                                                              \
-    "sxtb16 r6,r6,ror #8\n"                                                                       \
+    "sxtb16 r7," x "\n"                                                                           \
+    "sxtb16 " x "," x ",ror #8\n"                                                                 \
     "smlad r2,r7,r8,r2\n"                                                                         \
     "smlad r3,r7,r9,r3\n"                                                                         \
-    "smlad r2,r6,r10,r2\n"                                                                        \
-    "smlad r3,r6,r11,r3\n"                                                                        \
+    "smlad r2," x ",r10,r2\n"                                                                     \
+    "smlad r3," x ",r11,r3\n"                                                                     \
     "sxtb16 r8,r8\n"                                                                              \
     "sxtb16 r9,r9\n"                                                                              \
     "sxtb16 r10,r10\n"                                                                            \
     "sxtb16 r11,r11\n"                                                                            \
     "smlad r4,r7,r8,r4\n"                                                                         \
     "smlad r5,r7,r9,r5\n"                                                                         \
-    "smlad r4,r6,r10,r4\n"                                                                        \
-    "smlad r5,r6,r11,r5\n"
+    "smlad r4," x ",r10,r4\n"                                                                     \
+    "smlad r5," x ",r11,r5\n"
 
 #define PENSTOCK_ROW_SUMS                                                                         \
     "push {r4-r11,lr}\n"                                                                          \
@@ -50,10 +49,15 @@
     "cmp r12,#0\n"                                                                                \
     "beq 3f\n"                                                                                    \
     "2:\n"                                                                                        \
-    PENSTOCK_ROW_FOUR                                                                             \
-    PENSTOCK_ROW_FOUR                                                                             \
-    PENSTOCK_ROW_FOUR                                                                             \
-    PENSTOCK_ROW_FOUR                                                                             \
+    "ldr r6,[r0]\n"                                                                               \
+    "ldr lr,[r0,#4]\n"                                                                            \
+    PENSTOCK_ROW_FOUR("r6")                                                                       \
+    PENSTOCK_ROW_FOUR("lr")                                                                       \
+    "ldr r6,[r0,#8]\n"                                                                            \
+    "ldr lr,[r0,#12]\n"                                                                           \
+    PENSTOCK_ROW_FOUR("r6")                                                                       \
+    PENSTOCK_ROW_FOUR("lr")                                                                       \
+    "adds r0,#16\n"                                                                               \
     "subs r12,#1\n"                                                                               \
     "bne 2b\n"                                                                                    \
     "3:\n"                                                                                        \
@@ -61,7 +65,8 @@
     "cmp r12,#0\n"                                                                                \
     "beq 5f\n"                                                                                    \
     "4:\n"                                                                                        \
-    PENSTOCK_ROW_FOUR                                                                             \
+    "ldr r6,[r0],#4\n"                                                                            \
+    PENSTOCK_ROW_FOUR("r6")                                                                       \
     "subs r12,#1\n"                                                                               \
     "bne 4b\n"                                                                                    \
     "5:\n"                                                                                        \

@@ -17,7 +17,7 @@ COPIED_RUN = 75
 """Of a run of taps of a window that leaves the tensor."""
 NINE_TAPS, OTHER_TAP, TAPS_PIXEL, BORDER = 153, 24, 37.0, 600.0
 """Of four channels: nine taps, or each of any other number; of a pixel; where taps are found."""
-ROW_BLOCK, ROW_FOUR, ROW_QUAD = 88, 25, 62
+ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
 """Of four outputs: sixteen inputs, four inputs beyond them, what surrounds them."""
 ELEMENT, SUM_ROW = 14.7, 83.0
 """Of a sum of two tensors."""

@@ -152,11 +152,18 @@ class Library:
         subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
         self._loaded = ctypes.CDLL(str(library))
 
-    def run(self, sample: Sample, inputs: list[View], output: View, rows: tuple[int, int]) -> None:
-        """Compute rows [lower, upper) of the sample's output.
+    def run(
+        self,
+        sample: Sample,
+        inputs: list[View],
+        output: View,
+        rows: tuple[int, int],
+        kernel: Kernel | None = None,
+    ) -> None:
+        """Compute rows [lower, upper) of the sample's output, by the portable kernel or another.
 
         `inputs`: those that the kernel sees through views."""
-        kernel = sample.op.kernel(sample.site)
+        kernel = kernel or sample.op.kernel(sample.site)
         params, kept = _params(kernel, sample)
         sources = (CView * max(1, len(inputs)))(*(view.c for view in inputs))
         scratch = np.zeros(kernel.scratch_bytes + 16, np.int8)

@@ -1,13 +1,15 @@
-"""Portable C kernels on a processor: takes every operator; cycles by a linear model."""
+"""C kernels on a processor: portable ones take every operator; cycles by a linear model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.backends.cortex_m.variants import dsp_kernel
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
+from penstock.ir.op import Kernel
 from penstock.scheduling.part import PULL, Part, Parts
 
 CALLER = "caller"
@@ -24,6 +26,8 @@ class Processor:
         """Cycles of the part's whole output: linear in products, elements and loops."""
         if not part.nodes:
             return 0
+        if part.kernel.work_cycles is not None:
+            return part.kernel.work_cycles
         work = whole_work(part.nodes[-1])
         engine = self.engine
         return round(
@@ -41,6 +45,12 @@ class Processor:
         return self.work_cycles(part) + len(stripes) * self.call_cycles(part)
 
 
+def kernel_of(node: Node, engine: Engine) -> Kernel:
+    """The kernel that serves a node on an engine: a special one where the engine has one."""
+    special = dsp_kernel(node.op, node.site) if engine.kernels == "dsp" else None
+    return special or node.op.kernel(node.site)
+
+
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
     """Every node that computes, as a part of its own, on the accelerator that claims it or on the
     target's first engine; and before them, with `stream_input`, the caller who hands over the
@@ -52,7 +62,7 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
         (
             *(Part((), CALLER, PULL, value) for value in pulled),
             *(
-                Part((node,), _engine(node, engine), node.op.kernel(node.site))
+                Part((node,), _engine(node, engine), kernel_of(node, engine))
                 for node in graph.nodes
                 if not node.op.ALIAS
             ),
@@ -63,3 +73,15 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 def _engine(node: Node, processor: Engine) -> str:
     """Who runs a node."""
     return node.op.engine if isinstance(node.op, Composite) else processor.name
+
+
+def lean(parts: Parts) -> Parts:
+    """The same parts, each with its portable kernel where a special one needs scratch."""
+    return Parts(parts.graph, tuple(map(_lean, parts.parts)))
+
+
+def _lean(part: Part) -> Part:
+    if not part.nodes or not part.kernel.scratch_bytes:
+        return part
+    node = part.nodes[-1]
+    return replace(part, kernel=node.op.kernel(node.site))

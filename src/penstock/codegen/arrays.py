@@ -12,7 +12,7 @@ from penstock.codegen.names import Names
 from penstock.ir.op import Table
 from penstock.program.program import Program
 from penstock.program.steps import steps, views_of, walk
-from penstock.program.tables import entry_bytes
+from penstock.program.tables import entry_bytes, folded_constants
 
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
@@ -46,10 +46,11 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     views = [view for command in walk(program.run) for view in views_of(command)]
     types = {view.buffer: view.type for view in (*views, *program.outputs)}
     types |= {b.name: b.type for b in program.buffers if b.type is not None}
+    read = set(types) - folded_constants(program)
     tensors = [
         Array(names.buffers[b.name], Table(types[b.name], b.data), f"{b.name}: {types[b.name]}")
         for b in program.buffers
-        if b.data is not None
+        if b.data is not None and b.name in read
     ]
     tables = [
         Array(

@@ -129,7 +129,7 @@ def _step(frame: _Frame, call: Call) -> str:
     number = list(names.steps).index(call)
     params = f"step_{number:02d}_params"
     fixed, moved = _constants(frame, call)
-    members = {member for member, _ in kernel.constants}
+    members = {*(member for member, _ in kernel.constants), *kernel.folded}
     sources = ", ".join(frame.view(v) for k, v in enumerate(call.inputs) if k not in members)
     lower, upper = frame.rows(call.output.type)
     scratch = f", {_address(frame.program, names, call.scratch)}" if call.scratch else ""

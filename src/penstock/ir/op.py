@@ -68,6 +68,7 @@ class Kernel:
     `tables`: array members, made at compile time (multipliers, look-up tables).
     `constants`: (input, member): inputs that the kernel reads from constant memory as they stand in
         the model (weights, bias); the other inputs are seen through views, in order.
+    `folded`: constant inputs whose elements are in tables, in an order of the kernel's own.
     `scratch_bytes`: working memory that the call needs.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
         rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
@@ -76,17 +77,21 @@ class Kernel:
     `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
         is called.
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
+    `work_cycles`: what computing the whole output takes, where the kernel knows better than its
+        engine.
     """
 
     name: str
     params: tuple[tuple[str, int], ...] = ()
     tables: tuple[tuple[str, Table], ...] = ()
     constants: tuple[tuple[int, str], ...] = ()
+    folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
     by_rows: bool = False
     accumulates: bool = False
     body: Callable[..., Any] | None = None
     cycles: Callable[[int], int] | None = None
+    work_cycles: int | None = None
 
     @property
     def table_bytes(self) -> int:

@@ -67,6 +67,18 @@ def table_bytes(program: Program) -> int:
     return rows + sum(entry_bytes(values) * len(values) for values in bound_tables(program))
 
 
+def folded_constants(program: Program) -> frozenset[str]:
+    """Constants that stand in tables of kernels only, in an order of the kernels' own: the machine
+    reads them, and no C does."""
+    folded: set[str] = set()
+    read = {view.buffer for view in program.outputs}
+    for command in walk(program.run):
+        inside = command.kernel.folded if isinstance(command, Call) else ()
+        for k, view in enumerate(views_of(command)):
+            (folded if k in inside else read).add(view.buffer)
+    return frozenset(folded - read)
+
+
 def _expressions(command: Command) -> Iterator[Expr]:
     """Bounds and offsets; not the rows of a view, which are for checks only."""
     yield from (view.offset for view in views_of(command))

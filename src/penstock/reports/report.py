@@ -11,7 +11,7 @@ from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
-from penstock.program.tables import table_bytes
+from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.engine_work import (
     Cycles,
     EngineWork,
@@ -199,7 +199,9 @@ def striped(schedule: Schedule) -> tuple[Striped, ...]:
 
 def weight_bytes(program: Program) -> int:
     """Bytes of constants: the model's tensors, the kernels' tables, those of rows and of bounds."""
-    tensors = sum(b.size_bytes for b in program.buffers if b.kind is Kind.CONSTANT)
+    constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
+    folded = folded_constants(program)
+    tensors = sum(b.size_bytes for b in constants if b.name not in folded)
     kernels = sum(step.kernel.table_bytes for step in steps(program) if not step.body)
     return tensors + kernels + table_bytes(program)
 

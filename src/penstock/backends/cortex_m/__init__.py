@@ -1,0 +1,1 @@
+"""Kernels for Cortex-M cores, special to a layer."""

@@ -1,0 +1,218 @@
+"""certify: the cheapest form of a layer's requantisation that is proved equal to the reference.
+
+What a level's threshold demands of a form's offset is an interval as wide as one accumulator; a
+factor serves where the intervals of all thresholds meet.  So no rounding constant is guessed: it is
+solved for, and afterwards `proved`, which knows nothing of how it was found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s
+from penstock.requantisation.channels import Booleans, Channels
+from penstock.requantisation.form import Class, Form, proved
+
+MOST_SHIFT = 22
+"""Above it the demands of thresholds leave int64."""
+NEIGHBOURS = 32
+"""So many factors on either side of the nearest are tried; `TILT` of them move the largest
+accumulator by one unit of the fraction."""
+TILT = 8
+BATCHES = ((1, 16), (16, 64), (64, 256))
+"""Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
+unit."""
+WIDE = np.int64(2) ** 40
+"""Beyond every offset."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate:
+    """The class of each channel, and a form for all of them, or None where one needs class D."""
+
+    classes: tuple[Class, ...]
+    form: Form | None
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Channels by class."""
+        return dict(sorted(Counter(found.value for found in self.classes).items()))
+
+
+def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Certificate:
+    """Classes and a form of a layer's channels, of which so many `neighbours` share a base.
+
+    A layer runs in one form: B where all channels have one (A is B with shift 0), else C."""
+    layer = _Layer(channels, channels.thresholds(), _shift(channels, fraction_bits), fraction_bits)
+    plain, plain_holds = _for_all(layer, neighbours, signed=False)
+    signed, signed_holds = plain, plain_holds
+    if not plain_holds.all():
+        signed, signed_holds = _for_all(layer, neighbours, signed=True)
+    none = np.zeros(len(layer.thresholds), np.int64)
+    _, one_multiply = _with_bases(replace(layer, shift=0), none, signed=False)
+    kinds = [one_multiply, plain_holds, signed_holds]
+    letters = np.select(kinds, ["A", "B", "C"], "D")
+    form = plain if plain_holds.all() else signed if signed_holds.all() else None
+    return Certificate(tuple(Class(str(letter)) for letter in letters), form)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layer:
+    """Channels with their thresholds, and what every form of them shares."""
+
+    channels: Channels
+    thresholds: Int64s
+    shift: int
+    fraction_bits: int
+
+    def only(self, chosen: Int64s) -> _Layer:
+        """Some of the channels."""
+        return replace(
+            self, channels=self.channels.only(chosen), thresholds=self.thresholds[chosen]
+        )
+
+    def fits(self, *, signed: bool) -> bool:
+        """Whether accumulators leave room for the fraction; their sign counts, or only how far
+        apart they are."""
+        lower, upper = self.channels.lower, self.channels.upper
+        if signed:
+            largest = np.maximum(np.abs(lower), np.abs(upper)).max(initial=0)
+            return bool(largest < 1 << (31 - self.fraction_bits))
+        return bool((upper - lower).max(initial=0) < 1 << (32 - self.fraction_bits))
+
+
+def _shift(channels: Channels, fraction_bits: int) -> int:
+    """The largest shift at which the factor of every channel is below 2**31."""
+    bits = int(np.floor(np.log2(max(float(channels.real.max()), 2.0**-32)))) + 1
+    return min(max(31 - 32 + fraction_bits - bits, 0), MOST_SHIFT)
+
+
+def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Booleans]:
+    """The form with the first bases that serve all neighbours; where there is none, with base 0."""
+    bases = np.zeros(len(layer.thresholds), np.int64)
+    form, holds = _with_bases(layer, bases, signed=signed)
+    if holds.all() or not layer.fits(signed=signed):
+        return form, holds
+    for begin in range(0, len(bases), neighbours):
+        group = np.arange(begin, min(begin + neighbours, len(bases)))
+        if not holds[group].all():
+            bases[group] = _common_base(layer, group[np.argsort(holds[group])], signed=signed)
+    return _with_bases(layer, bases, signed=signed)
+
+
+def _common_base(layer: _Layer, channels: Int64s, *, signed: bool) -> int:
+    """The first base that serves each of the channels, the hard ones first; 0 where none does."""
+    for batch in BATCHES:
+        bases = np.arange(*batch)
+        for channel in channels:
+            every = layer.only(np.full(len(bases), channel))
+            bases = bases[_solve(every, bases, signed=signed).found]
+            if not len(bases):
+                break
+        else:
+            return int(bases[0])
+    return 0
+
+
+def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:
+    """The form with these bases, and the channels in which it is proved."""
+    found = _solve(layer, bases, signed=signed)
+    constants = (found.factor, found.offset, found.correction)
+    bases = bases + _origin(layer, signed=signed)
+    form = Form(*constants, bases, layer.shift, layer.fraction_bits)
+    return form, proved(form, layer.channels, layer.thresholds)
+
+
+def _origin(layer: _Layer, *, signed: bool) -> int:
+    """Where bases begin: at the zero point; rounded to nearest, where offsets cannot do that."""
+    return (layer.channels.zero << layer.shift) + (1 << layer.shift >> 1) * signed
+
+
+@dataclass(slots=True, eq=False)
+class _Solution:
+    """Constants by channel, and the channels for which there are any."""
+
+    factor: Int64s
+    offset: Int64s
+    correction: Int64s
+    found: Booleans
+
+    @staticmethod
+    def empty(count: int) -> _Solution:
+        factor, offset, correction = (np.zeros(count, np.int64) for _ in range(3))
+        return _Solution(factor, offset, correction, np.zeros(count, np.bool_))
+
+
+def _solve(layer: _Layer, base: Int64s, *, signed: bool) -> _Solution:
+    """Constants of each channel with its base, by the first factor that serves."""
+    solution = _Solution.empty(len(base))
+    origin = _origin(layer, signed=signed)
+    goal = layer.channels.levels << (32 + layer.shift)
+    for factor in _factors(layer):
+        left = np.flatnonzero(~solution.found)
+        if not len(left):
+            break
+        goals = goal - ((base[left, None] + origin) << 32)
+        demand = _Demand(layer.only(left), goals, factor[left])
+        offset, correction, found = demand.signed() if signed else demand.plain()
+        chosen = left[found]
+        solution.factor[chosen], solution.found[chosen] = factor[chosen], True
+        solution.offset[chosen], solution.correction[chosen] = offset[found], correction[found]
+    return solution
+
+
+def _factors(layer: _Layer) -> Iterator[Int64s]:
+    """Factors to try, the nearest to the real multipliers first; but so large that t reaches every
+    output that there is in 32 bits."""
+    channels = layer.channels
+    exact = channels.real * 2.0 ** (32 - layer.fraction_bits + layer.shift)
+    ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
+    least = (np.abs(ends - channels.zero).max(axis=1) + 2) << (layer.shift + 1)
+    nearest = np.clip(np.rint(exact), least, 2.0**31 - 1).astype(np.int64)
+    largest = np.maximum(np.maximum(np.abs(channels.lower), np.abs(channels.upper)), 1)
+    step = np.maximum(nearest // ((largest << layer.fraction_bits) * TILT), 1)
+    yield nearest
+    for distance in range(1, NEIGHBOURS + 1):
+        yield np.minimum(nearest + distance * step, 2**31 - 1)
+        yield np.maximum(nearest - distance * step, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Demand:
+    """t * factor >= goal[channel, level] from the level's threshold on, and not before."""
+
+    layer: _Layer
+    goal: Int64s
+    factor: Int64s
+
+    def plain(self) -> tuple[Int64s, Int64s, Booleans]:
+        """Offsets, no corrections, and the channels in which there is an offset."""
+        low, high = self._offsets(self.layer.channels.lower, self.layer.channels.upper)
+        return (low + high) >> 1, np.zeros_like(low), low <= high
+
+    def signed(self) -> tuple[Int64s, Int64s, Booleans]:
+        """Offsets below one accumulator, corrections where t < 0, and where there are both."""
+        lower, upper = self.layer.channels.lower, self.layer.channels.upper
+        low, high = self._offsets(np.maximum(lower, 0), upper)
+        low, high = np.maximum(low, 0), np.minimum(high, (1 << self.layer.fraction_bits) - 1)
+        low_below, high_below = self._offsets(lower, np.minimum(upper, 0))
+        offset, below = (low + high) >> 1, (low_below + high_below) >> 1
+        correction = np.where(lower < 0, offset - below, 0)
+        return offset, correction, (low <= high) & (low_below <= high_below)
+
+    def _offsets(self, lower: Int64s, upper: Int64s) -> tuple[Int64s, Int64s]:
+        """The least and the greatest offset that does for accumulators in [lower, upper), of which
+        there may be none; where only one end is demanded, or none, the other is near it."""
+        bits, thresholds = self.layer.fraction_bits, self.layer.thresholds
+        reached = -(-self.goal // self.factor[:, None])
+        at = np.maximum(thresholds, lower[:, None])
+        before = np.minimum(thresholds, upper[:, None]) - 1
+        low = np.where(at < upper[:, None], reached - (at << bits), -WIDE)
+        high = np.where(before >= lower[:, None], reached - 1 - (before << bits), WIDE)
+        low, high = low.max(axis=1, initial=-WIDE), high.min(axis=1, initial=WIDE)
+        low = np.where(low == -WIDE, np.where(high == WIDE, 0, high - (1 << bits)), low)
+        return low, np.where(high == WIDE, low + (1 << bits), high)

@@ -1,0 +1,88 @@
+"""Channels: the reference's requantisation of a layer, over all that its accumulators can be.
+
+An accumulator of channel c lies in [lower[c], upper[c]); the reference makes of it
+
+    y = clamp(zero + multiply(accumulator, multiplier[c], shift[c]), least, most)
+
+which never falls where the accumulator rises, so `most - least` thresholds a channel say it all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.fixedpoint import INT32_MAX, Int64s, Rounding, multiply
+
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Channels:
+    """Arrays (channels,): real multipliers as (multiplier, shift), and accumulators' intervals; the
+    zero point and clamp of the output; how products are rounded."""
+
+    multiplier: Int64s
+    shift: Int64s
+    lower: Int64s
+    upper: Int64s
+    zero: int
+    least: int
+    most: int
+    rounding: Rounding = Rounding.DOUBLE
+
+    def outputs(self, accumulators: Int64s) -> Int64s:
+        """The reference's outputs of accumulators (channels, n)."""
+        scaled = multiply(
+            accumulators, self.multiplier[:, None], self.shift[:, None], self.rounding
+        )
+        return np.clip(scaled + self.zero, self.least, self.most)
+
+    def only(self, chosen: Int64s) -> Channels:
+        """Some of the channels."""
+        arrays = (self.multiplier, self.shift, self.lower, self.upper)
+        multiplier, shift, lower, upper = (array[chosen] for array in arrays)
+        return replace(self, multiplier=multiplier, shift=shift, lower=lower, upper=upper)
+
+    @property
+    def real(self) -> NDArray[np.float64]:
+        """The multipliers as real numbers."""
+        return self.multiplier * 2.0 ** (self.shift - 31.0)
+
+    @property
+    def monotone(self) -> Booleans:
+        """Channels whose accumulators still fit int32 where the reference shifts them left."""
+        largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return largest <= INT32_MAX >> np.maximum(self.shift, 0)
+
+    @property
+    def levels(self) -> Int64s:
+        """The outputs above `least`: each has a threshold."""
+        return np.arange(self.least + 1, self.most + 1, dtype=np.int64)
+
+    def thresholds(self) -> Int64s:
+        """(channels, levels): the least accumulator whose output reaches the level; `upper` where
+        none does.  By bisection."""
+        shape = (len(self.multiplier), len(self.levels))
+        low = np.broadcast_to(self.lower[:, None], shape).copy()
+        high = np.broadcast_to(self.upper[:, None], shape).copy()
+        while (low < high).any():
+            middle = (low + high) >> 1
+            reached = (self.outputs(middle) >= self.levels) | (low == high)
+            high = np.where(reached, middle, high)
+            low = np.where(reached, low, middle + 1)
+        return low
+
+
+def reachable(weights: Int64s, bias: Int64s, lower: int, upper: int) -> tuple[Int64s, Int64s]:
+    """[lower, upper) of bias + sum of weights (channels, taps) times inputs in [lower, upper):
+    exact, since every input may be anything in it.
+
+    >>> reachable(np.array([[2, -1]]), np.array([10]), -3, 4)
+    (array([1]), array([20]))
+    """
+    up, down = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    most = upper - 1
+    return bias + up * lower + down * most, bias + up * most + down * lower + 1

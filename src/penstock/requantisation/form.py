@@ -1,0 +1,80 @@
+"""Form: a requantisation in few 32-bit instructions, exactly as a core computes it.
+
+    t = (accumulator << fraction_bits) + offset[c]
+    t = t - correction[c]          class C only, where t < 0
+    y = saturate8((base[c] + (t * factor[c] >> 32)) >> shift), then clamped
+
+The fraction below the accumulator is room for the rounding; the zero point lies in `offset` or, in
+class C, where the sign of t must be the accumulator's, in `base`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s, wrap_int32
+from penstock.requantisation.channels import Booleans, Channels
+
+
+class Class(Enum):
+    """What an output takes: A one high multiply; B a shift more; C a correction of negative numbers
+    more; D the reference's own 64-bit arithmetic."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+    D = "D"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """The constants of a form: arrays (channels,), and what a layer's channels share.  A few
+    neighbours have one base."""
+
+    factor: Int64s
+    offset: Int64s
+    correction: Int64s
+    base: Int64s
+    shift: int
+    fraction_bits: int
+
+    def outputs(self, accumulators: Int64s, least: int, most: int) -> Int64s:
+        """Outputs of accumulators (channels, n), wrapped as registers wrap."""
+        t = wrap_int32((accumulators << self.fraction_bits) + self.offset[:, None])
+        t = wrap_int32(t - np.where(t < 0, self.correction[:, None], 0))
+        scaled = wrap_int32((t * self.factor[:, None] >> 32) + self.base[:, None]) >> self.shift
+        return np.clip(np.clip(scaled, -128, 127), least, most)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it corrects negative numbers."""
+        return bool(self.correction.any())
+
+
+def proved(form: Form, channels: Channels, thresholds: Int64s) -> Booleans:
+    """Channels in which the form equals the reference, for every accumulator that there can be.
+
+    Both are monotone where nothing wraps; so they are equal if they agree at each threshold and
+    right before it."""
+    agree = channels.monotone & _monotone(form, channels)
+    for points in (thresholds, thresholds - 1):
+        inside = np.clip(points, channels.lower[:, None], channels.upper[:, None] - 1)
+        mine = form.outputs(inside, channels.least, channels.most)
+        agree &= (mine == channels.outputs(inside)).all(axis=1)
+    return agree
+
+
+def _monotone(form: Form, channels: Channels) -> Booleans:
+    """Channels in which no register wraps, and the correction does not turn the order round."""
+    fits = (form.factor >= 0) & (form.factor < 2**31)
+    fits &= form.correction >= -(1 << form.fraction_bits)
+    for accumulator in (channels.lower, channels.upper - 1):
+        t = (accumulator << form.fraction_bits) + form.offset
+        corrected = t - np.where(t < 0, form.correction, 0)
+        high = np.clip(corrected, -(2**31), 2**31 - 1) * form.factor >> 32
+        for register in (t, corrected, high + form.base):
+            fits &= (register >= -(2**31)) & (register < 2**31)
+    return fits

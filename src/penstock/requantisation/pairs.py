@@ -1,0 +1,95 @@
+"""Pairs: a function of two int8 numbers as one weighted sum and a shift, where that is the same.
+
+    y = saturate8((a * left + b * right + offset) >> shift), then clamped
+
+There are 65,536 pairs, so the proof is to look at all of them: each output's pairs span an interval
+of weighted sums, and an offset must put every interval inside of its output's step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s
+
+INPUTS = np.arange(-128, 128, dtype=np.int64)
+NEIGHBOURS = 4
+"""Weights this near to the real ones are tried."""
+MOST_SHIFT = 22
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """The constants of the sum."""
+
+    left: int
+    right: int
+    offset: int
+    shift: int
+
+    def outputs(self, least: int, most: int) -> Int64s:
+        """Outputs of all pairs (a, b), each from -128 to 127."""
+        sums = INPUTS[:, None] * self.left + INPUTS * self.right + self.offset
+        return np.clip(np.clip(sums >> self.shift, -128, 127), least, most)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no partial sum leaves int32."""
+        return 128 * (abs(self.left) + abs(self.right)) + abs(self.offset) < 2**31
+
+
+def weighted_sum(
+    outputs: Int64s, left: float, right: float, least: int, most: int
+) -> WeightedSum | None:
+    """The sum that gives the outputs (256, 256) of all pairs, with weights near the real ones; None
+    where none was found."""
+    largest = 128 * (abs(left) + abs(right)) + 256 + abs(float(outputs[128, 128]))
+    shift = min(int(np.floor(31 - np.log2(largest))), MOST_SHIFT)
+    if shift < 0:
+        return None
+    steps = _Steps.of(outputs, least, most)
+    for a, b in _weights(left, right, shift):
+        offset = steps.offset(INPUTS[:, None] * a + INPUTS * b, shift)
+        if offset is not None:
+            found = WeightedSum(a, b, offset, shift)
+            if found.fits and (found.outputs(least, most) == outputs).all():
+                return found
+    return None
+
+
+def _weights(left: float, right: float, shift: int) -> Iterator[tuple[int, int]]:
+    """Pairs of weights, the nearest first."""
+    near = sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs)
+    every = sorted(((a, b) for a in near for b in near), key=lambda pair: max(map(abs, pair)))
+    a, b = round(left * 2**shift), round(right * 2**shift)
+    yield from ((a + i, b + j) for i, j in every)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """The pairs in order of their outputs; where each output's begin; the outputs there are."""
+
+    order: Int64s
+    starts: Int64s
+    found: Int64s
+    least: int
+    most: int
+
+    @staticmethod
+    def of(outputs: Int64s, least: int, most: int) -> _Steps:
+        order = np.argsort(outputs, axis=None, kind="stable")
+        found, starts = np.unique(outputs.ravel()[order], return_index=True)
+        return _Steps(order, starts, found, least, most)
+
+    def offset(self, sums: Int64s, shift: int) -> int | None:
+        """An offset that puts every sum inside of its output's step."""
+        sums = sums.ravel()[self.order]
+        low = (self.found << shift) - np.minimum.reduceat(sums, self.starts)
+        high = (self.found + 1 << shift) - 1 - np.maximum.reduceat(sums, self.starts)
+        low, high = low[self.found > self.least], high[self.found < self.most]
+        if not len(low) or not len(high):
+            return None
+        return int(low.max() + high.min()) >> 1 if low.max() <= high.min() else None

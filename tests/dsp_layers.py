@@ -1,0 +1,105 @@
+"""Random layers for the kernels of cores with DSP extension: every stride, padding, dilation and
+clamp, odd extents, extreme scales and zero points."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from penstock.ir.op import Op, Sample
+from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.ops.activation import Activation
+from penstock.ops.add import Add
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.samples import Operand, int8, sample
+from penstock.ops.sub import Sub
+from penstock.ops.window import Window
+from strategies import seeds
+
+zero_points = st.one_of(st.integers(-128, 127), st.sampled_from((-128, 127, 0)))
+activations = st.sampled_from(Activation)
+MOST_ELEMENTS = 4_000
+
+
+@st.composite
+def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
+    """Windows that fit over an axis, padding included; some see nothing but padding at an end."""
+    size = draw(st.integers(1, most))
+    dilation = draw(st.integers(1, 3)) if size > 1 else 1
+    before, after = draw(st.integers(0, size)), draw(st.integers(0, size))
+    window = Window(size, draw(st.integers(1, 3)), dilation, before, after)
+    return window if window.outputs(extent) > 0 else Window(1)
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Sample:
+    """A layer with weights, or a sum."""
+    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _sum)))
+    return maker(draw)
+
+
+def _shape(draw: st.DrawFn, channels: int) -> tuple[int, int, int, int]:
+    room = max(1, MOST_ELEMENTS // channels)
+    height = draw(st.integers(1, min(12, room)))
+    width = draw(st.integers(1, min(12, max(1, room // height))))
+    return (draw(st.integers(1, 2)), height, width, channels)
+
+
+def _conv(draw: st.DrawFn) -> Sample:
+    x = _shape(draw, draw(st.integers(1, 40)))
+    rows, columns = draw(windows(x[1], 4)), draw(windows(x[2], 4))
+    outputs = draw(st.integers(1, 20))
+    op = Conv2D(rows, columns, draw(activations))
+    return _layer(draw, op, x, (outputs, rows.size, columns.size, x[3]), 0)
+
+
+def _depthwise(draw: st.DrawFn) -> Sample:
+    x = _shape(draw, draw(st.one_of(st.integers(1, 40), st.just(1))))
+    size = draw(st.sampled_from((3, 3, 5)))
+    rows, columns = draw(windows(x[1], size)), draw(windows(x[2], size))
+    multiplier = draw(st.integers(1, 5)) if x[3] == 1 else 1
+    op = DepthwiseConv2D(rows, columns, multiplier, draw(activations))
+    return _layer(draw, op, x, (1, rows.size, columns.size, x[3] * multiplier), 3)
+
+
+def _dense(draw: st.DrawFn) -> Sample:
+    depth, batches = draw(st.integers(1, 40)), draw(st.integers(1, 3))
+    op = FullyConnected(draw(activations))
+    depth = depth * 4 if draw(st.booleans()) else depth
+    return _layer(draw, op, (batches, depth), (draw(st.integers(1, 20)), depth), 0)
+
+
+def _sum(draw: st.DrawFn) -> Sample:
+    shape = _shape(draw, draw(st.integers(1, 20)))
+    zeros = [draw(zero_points) for _ in range(3)]
+    scales = [2.0 ** draw(st.floats(-6, 3)) for _ in range(3)]
+    op = draw(st.sampled_from((Add, Sub)))(draw(activations))
+    inputs = (int8(*shape, scale=s, zero=z) for s, z in zip(scales[:2], zeros[:2], strict=True))
+    return sample(op, *inputs, scale=scales[2], zero=zeros[2])
+
+
+def _layer(
+    draw: st.DrawFn, op: Op, x: tuple[int, ...], shape: tuple[int, ...], axis: int
+) -> Sample:
+    """A layer with random weights; its outputs are mostly within int8, or mostly not."""
+    rng = np.random.default_rng(draw(seeds))
+    channels = shape[axis]
+    largest = draw(st.sampled_from((127, 127, 40, 3)))
+    weights = rng.integers(-largest, largest + 1, shape).astype(np.int8)
+    if draw(st.booleans()):
+        weights[(slice(None),) * axis + (rng.integers(channels),)] = 0
+    if draw(st.integers(0, 9)) == 0:
+        weights.flat[rng.integers(weights.size)] = -128
+    scales = 2.0 ** rng.uniform(-12, -6, channels)
+    type = TensorType(shape, DType.INT8, Quantisation(tuple(scales), (0,) * channels, axis))
+    bias = rng.normal(0, 2.0 ** draw(st.integers(0, 16)), channels).astype(np.int32)
+    biases = (TensorType((channels,), DType.INT32), Data.of(bias))
+    constants: tuple[Operand, ...] = ((type, Data.of(weights)), biases)
+    x_scale = 2.0 ** draw(st.floats(-6, 0))
+    taps = weights.size // channels
+    spread = x_scale * float(np.median(scales)) * largest * 64 * taps**0.5
+    y_scale = spread / 64 * 2.0 ** draw(st.floats(-2, 3))
+    inputs = int8(*x, scale=x_scale, zero=draw(zero_points))
+    return sample(op, inputs, *constants, scale=y_scale, zero=draw(zero_points))

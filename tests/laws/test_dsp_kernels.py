@@ -1,0 +1,171 @@
+"""Law: the kernels of cores with DSP extension compute what the operators' arithmetic says.
+
+Random layers, any rows of them, through views of every layout and at odd addresses: on the
+simulated Cortex-M4, and as the same C is spelled out for other machines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from c_header import header
+from c_kernels import Layout, Library, View, ring_of, row_region, rows_as_bytes, rows_of, table_of
+from c_kernels import whole as whole_layout
+from core_kernels import CoreLibrary
+from dsp_layers import layers
+from found import elements
+from penstock.backends.cortex_m.variants import dsp_kernel
+from penstock.ir.op import Kernel, Sample, row_count
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.ops.activation import Activation
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.samples import bias, int8, sample, weights
+from penstock.ops.window import Window
+from strategies import intervals, seeds
+
+NAMES = ("conv2d_s8_dsp", "depthwise_conv2d_s8_dsp", "fully_connected_s8_dsp", "add_s8_dsp")
+THREE = Window(3, 1, 1, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> CoreLibrary:
+    for name in ("ziglang", "unicorn"):
+        pytest.importorskip(name, reason="the extra 'simulate' is not installed")
+    return CoreLibrary(NAMES, tmp_path_factory.mktemp("core"))
+
+
+@pytest.fixture(scope="module")
+def host(host_compilers: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Library:
+    return Library(set(NAMES), host_compilers[0], tmp_path_factory.mktemp("host"))
+
+
+def layout(style: str, type: TensorType, rows: set[int], rng: np.random.Generator) -> Layout:
+    """A layout that has room for `rows` of a tensor; gaps move rows to odd addresses."""
+    match style:
+        case "whole":
+            return whole_layout(type)
+        case "ring":
+            return ring_of(type, sorted(rows), gap_bytes=int(rng.integers(0, 4)))
+        case _:
+            return table_of(type, sorted(rows), rng)
+
+
+class Case:
+    """A layer, its special kernel, rows to compute, and views laid out."""
+
+    def __init__(self, found: Sample, kernel: Kernel, data: st.DataObject, seed: int) -> None:
+        site = found.site
+        rng = np.random.default_rng(seed)
+        seen = [k for k, constant in enumerate(site.constants) if constant is None]
+        self.sample, self.kernel = found, kernel
+        count = row_count(site.output.shape)
+        self.rows = data.draw(intervals(count)) if kernel.by_rows else (0, count)
+        styles = st.sampled_from(("whole", "ring", "table") if kernel.by_rows else ("whole",))
+        values = {k: elements(site.inputs[k], seed + k) for k in seen}
+        self.inputs: list[View] = []
+        for k in seen:
+            needed = self.needed(k)
+            view = View(site.inputs[k], layout(data.draw(styles), site.inputs[k], needed, rng))
+            view.write(values[k], needed)
+            self.inputs.append(view)
+        rows = set(range(*self.rows))
+        self.output = View(site.output, layout(data.draw(styles), site.output, rows, rng))
+        every: tuple[Array, ...] = tuple(
+            values[k] if k in values else site.constant(k) for k in range(len(site.inputs))
+        )
+        result = found.op.evaluate(site, every, Region.whole(site.output.shape))
+        self.expected = rows_as_bytes(result)
+
+    def needed(self, k: int) -> set[int]:
+        """Rows of input k that the rows of the output need."""
+        site = self.sample.site
+        regions = (row_region(site.output.shape, row) for row in range(*self.rows))
+        needs = (self.sample.op.needs(site, region)[k] for region in regions)
+        return set().union(*(rows_of(site.inputs[k].shape, need) for need in needs))
+
+    def check(self) -> None:
+        assert self.output.memory.intact
+        for row in range(*self.rows):
+            np.testing.assert_array_equal(self.output.row(row), self.expected[row], f"row {row}")
+
+
+def special(found: Sample) -> Kernel:
+    """The special kernel of a layer that has one."""
+    kernel = dsp_kernel(found.op, found.site)
+    assume(kernel is not None)
+    assert kernel is not None
+    return kernel
+
+
+@given(found=layers(), data=st.data(), seed=seeds)
+def test_a_kernel_on_the_core_computes_what_the_operator_says(
+    core: CoreLibrary, found: Sample, data: st.DataObject, seed: int
+) -> None:
+    case = Case(found, special(found), data, seed)
+    core.run(case.kernel, case.inputs, case.output, case.rows)
+    case.check()
+
+
+@given(found=layers(), data=st.data(), seed=seeds)
+def test_the_same_c_computes_it_on_this_machine(
+    host: Library, found: Sample, data: st.DataObject, seed: int
+) -> None:
+    case = Case(found, special(found), data, seed)
+    host.run(case.sample, case.inputs, case.output, case.rows, case.kernel)
+    case.check()
+
+
+@given(found=layers())
+def test_parameters_are_those_of_the_header(found: Sample) -> None:
+    kernel = special(found)
+    members = {name for _, name in header(kernel.name).members}
+    assert members == {name for name, _ in (*kernel.params, *kernel.tables)}
+    assert all(-(2**31) <= number < 2**31 for _, number in kernel.params)
+    assert (kernel.cycles or 0) > 0
+
+
+SERVED = {
+    "pointwise": sample(
+        Conv2D(Window(1), Window(1), Activation.RELU),
+        int8(1, 5, 4, 8),
+        weights(6, 1, 1, 8, axis=0),
+        bias(6),
+    ),
+    "3 x 3 of three channels": sample(
+        Conv2D(THREE, THREE), int8(1, 7, 6, 3), weights(5, 3, 3, 3, axis=0), bias(5)
+    ),
+    "depthwise": sample(
+        DepthwiseConv2D(THREE, THREE), int8(1, 6, 6, 7), weights(1, 3, 3, 7, axis=3), bias(7)
+    ),
+    "depthwise of one channel": sample(
+        DepthwiseConv2D(THREE, THREE, 4), int8(1, 6, 6, 1), weights(1, 3, 3, 4, axis=3), bias(4)
+    ),
+    "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
+}
+REFUSED = {
+    "groups": sample(Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)),
+    "depthwise of three channels": sample(
+        DepthwiseConv2D(THREE, THREE), int8(1, 6, 6, 3), weights(1, 3, 3, 3, axis=3), bias(3)
+    ),
+    "a depth that is no multiple of four": sample(
+        FullyConnected(), int8(1, 10), weights(5, 10), bias(5)
+    ),
+    "sums that do not fit 24 bits": sample(
+        FullyConnected(), int8(1, 4096), weights(5, 4096), bias(5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_what_is_served(name: str) -> None:
+    assert dsp_kernel(SERVED[name].op, SERVED[name].site) is not None
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_portable_kernel_serves(name: str) -> None:
+    assert dsp_kernel(REFUSED[name].op, REFUSED[name].site) is None

@@ -1,0 +1,199 @@
+"""Certified requantisation against the reference, accumulator by accumulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.fixedpoint import Rounding, multiply, quantise_multiplier
+from penstock.requantisation.certify import certify
+from penstock.requantisation.channels import Channels, reachable
+from penstock.requantisation.form import Class, Form, proved
+
+
+def layer(
+    real: float,
+    lower: int,
+    upper: int,
+    zero: int = 0,
+    bounds: tuple[int, int] = (-128, 127),
+    rounding: Rounding = Rounding.DOUBLE,
+) -> Channels:
+    """One channel."""
+    pair = quantise_multiplier(real)
+    arrays = (np.array([number], np.int64) for number in (*pair, lower, upper))
+    return Channels(*arrays, zero, *bounds, rounding)
+
+
+def by_hand(channels: Channels, accumulators: range) -> list[int]:
+    """The reference, an accumulator at a time, in Python's integers."""
+    multiplier, shift = int(channels.multiplier[0]), int(channels.shift[0])
+    found: list[int] = []
+    for accumulator in accumulators:
+        if channels.rounding is Rounding.SINGLE:
+            total = 31 - shift
+            scaled = (accumulator * multiplier + (1 << (total - 1))) >> total
+        else:
+            high = (accumulator * (1 << max(shift, 0)) * multiplier + (1 << 30)) >> 31
+            right = max(-shift, 0)
+            sign = -1 if high < 0 else 1
+            scaled = sign * ((abs(high) + (1 << right >> 1)) >> right)
+        found.append(min(max(scaled + channels.zero, channels.least), channels.most))
+    return found
+
+
+def by_registers(form: Form, channels: Channels, accumulators: range) -> list[int]:
+    """The form, an accumulator at a time, as the instructions are specified."""
+    factor, offset = int(form.factor[0]), int(form.offset[0])
+    found: list[int] = []
+    for accumulator in accumulators:
+        t = signed((accumulator << form.fraction_bits) + offset)
+        if t < 0:
+            t = signed(t - int(form.correction[0]))
+        scaled = signed((t * factor >> 32) + int(form.base[0])) >> form.shift
+        saturated = min(max(scaled, -128), 127)
+        found.append(min(max(saturated, channels.least), channels.most))
+    return found
+
+
+def signed(word: int) -> int:
+    return (word & 0xFFFFFFFF) - ((word & 0x80000000) << 1)
+
+
+reals = st.one_of(
+    st.floats(1e-6, 4.0),
+    st.sampled_from((2.0**-8, 2.0**-1, 1.0, 0.75, 2.0**-20, 1 - 2.0**-31, 3.0, 2.0**-33, 0.0)),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    real=reals,
+    lower=st.integers(-40_000, 40_000),
+    length=st.integers(1, 3_000),
+    zero=st.integers(-128, 127),
+    relu=st.booleans(),
+    bits=st.sampled_from((8, 10, 12)),
+    rounding=st.sampled_from(Rounding),
+)
+def test_a_certified_form_equals_the_reference_for_every_accumulator(
+    real: float,
+    lower: int,
+    length: int,
+    zero: int,
+    relu: bool,
+    bits: int,
+    rounding: Rounding,
+) -> None:
+    bounds = (zero, 127) if relu else (-128, 127)
+    channels = layer(real, lower, lower + length, zero, bounds, rounding)
+    certificate = certify(channels, bits)
+    every = range(lower, lower + length)
+    assert (certificate.form is None) == (Class.D in certificate.classes)
+    if certificate.form is not None:
+        assert by_registers(certificate.form, channels, every) == by_hand(channels, every)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    real=st.floats(1e-4, 0.9),
+    lower=st.integers(-9_000, 0),
+    zero=st.integers(-128, 127),
+    factor=st.integers(-3, 3),
+    offset=st.integers(-300, 300),
+    correction=st.integers(-300, 300),
+)
+def test_a_form_is_proved_exactly_where_it_is_right(
+    real: float, lower: int, zero: int, factor: int, offset: int, correction: int
+) -> None:
+    """Forms near a good one, most of them wrong: the proof says what trying everything says."""
+    channels = layer(real, lower, lower + 2_500, zero)
+    good = certify(channels, 10).form
+    if good is None:
+        return
+    form = replace(
+        good,
+        factor=good.factor + factor,
+        offset=good.offset + offset,
+        correction=good.correction + correction,
+    )
+    every = range(lower, lower + 2_500)
+    right = by_registers(form, channels, every) == by_hand(channels, every)
+    assert bool(proved(form, channels, channels.thresholds())[0]) == right
+
+
+def test_the_reference_is_that_of_fixedpoint() -> None:
+    channels = layer(0.0037, -70_000, 70_000, zero=-4)
+    every = np.arange(-70_000, 70_000)
+    expected = np.clip(multiply(every, *quantise_multiplier(0.0037)) - 4, -128, 127)
+    np.testing.assert_array_equal(channels.outputs(every[None])[0], expected)
+    assert by_hand(channels, range(-70_000, 70_000)) == expected.tolist()
+
+
+def test_thresholds_are_where_outputs_rise() -> None:
+    channels = layer(0.013, -5_000, 5_000, zero=10, bounds=(-20, 60))
+    outputs = channels.outputs(np.arange(-5_000, 5_000)[None])[0]
+    expected = [
+        -5_000 + int(np.argmax(outputs >= level)) if (outputs >= level).any() else 5_000
+        for level in range(-19, 61)
+    ]
+    assert channels.thresholds()[0].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"offset": 700}, "rounded elsewhere"),
+        ({"base": 1 << 12}, "rounded half a step higher"),
+        ({"shift": 1}, "a step twice as large"),
+        ({"correction": -400}, "ties of negative numbers rounded up"),
+    ],
+)
+def test_wrong_cheap_forms_are_refused(change: dict[str, int], why: str) -> None:
+    channels = layer(0.0041, -100_000, 100_000, zero=3)
+    certificate = certify(channels, 8)
+    assert certificate.classes == (Class.C,)
+    form = certificate.form
+    assert form is not None
+    assert proved(form, channels, channels.thresholds())[0]
+    wrong = replace(form, **{name: getattr(form, name) + by for name, by in change.items()})
+    assert not proved(wrong, channels, channels.thresholds())[0], why
+
+
+def test_a_form_that_wraps_is_refused() -> None:
+    """It is right at every threshold, and wrong beyond, where t leaves 32 bits."""
+    near = layer(0.01, -20_000, 20_000)
+    form = certify(near, 12).form
+    assert form is not None
+    far = layer(0.01, -20_000, 2_000_000)
+    assert not proved(form, far, far.thresholds())[0]
+    assert by_registers(form, far, range(600_000, 600_001)) != by_hand(far, range(600_000, 600_001))
+
+
+def test_channels_that_are_all_but_dead_are_served() -> None:
+    """A huge bias, and a scale so small that the output hardly moves."""
+    channels = layer(2.3e-7, 99_105_456, 99_198_277, zero=-128)
+    assert channels.outputs(np.array([[99_105_456, 99_198_276]])).tolist() == [[-105, -105]]
+    assert certify(channels, 8).form is not None
+
+
+def test_negative_ties_need_the_correction() -> None:
+    """-0.5 becomes -1 and 0.5 becomes 1: no single offset rounds both."""
+    channels = layer(2.0**-8, -30_000, 30_000)
+    assert certify(channels, 8).classes == (Class.C,)
+    positive = layer(2.0**-8, 0, 30_000)
+    assert certify(positive, 8).classes[0] in (Class.A, Class.B)
+
+
+def test_accumulators_reach_what_they_reach() -> None:
+    rng = np.random.default_rng(5)
+    weights, bias = rng.integers(-3, 4, (2, 3)), rng.integers(-9, 9, 2)
+    inputs = np.array(np.meshgrid(*([np.arange(-2, 4)] * 3))).reshape(3, -1)
+    sums = weights @ inputs + bias[:, None]
+    lower, upper = reachable(weights, bias, -2, 4)
+    assert lower.tolist() == sums.min(axis=1).tolist()
+    assert upper.tolist() == (sums.max(axis=1) + 1).tolist()

@@ -19,13 +19,13 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.entry import console, entry
-from benchmarks.figures import TARGET
 from benchmarks.shared import find_shared
 from penstock import api, execution
 from penstock.backends.cortex_m.variants import classes_of
 from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
 
+TARGET = "cortex-m4-dsp"
 RUN = "gcc-m4-O3"
 LIMITS = {
     "vww_96_int8": 0.65,

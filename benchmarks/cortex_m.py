@@ -24,6 +24,7 @@ from penstock import api, execution
 from penstock.backends.cortex_m.variants import classes_of
 from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
+from penstock.scheduling.options import Options
 
 TARGET = "cortex-m4-dsp"
 RUN = "gcc-m4-O3"
@@ -110,7 +111,8 @@ def read_baseline(path: Path) -> Mapping[str, Mapping[str, object]]:
 
 def measure(model: str, name: str, theirs: Mapping[str, object]) -> Network:
     """Compiles a network, runs one inference, and puts its layers beside theirs."""
-    done = compile_request(api.request(model, TARGET))
+    options = Options(accumulate=False)  # CMSIS-NN's layers are whole
+    done = compile_request(api.request(model, TARGET, options=options))
     with execution.firmware(done) as chip:
         ran, sections = chip.run(api.drawn_sets(done, 1)[0]), chip.sections
     others = [x for x in theirs["layers"] if x["op"] != "RESHAPE"]  # pyright: ignore

@@ -15,7 +15,7 @@ def compiled(graph: Graph, *accelerators: str, target: str = "host") -> Compilat
     """A graph, compiled beside accelerators."""
     chip = load_target(target)
     request = Request(f"zoo:{graph.name}", chip, accelerators=open_accelerators(accelerators, chip))
-    parts = pipeline.parts_of(pipeline.simplify(graph), request)
+    parts = pipeline.parts_of(pipeline.simplify_for(graph, request), request)
     frontier = pipeline.schedule(parts, chip, request.options)
     points = pipeline.place(frontier, chip, request.options)
     chosen = pipeline.choose(points, request)

@@ -60,6 +60,9 @@ class Calls:
     def call_cycles(self, part: Part) -> int:
         return 3 + sum(part.name.encode()) % 11
 
+    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+        return len(stripes) * self.call_cycles(part)
+
 
 def found(parts: Parts, options: Options) -> tuple[Schedule, ...]:
     return cascades(parts, Calls(), MEMORIES, options).schedules

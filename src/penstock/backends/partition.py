@@ -14,11 +14,11 @@ None of them changes what is computed.
 >>> layers = is_op("nn.conv2d")(wildcard(), wildcard()) | is_op("nn.dense")(wildcard(), wildcard())
 >>> found, refusals = partition(graph, [NamedPattern("layer", layers)], [], "npu")
 >>> [(node.kind, node.name) for node in found.nodes]
-[('Composite', 'conv'), ('Composite', 'dense'), ('Softmax', 'scores')]
+[('layer', 'conv'), ('layer', 'dense'), ('Softmax', 'scores')]
 >>> refusals
 {'scores': 'no pattern of npu matches it'}
 >>> [node.kind for node in dissolve(found, {"dense"}).nodes]
-['Composite', 'FullyConnected', 'Softmax']
+['layer', 'FullyConnected', 'Softmax']
 """
 
 from __future__ import annotations

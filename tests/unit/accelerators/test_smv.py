@@ -20,8 +20,11 @@ from penstock.errors import BackendError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Node, Value
 from penstock.ladder import run_point
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.samples import int8
+from penstock.ops.window import Window
 from penstock.pipeline import Request, compile_request, parts_of
 from penstock.program.program import Call, Command, Invoke, Loop, Program
 from penstock.scheduling.options import Options
@@ -218,3 +221,13 @@ def with_scratchpads(program: Program, sizes: tuple[int, int, int]) -> Program:
                 return command
 
     return replace(program, run=tuple(map(changed, program.run)))
+
+
+def test_a_pool_that_leaves_rows_out_stays_with_the_processor() -> None:
+    """It was claimed, and took rows one after the other."""
+    type = int8(1, 5, 1, 2)
+    x, y = Value("x", type), Value("y", replace(type, shape=(1, 1, 1, 2)))
+    node = Node(MaxPool2D(Window(3, 1, 2), Window(1)), (x,), y, "pool")
+    (left,) = parts_on_smv(Graph("pool", (x,), (y,), (node,))).left
+    assert left.node == node
+    assert "2 x 1" in left.reason

@@ -66,7 +66,15 @@ class Smv(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
-        for rule in (not_depthwise, one_group, one_image, double_rounding, equal_shapes, tiles_fit):
+        for rule in (
+            not_depthwise,
+            dense_pools,
+            one_group,
+            one_image,
+            double_rounding,
+            equal_shapes,
+            tiles_fit,
+        ):
             self._register_constraint(rule)
         for op in KERNELS:
             self._register_operator_strategy(op, strategy_of(op))
@@ -80,6 +88,14 @@ class Smv(UMABackend):
 def not_depthwise(offloaded: Offloaded) -> bool:
     """The engine sums over channels, which depthwise convolutions do not."""
     return offloaded.main.kind != "DepthwiseConv2D"
+
+
+def dense_pools(offloaded: Offloaded) -> bool | str:
+    """Pooling takes every element under its window."""
+    if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
+        return True
+    dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
+    return dilations == (1, 1) or f"it takes one of {dilations[0]} x {dilations[1]}"
 
 
 def one_group(offloaded: Offloaded) -> bool | str:

@@ -76,7 +76,7 @@ def measured(name: str, shared: Shared, accelerator: str, target: str) -> Line:
     for rung in rungs:
         found[rung.step] = found.get(rung.step, 0) + rung.comparison.mismatches
     (inputs,) = api.drawn_sets(done, 1)
-    at_least = run_point(done, least, inputs, run_graph(done.model, inputs)).mismatches
+    at_least = run_point(done, inputs, run_graph(done.model, inputs), least).mismatches
     equal = least.schedule.cost.macs == whole.schedule.cost.macs
     cells = (
         Path(name).name,

@@ -14,7 +14,6 @@ from tools.make_docs import PAGES
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(penstock.__file__).parent
-TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 WITH_EXAMPLES = tuple(
     ".".join(("penstock", *path.relative_to(SOURCE).with_suffix("").parts))
     for path in sorted(SOURCE.rglob("*.py"))
@@ -22,6 +21,8 @@ WITH_EXAMPLES = tuple(
 )
 """Modules of penstock with examples in their docstrings."""
 TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
+SESSIONS = tuple(page for page in TUTORIALS if ">>>" in page.read_text("utf-8"))
+BLOCKS = tuple(page for page in TUTORIALS if page not in SESSIONS)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -37,7 +38,7 @@ def test_files_that_the_readme_names_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", BLOCKS, ids=lambda page: page.name)
 def test_tutorials_are_true(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Blocks of Python run in their order; one without a language is what the last one shows."""
     blocks = re.findall(r"```(\w*)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
@@ -63,7 +64,7 @@ def test_the_example_of_the_rfc_is_an_example_of_ours() -> None:
     assert "conv.extents((1, 3, 3, 4))\n(1, 5, 5, 8)" in text
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
 def test_what_runs_in_tutorials_says_what_they_say(page: Path) -> None:
     found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert found.attempted > 0

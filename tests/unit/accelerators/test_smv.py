@@ -111,7 +111,7 @@ def test_cascades_need_little_memory_at_equal_macs(model: str, least_share: floa
     assert least.height_bytes <= least_share * layers.height_bytes
     assert least.schedule.cost.macs == layers.schedule.cost.macs
     (inputs,) = drawn_sets(done, 1)
-    assert run_point(done, least, inputs, run_graph(done.model, inputs)).mismatches == 0
+    assert run_point(done, inputs, run_graph(done.model, inputs), least).mismatches == 0
 
 
 def test_depthwise_convolutions_stay_with_the_processor() -> None:

@@ -77,7 +77,7 @@ def _engine(node: Node, processor: Engine) -> str:
 
 def lean(parts: Parts) -> Parts:
     """The same parts, each with its portable kernel where a special one needs scratch."""
-    return Parts(parts.graph, tuple(map(_lean, parts.parts)))
+    return replace(parts, parts=tuple(map(_lean, parts.parts)))
 
 
 def _lean(part: Part) -> Part:

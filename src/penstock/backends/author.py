@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
+from penstock.backends.description import name_of
 from penstock.errors import BackendError, PenstockError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
@@ -27,11 +28,6 @@ _ON_NODES = (
     "node.op is a Composite: its .nodes are what it claims, the last of which computes node.output"
 )
 _ON_COSTS = "return the cycles of one call that computes so many rows of the output"
-
-
-def name_of(function: Callable[..., object]) -> str:
-    """What its author calls a function, or the class of an object that can be called."""
-    return getattr(function, "__name__", type(function).__name__)
 
 
 def broken_rule(rule: Rule, node: Node) -> str | None:

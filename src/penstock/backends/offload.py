@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
-from penstock.backends.partition import choose, partition
+from penstock.backends.partition import Refusals, choose, partition
 from penstock.backends.portable import Processor
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError, TargetError
@@ -46,20 +46,25 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
 
     left: tuple[Left, ...] = ()
     for accelerator in accelerators:
-        graph = _passed(graph, accelerator, PassPhase.PRE_PARTITIONING)
-        graph, refusals = partition(
-            graph,
-            accelerator.patterns,
-            accelerator.constraints,
-            accelerator.name,
-            merge=accelerator.merge_compiler_regions,
-        )
-        graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_0)
-        graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_1)
+        graph, refusals = claimed(graph, accelerator)
         before = {item.node.name: item.reason for item in left}
         graph, left = choose(graph, accelerator, cycles, refusals)
         left = tuple(replace(item, reason=_both(before, item)) for item in left)
     return Offloaded(graph, left)
+
+
+def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
+    """The graph with what an accelerator claims, after its passes; and why it claims no more."""
+    graph = _passed(graph, accelerator, PassPhase.PRE_PARTITIONING)
+    graph, refusals = partition(
+        graph,
+        accelerator.patterns,
+        accelerator.constraints,
+        accelerator.name,
+        merge=accelerator.merge_compiler_regions,
+    )
+    graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_0)
+    return _passed(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
 
 
 def _both(before: Mapping[str, str], left: Left) -> str:

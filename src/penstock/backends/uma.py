@@ -41,9 +41,9 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.description import authors_code, name_of, require_callable
 from penstock.backends.kernel_call import Offloaded
+from penstock.backends.offload import claimed
 from penstock.backends.op_strategy import StrategyFunction, strategy_record
 from penstock.backends.operator_names import meaning
-from penstock.backends.partition import partition
 from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import ABOVE_0, Roofline, is_figure
 from penstock.backends.target_attributes import check_attribute, values
@@ -474,17 +474,8 @@ class UMABackend(ABC):
         >>> [node.name for node in npu.partition(open_zoo("zoo:lenet5")).nodes[:4]]
         ['conv1', 'pool1', 'conv2', 'pool2']
         """
-        made = self.accelerator(attributes, chip)
-        graph = _passed(graph, made, PassPhase.PRE_PARTITIONING)
-        graph, _ = partition(
-            graph,
-            made.patterns,
-            made.constraints,
-            made.name,
-            merge=made.merge_compiler_regions,
-        )
-        graph = _passed(graph, made, PassPhase.POST_PARTITIONING_0)
-        return _passed(graph, made, PassPhase.POST_PARTITIONING_1)
+        graph, _ = claimed(graph, self.accelerator(attributes, chip))
+        return graph
 
     def accelerator(
         self, attributes: Mapping[str, object] | None = None, chip: Target | None = None
@@ -653,13 +644,6 @@ def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool 
     judged.__name__ = name_of(judge)
     judged.__doc__ = inspect.getdoc(judge)
     return judged
-
-
-def _passed(graph: Graph, accelerator: Accelerator, phase: PassPhase) -> Graph:
-    for run in accelerator.passes(phase):
-        with authors_code(f"pass {name_of(run)}", f"accelerator {accelerator.name}"):
-            graph = run(graph, accelerator.target)
-    return graph
 
 
 def _given(encoder: object, submit: object) -> str:

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import pool, running
@@ -24,7 +23,7 @@ from penstock.ops.samples import sample
 
 
 @dataclass(frozen=True, slots=True)
-class AverageLast:
+class AverageLast(running.OfLastRow):
     """Division of a last row by `counts`, one per column, with clamp."""
 
     counts: tuple[int, ...]
@@ -44,18 +43,6 @@ class AverageLast:
         (read,) = self.needs(site, out)
         counts = np.array(self.counts, np.int32)[out.slices[2], None]
         return pool.average(inputs[0][read.slices], counts, self.activation.bounds(site.output))
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (running.last_row(site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (running.last_row_affine(site.inputs[0].shape),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, rows, width, channels = site.inputs[0].shape

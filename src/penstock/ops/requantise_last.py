@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.fixedpoint import Rounding
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import running
@@ -27,7 +26,7 @@ from penstock.ops.samples import sample
 
 
 @dataclass(frozen=True, slots=True)
-class RequantiseLast:
+class RequantiseLast(running.OfLastRow):
     """Requantisation of a last row with clamp; one multiplier per channel."""
 
     multipliers: Multipliers
@@ -52,18 +51,6 @@ class RequantiseLast:
             self.activation.bounds(site.output),
             self.rounding,
         )
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (running.last_row(site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (running.last_row_affine(site.inputs[0].shape),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         _, rows, width, channels = site.inputs[0].shape

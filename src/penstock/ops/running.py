@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.op import Op, Site, row_before
+from penstock.ir.op import Op, Site, Work, row_before
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import sliding
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
 from penstock.ops.window import Window
+
+ROW = Window(1)
+"""Each row of the output finds its part in one row of the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,52 @@ class Halves:
     running: Op
     total: TensorType
     last: Op
+
+
+@runtime_checkable
+class Halving(Protocol):
+    """An operator that may be done in two halves."""
+
+    def halves(self, site: Site) -> Halves | None:
+        """The halves; None where its attributes or types do not allow it."""
+        ...
+
+
+class UnderColumns:
+    """What operators say alike whose row r is made of row r of x, under `columns`."""
+
+    __slots__ = ()
+    columns: Window
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (sliding.affine(ROW, self.columns),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements * self.columns.size)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+
+class OfLastRow:
+    """What operators say alike that read the last row of a total."""
+
+    __slots__ = ()
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (last_row(site.inputs[0].shape, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        return (last_row_affine(site.inputs[0].shape),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
 
 
 def gone_on(found: Array, inputs: Sequence[Array], out: Region, joined: np.ufunc) -> Array:

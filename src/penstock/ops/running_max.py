@@ -13,8 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import running, sliding
@@ -22,12 +21,9 @@ from penstock.ops.activation import Activation
 from penstock.ops.samples import int8, sample
 from penstock.ops.window import Window
 
-ROW = Window(1)
-"""Each row of the output finds its part in one row of the input."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunningMax:
+class RunningMax(running.UnderColumns):
     """Maxima down `rows` rows, with clamp."""
 
     rows: int
@@ -41,25 +37,13 @@ class RunningMax:
         return running.pooled_type(self.rows, self.columns, inputs, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        padded = sliding.block(inputs[0][..., out.slices[3]], ROW, self.columns, out, -128)
+        padded = sliding.block(inputs[0][..., out.slices[3]], running.ROW, self.columns, out, -128)
         found = np.full(out.shape, -128, np.int8)
-        for _, _, tap in sliding.taps(padded, ROW, self.columns, out):
+        for _, _, tap in sliding.taps(padded, running.ROW, self.columns, out):
             np.maximum(found, tap, out=found)
         least, most = self.activation.bounds(site.output)
         found = np.clip(found, np.int8(least), np.int8(most))
         return running.gone_on(found, inputs, out, np.maximum)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (sliding.affine(ROW, self.columns),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements * self.columns.size)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         least, most = self.activation.bounds(site.output)

@@ -13,20 +13,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.ir.affine import Affine
-from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import running, sliding
 from penstock.ops.samples import int8, sample
 from penstock.ops.window import Window
 
-ROW = Window(1)
-"""Each row of the output finds its part in one row of the input."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunningSum:
+class RunningSum(running.UnderColumns):
     """Sums down `rows` rows of elements less `zero`."""
 
     rows: int
@@ -41,23 +37,11 @@ class RunningSum:
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x = inputs[0][..., out.slices[3]].astype(np.int32) - self.zero
-        padded = sliding.block(x, ROW, self.columns, out, 0)
+        padded = sliding.block(x, running.ROW, self.columns, out, 0)
         found = np.zeros(out.shape, np.int32)
-        for _, _, tap in sliding.taps(padded, ROW, self.columns, out):
+        for _, _, tap in sliding.taps(padded, running.ROW, self.columns, out):
             found += tap
         return running.gone_on(found, inputs, out, np.add)
-
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
-
-    def affine(self, site: Site) -> tuple[Affine, ...]:
-        return (sliding.affine(ROW, self.columns),)
-
-    def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements * self.columns.size)
-
-    def in_place(self, site: Site) -> tuple[int, ...]:
-        return ()
 
     def kernel(self, site: Site) -> Kernel:
         params = (*running.column_params(self.columns, site), ("zero", self.zero))

@@ -13,15 +13,9 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import row_count
-from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.mean import Mean
 from penstock.ops.reshape import Reshape
-from penstock.ops.running import Halves
-from penstock.ops.sum import Sum
-
-REDUCTIONS = (AveragePool2D, FullyConnected, MaxPool2D, Mean, Sum)
+from penstock.ops.running import Halves, Halving
 
 
 def accumulate(graph: Graph) -> Graph:
@@ -64,7 +58,7 @@ class _Seen:
 
 def _split(node: Node, seen: _Seen) -> Iterator[Node]:
     """The node, or its two halves."""
-    if isinstance(node.op, REDUCTIONS):
+    if isinstance(node.op, Halving):
         through_views = isinstance(node.op, FullyConnected)
         image = seen.image(node.inputs[0]) if through_views else node.inputs[0]
         direct = replace(node, inputs=(image, *node.inputs[1:]))

@@ -21,7 +21,7 @@ from rich.table import Table
 from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
 from penstock import api, execution
-from penstock.backends.cortex_m.variants import classes_of
+from penstock.backends.cortex_m.dsp import classes_of
 from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.options import Options

@@ -16,7 +16,7 @@ from c_kernels import whole as whole_layout
 from core_kernels import CoreLibrary
 from dsp_layers import layers
 from found import elements
-from penstock.backends.cortex_m.variants import dsp_kernel
+from penstock.backends.cortex_m.dsp import dsp_kernel
 from penstock.ir.op import Kernel, Sample, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.cortex_m.variants import dsp_kernel
+from penstock.backends.cortex_m.variants import kernel_for
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
@@ -47,8 +47,7 @@ class Processor:
 
 def kernel_of(node: Node, engine: Engine) -> Kernel:
     """The kernel that serves a node on an engine: a special one where the engine has one."""
-    special = dsp_kernel(node.op, node.site) if engine.kernels == "dsp" else None
-    return special or node.op.kernel(node.site)
+    return kernel_for(node.op, node.site, engine.kernels)
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:

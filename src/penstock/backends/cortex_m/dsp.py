@@ -1,0 +1,239 @@
+"""Kernels for cores with the DSP extension: Cortex-M4, M7 and M33."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.backends.cortex_m import cycles, taps, tiles
+from penstock.backends.cortex_m.layer import LayerOp, certificate, layer_of
+from penstock.fixedpoint import Int64s
+from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.region import Region
+from penstock.ops import sliding
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.sub import Sub
+from penstock.ops.window import Window
+from penstock.requantisation.form import Class
+from penstock.requantisation.pairs import INPUTS, weighted_sum
+
+
+def dsp_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of an operator; None where the portable one serves."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub():
+            return _sum(op, site)
+        case AveragePool2D() | MaxPool2D():
+            estimate = (
+                cycles.of_average_pool if isinstance(op, AveragePool2D) else cycles.of_max_pool
+            )
+            window = (op.rows.size, op.columns.size)
+            return replace(op.kernel(site), work_cycles=estimate(site.output.elements, window))
+        case _:
+            return None
+
+
+def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
+    """The class of requantisation of each output channel; none where an operator has no weights."""
+    if not isinstance(op, LayerOp):
+        return ()
+    channels = site.output.shape[-1]
+    order, bits = np.arange(channels), tiles.FRACTION_BITS
+    if isinstance(op, DepthwiseConv2D) and site.inputs[0].shape[3] >= taps.QUAD:
+        order, bits = taps.fours(channels).ravel(), taps.FRACTION_BITS
+    found = certificate(op, site, bits, tuple(order.tolist())).classes
+    return tuple(dict(zip(order.tolist(), found, strict=True)).values())
+
+
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Two windows with four output channels at a time, where each reads all input channels; sums
+    that fit 24 bits."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    row_elements = op.columns.size * x.shape[3]
+    if layer is None:
+        return None
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
+    if weights is None:
+        return None
+    pairs = -(-op.rows.size * row_elements // 2)
+    is_padded = op.columns.dilation > 1 or _padding(op) > 0
+    return Kernel(
+        "conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *(_inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
+            ("pairs", pairs),
+            ("row_fours", row_elements // tiles.QUAD),
+            ("row_rest", row_elements % tiles.QUAD),
+            ("quads", outputs // tiles.QUAD),
+            ("quads_rest", outputs % tiles.QUAD),
+            *layer.clamps,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+        scratch_bytes=8 * pairs + row_elements * is_padded,
+        by_rows=True,
+        work_cycles=cycles.of_convolution(
+            math.prod(site.output.shape[:3]),
+            outputs,
+            pairs,
+            (op.rows.size, row_elements),
+            _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
+            signed=layer.form.corrects,
+        ),
+    )
+
+
+def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
+    """Rows of windows that are not read where they lie."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    columns = _inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    inner = min(width, columns[1][1]) - columns[0][1]
+    above_and_below = op.rows.size * height - sum(
+        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+        for row in range(height)
+        for k in range(op.rows.size)
+    )
+    inner = max(0, inner)
+    return images * ((width - inner) * height * op.rows.size + inner * above_and_below)
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Four channels at a time; a window for each channel, of not too many taps."""
+    x = site.inputs[0]
+    count = op.rows.size * op.columns.size
+    if op.multiplier != 1 or x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
+        return None
+    layer = layer_of(op, site, taps.FRACTION_BITS, taps.fours(x.shape[3]).ravel())
+    if layer is None:
+        return None
+    return Kernel(
+        "depthwise_conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *_inner_columns(op.columns, x.shape[2]),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", taps.packed_weights(layer.weights)),
+            ("scales", taps.packed_scales(layer)),
+        ),
+        folded=(1, 2),
+        scratch_bytes=x.shape[3],
+        by_rows=True,
+        work_cycles=cycles.of_depthwise(
+            math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count
+        ),
+    )
+
+
+def _runs(op: DepthwiseConv2D, site: Site) -> int:
+    """How often taps are found: once for the inner columns of inner rows, else pixel by pixel."""
+    images, height, width, _ = site.output.shape
+    (_, lower), (_, upper) = _inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = _inner_columns(op.rows, site.inputs[0].shape[1])
+    inner_rows, inner_columns = max(0, bottom - top), max(0, upper - lower)
+    together = max(0, inner_columns - 1) * inner_rows
+    return images * (height * width - together)
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """Four outputs at a time; inputs in fours."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    if depth % tiles.QUAD:
+        return None
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    if layer is None:
+        return None
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
+    if weights is None:
+        return None
+    return Kernel(
+        "fully_connected_s8_dsp",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            *layer.clamps,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+        work_cycles=cycles.of_fully_connected(
+            x.elements // depth, outputs, depth, signed=layer.form.corrects
+        ),
+    )
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """A weighted sum and a shift, for tensors of one shape."""
+    shape = site.output.shape
+    if any(x.shape != shape for x in site.inputs):
+        return None
+    least, most = op.activation.bounds(site.output)
+    scales = [x.scale / site.output.scale for x in site.inputs]
+    outputs = _every_pair(op, site)
+    found = weighted_sum(outputs, scales[0], op.SIGN * scales[1], least, most)
+    if found is None:
+        return None
+    return Kernel(
+        "add_s8_dsp",
+        params=(
+            ("row_elements", math.prod(shape) // row_count(shape)),
+            ("left", found.left),
+            ("right", found.right),
+            ("offset", found.offset),
+            ("shift", found.shift),
+            ("least", least),
+            ("most", most),
+        ),
+        by_rows=True,
+        work_cycles=cycles.of_sum(shape, row_count(shape)),
+    )
+
+
+def _every_pair(op: Add | Sub, site: Site) -> Int64s:
+    """Outputs (256, 256) of all pairs of inputs, by the operator's own arithmetic."""
+    shape = (256, 256)
+    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
+    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
+    inputs = (a.astype(np.int8), b.astype(np.int8))
+    pairs = Site((left, right), output, (None, None))
+    return op.evaluate(pairs, inputs, Region.whole(shape)).astype(np.int64)
+
+
+def _inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
+    """Members that say which output columns' windows lie inside an axis of `extent`."""
+    lower = -(-window.before // window.stride)
+    upper = (extent - window.extent + window.before) // window.stride + 1
+    return ("inner_lower", lower), ("inner_upper", max(0, upper))
+
+
+_NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
+"""Nowhere is a row of a window one run of bytes."""
+
+
+def _padding(op: Conv2D | DepthwiseConv2D) -> int:
+    """Rows and columns around the tensor."""
+    windows = (op.rows, op.columns)
+    return sum(window.before + window.after for window in windows)

@@ -8,7 +8,7 @@ what its functions are told Offloaded (facts), KernelCall (a call to be made com
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite
 what program passes change  Program and its records
-functional models           elements: what lies at an address
+functional models           elements: what lies at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
@@ -19,7 +19,7 @@ has UMA's calls beside these.
 from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
-from penstock.backends.functional import elements
+from penstock.backends.functional import convolved, elements
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, Operand
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
@@ -106,6 +106,7 @@ __all__ = [
     "Value",
     "Var",
     "choose",
+    "convolved",
     "doubling_high_multiply",
     "elements",
     "is_constant",

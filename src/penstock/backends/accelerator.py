@@ -7,7 +7,7 @@ explain themselves, and what each command does, so that whole programs run befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -46,11 +46,13 @@ class PassPhase(Enum):
 @dataclass(frozen=True, slots=True)
 class AcceleratorTarget:
     """What passes and strategies are handed: the accelerator's name, its attributes as the user set
-    them, and the chip that it stands beside; `tilers`: who cuts layers, by operator or pattern."""
+    them, and the chip that it stands beside; its own memories, by name; `tilers`: who cuts layers,
+    by operator or pattern."""
 
     name: str
     attrs: Mapping[str, Value]
     chip: Target
+    memories: Mapping[str, MemoryRegion] = field(default_factory=dict[str, MemoryRegion])
     tilers: tuple[tuple[str, Tiler], ...] = ()
 
 
@@ -115,7 +117,6 @@ class Accelerator:
     program_passes: tuple[tuple[PassPhase, ProgramPass], ...]
     constraints: tuple[Callable[[Node], bool | str], ...]
     codegen: Codegen
-    memories: tuple[MemoryRegion, ...] = ()
     merge_compiler_regions: bool = True
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from penstock.fixedpoint import Int64s
 from penstock.ir.tensor import Array
 
 
@@ -20,3 +21,33 @@ def elements(content: Array, dtype: DTypeLike, *shape: int) -> Array:
     """
     size_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     return content[:size_bytes].view(dtype).reshape(shape)
+
+
+def convolved(
+    x: Array,
+    weights: Array,
+    size: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    before: tuple[int, int] = (0, 0),
+    zero: int = 0,
+) -> Int64s:
+    """Sums (rows, columns, outputs) of a convolution to `size` rows and columns.
+
+    `x` (rows, columns, channels), of which `zero` is taken; `weights` (outputs, rows, columns,
+    channels). `before`: rows above and columns to the left that `x` does not have; what lies
+    outside adds nothing.
+
+    >>> x, weights = np.arange(4).reshape(2, 2, 1), np.ones((1, 2, 2, 1))
+    >>> convolved(x, weights, (2, 2), before=(1, 1))[..., 0]
+    array([[0, 1],
+           [2, 6]])
+    """
+    axes = zip(size, weights.shape[1:], stride, dilation, before, strict=False)
+    taps = [np.arange(n)[:, None] * s + np.arange(k) * d - b for n, k, s, d, b in axes]
+    inside = [(tap >= 0) & (tap < extent) for tap, extent in zip(taps, x.shape, strict=False)]
+    rows, columns = (t.clip(0, extent - 1) for t, extent in zip(taps, x.shape, strict=False))
+    found = (x.astype(np.float64) - zero)[rows[:, :, None, None], columns]
+    found *= (inside[0][:, :, None, None] & inside[1])[..., None]
+    sums = np.tensordot(found, weights.astype(np.float64), ((1, 3, 4), (1, 2, 3)))
+    return sums.astype(np.int64)  # below 2^53, float64 is exact

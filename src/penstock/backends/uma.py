@@ -362,14 +362,15 @@ class UMABackend(ABC):
         holds: tuple[str, ...] = ("scratch",),
         budget: bool = False,
     ) -> None:
-        """A memory of the accelerator's own; `size` in bytes or as "32KiB".  UMA has none.
+        """A memory of the accelerator's own, which constraints, costs and passes find in
+        `target.memories`; `size` in bytes or as "32KiB".  UMA has none.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
         >>> npu = Npu()
         >>> npu._register_memory("weights", "32KiB", bandwidth_bytes_per_cycle=8)
-        >>> [(m.name, m.size_bytes) for m in npu.accelerator().memories]
-        [('weights', 32768)]
+        >>> npu.accelerator().target.memories["weights"].size_bytes
+        32768
 
         Raises BackendError."""
         try:
@@ -490,7 +491,8 @@ class UMABackend(ABC):
         own = self._registered
         name = self.target_name
         set_values = values(name, own.attributes, attributes or {}, f"accelerator {name}")
-        target = AcceleratorTarget(name, set_values, chip, tuple(reversed(own.tilers)))
+        memories = {memory.name: memory for memory in own.memories}
+        target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
         return Accelerator(
             target,
             tuple(
@@ -502,7 +504,6 @@ class UMABackend(ABC):
             tuple(own.program_passes),
             tuple(_on_nodes(judge, target) for judge in own.constraints),
             self._codegen(target),
-            tuple(own.memories),
             own.merge_compiler_regions,
         )
 

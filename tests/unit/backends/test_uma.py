@@ -340,7 +340,7 @@ def test_sources_lie_beside_the_file_of_a_class_or_of_its_parent(tmp_path: Path)
 
 def test_memories_are_described() -> None:
     npu = Npu(lambda npu: npu._register_memory("spad", "32KiB", bandwidth_bytes_per_cycle=16))
-    (memory,) = npu.accelerator().memories
+    (memory,) = npu.accelerator().target.memories.values()
     assert (memory.name, memory.size_bytes, memory.bandwidth_bytes_per_cycle) == ("spad", 32768, 16)
     assert memory.holds == ("scratch",)
     for wrong in ({"size": 0}, {"size": 1.5}, {"size": "1k", "latency_cycles": -1},

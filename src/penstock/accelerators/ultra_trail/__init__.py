@@ -31,9 +31,10 @@ class UltraTrailBackend(uma.UMABackend):
         self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())
         self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
         self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
-        self._register_codegen(includes='#include "ultra_trail.h"', sources=engine.SOURCES)
-        for name, size_bytes in engine.MEMORIES.items():
-            self._register_memory(name, size_bytes)
+        sources = "ultra_trail.h", "ultra_trail.c"
+        self._register_codegen(includes='#include "ultra_trail.h"', sources=sources)
+        for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
+            self._register_memory(name, size)
 
     @property
     def target_name(self) -> str:
@@ -49,14 +50,16 @@ def one_signal(layer: Offloaded) -> bool | str:
     """One signal along one axis, without groups; its numbers fit into the configuration words."""
     n, p = engine.numbers(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
-    if across or layer.output.elements != n["out_length"] * n["out_channels"]:
+    if across or layer.output.elements != n["out_length"] * n["out_c"]:
         return f"the output is {list(layer.output.shape)}, with padding {across} across the axis"
     if p["groups"] > 1 or len(layer.composite.nodes) > 1:
         return f"there are {p['groups']} groups, and the ReLU may have a scale of its own"
-    return not engine.misfits(n) or f"too large for its field: {engine.misfits(n)}"
+    words = engine.Words(**n)
+    wrong = [f"{name} {number}" for name, number in n.items() if getattr(words, name) != number]
+    return not wrong or f"too large for its field: {', '.join(wrong)}"
 
 
-def annotated(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
+def noted(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
     """The graph with what is to be said of each layer of the engine."""
 
     def told(node: uma.Node) -> uma.Node:
@@ -72,7 +75,7 @@ class ConfigGenerator:
     """Says the configuration words of a layer."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
-        return annotated(graph, target, lambda o: {"words": engine.encode(engine.numbers(o))})
+        return noted(graph, target, lambda o: {"words": bytes(engine.Words(**engine.numbers(o)))})
 
 
 class BufferScopeAnnotator:
@@ -87,64 +90,59 @@ class BufferScopeAnnotator:
             free = sorted(range(3), key=lambda m: last.get(held.get(m, ""), -1))  # first done with
             source = next((m for m in free if held.get(m) == x.name), free[0])
             goal = next(m for m in free if m != source)
-            scopes = {f"fmem{source}": x, "wmem": weights, f"fmem{goal}": y}
-            for name, value in scopes.items():
-                if value.type.size_bytes > engine.MEMORIES[name]:
+            for name, value in {f"fmem{source}": x, "wmem": weights, f"fmem{goal}": y}.items():
+                if value.type.size_bytes > target.memories[name].size_bytes:
                     return {"misfit": f"{value.name} does not fit into {name}"}
             held.update({source: x.name, goal: y.name})
-            words = engine.encode(engine.numbers(layer) | {"source": source, "target": goal})
-            return {"words": words, "scopes": tuple(scopes)}
+            return {"scopes": (source, goal)}
 
-        return annotated(graph, target, placed)
+        return noted(graph, target, placed)
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
     """Load, compute, store, as the words say."""
 
+    def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
+        x, weights, bias = (call.operand(k).address for k in range(3))
+        words, multiplier, shift = map(call.table, ("words", "multiplier", "shift"))
+        source, goal = attrs["scopes"]
+        return (
+            call.invoke(engine.LOAD_FEATURES, words, source, x),
+            call.invoke(engine.LOAD_WEIGHTS, words, weights, bias, multiplier, shift),
+            call.invoke(engine.CONVOLVE, words, source, goal),
+            call.invoke(engine.STORE_FEATURES, words, goal, call.result.address),
+        )
+
     def tables(layer: Offloaded) -> dict[str, uma.Array]:
-        return {"words": np.array(attrs["words"], np.uint32).view(np.int32), **layer.tables}
+        return {"words": np.frombuffer(attrs["words"], np.int32), **layer.tables}
 
     strategy, fits = uma.OpStrategy(), attrs.get("misfit", True)
     strategy.add_implementation(conv1d, name="conv1d", cost=cycles, condition=fits, tables=tables)
     return strategy
 
 
-def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
-    x, weights, bias = (call.operand(k).address for k in range(3))
-    words, multiplier, shift = map(call.table, ("words", "multiplier", "shift"))
-    return (
-        call.invoke(engine.LOAD_FEATURES, words, x),
-        call.invoke(engine.LOAD_WEIGHTS, words, weights, bias, multiplier, shift),
-        call.invoke(engine.CONVOLVE, words),
-        call.invoke(engine.STORE_FEATURES, words, call.result.address),
-    )
-
-
 def cycles(layer: Offloaded, rows: int) -> float:
-    """A tap of `dimension` x `dimension` channels a cycle; and what is moved over the bus."""
+    """A tap of `dimension` x `dimension` channels a cycle; and four bytes over the bus."""
     n, dimension = engine.numbers(layer), int(layer.target.attrs["dimension"])
-    blocks = -(-n["in_channels"] // dimension) * -(-n["out_channels"] // dimension)
-    steps = layer.work(rows).elements // n["out_channels"]
-    return steps * n["taps"] * blocks + layer.bytes(rows) / engine.BUS_BYTES_PER_CYCLE
+    blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
+    steps = layer.work(rows).elements // n["out_c"]
+    return steps * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
 class CodegenGenerateExternCalls:
-    """Makes one call of a layer's commands; features that an earlier one left are not loaded."""
+    """Leaves out the call of the driver that loads features which an earlier layer left there."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
-        held: dict[str, str] = {}
+        held: dict[int, str] = {}
 
-        def fused(command: uma.Command) -> uma.Command:
+        def shorter(command: uma.Command) -> uma.Command:
             if isinstance(command, uma.Loop):
                 held.clear()  # what runs in there may use the memories, too
             if not isinstance(command, uma.Call) or command.engine != target.name:
                 return command
-            op, (load, weights, _, store) = cast(Any, command.op), cast(Any, command.body)
-            source, _, goal = op.attribute("scopes")
-            there = held.get(source) == command.inputs[0].tensor
+            source, goal = cast(Any, command.op).attribute("scopes")
+            is_there = held.get(source) == command.inputs[0].tensor
             held.update({source: command.inputs[0].tensor, goal: command.output.tensor})
-            driver, kept = (engine.NEXT_LAYER, 1) if there else (engine.LAYER, 2)
-            rest = *weights.arguments[1:], *store.arguments[1:]
-            return replace(command, body=(uma.Invoke(driver, (*load.arguments[:kept], *rest)),))
+            return replace(command, body=command.body[is_there:])
 
-        return replace(program, run=tuple(map(fused, program.run)))
+        return replace(program, run=tuple(map(shorter, program.run)))

@@ -1,22 +1,19 @@
 /* ultra_trail.h: the driver of the engine.  `words` are the three configuration words of a layer:
  *
- *   word 0  in_length [0, 12)  out_length [12, 24)  source [24, 26)  target [26, 28)
- *           padding [28, 32)
- *   word 1  in_channels [0, 9)  out_channels [9, 18)  taps [18, 23)  stride [23, 27)
- *           dilation [27, 31)
+ *   word 0  in_length [0, 12)  out_length [12, 24)  padding [24, 32)
+ *   word 1  in_c [0, 9)  out_c [9, 18)  taps [18, 23)  stride [23, 27)
+ *           dilation [27, 32)
  *   word 2  in_zero [0, 8)  out_zero [8, 16)  least [16, 24)  most [24, 32)
  *
- * Bits [lower, upper) of a word hold a number less its least one: 1 for lengths, channels, taps,
- * stride and dilation, -128 for zero points and bounds, else 0.  There are three feature memories
- * of 4 KiB, of which `source` holds what is read and `target` what is written, and a weight memory
- * of 32 KiB. */
+ * Bits [lower, upper) of a word hold a number; those of word 2 have a sign.  There are three
+ * feature memories of 4 KiB, and a weight memory of 32 KiB. */
 #ifndef ULTRA_TRAIL_H
 #define ULTRA_TRAIL_H
 
 #include <stdint.h>
 
-/* Features, steps of channels, into the source. */
-void ultra_trail_load_features(const int32_t *words, const int8_t *x);
+/* Features, steps of channels, into a feature memory. */
+void ultra_trail_load_features(const int32_t *words, int32_t fmem, const int8_t *x);
 
 /* Weights, output channels of taps of input channels, and what each output channel has. */
 void ultra_trail_load_weights(const int32_t *words, const int8_t *weights, const int32_t *bias,
@@ -24,18 +21,9 @@ void ultra_trail_load_weights(const int32_t *words, const int8_t *weights, const
 
 /* target = clamp(out_zero + M[o] * (bias[o] + sum (source - in_zero) * weights)), M = multiplier *
  * 2^(shift - 31), rounded as TFLite's reference does; padding counts as in_zero. */
-void ultra_trail_convolve(const int32_t *words);
+void ultra_trail_convolve(const int32_t *words, int32_t source, int32_t target);
 
-/* Features from the target. */
-void ultra_trail_store_features(const int32_t *words, int8_t *y);
-
-/* All four. */
-void ultra_trail_layer(const int32_t *words, const int8_t *x, const int8_t *weights,
-                       const int32_t *bias, const int32_t *multiplier, const int8_t *shift,
-                       int8_t *y);
-
-/* All but the first: the source holds its features already. */
-void ultra_trail_next_layer(const int32_t *words, const int8_t *weights, const int32_t *bias,
-                            const int32_t *multiplier, const int8_t *shift, int8_t *y);
+/* Features from a feature memory. */
+void ultra_trail_store_features(const int32_t *words, int32_t fmem, int8_t *y);
 
 #endif

@@ -23,6 +23,8 @@ from penstock.uma import (
     Offloaded,
     OpStrategy,
     UMABackend,
+    convolved,
+    elements,
     is_constant,
     is_op,
     requantise,
@@ -112,27 +114,19 @@ def convolve(
     """What the function does: bytes in, bytes out."""
     del engine
     p = dict(zip(SHAPE + WINDOW + RANGE, numbers, strict=True))
-    height, width, channels = p["in_h"], p["in_w"], p["in_c"]
-    outputs = p["out_h"], p["out_w"], p["out_c"]
-    window = p["kernel_h"], p["kernel_w"]
-    image = _int8(x, (height, width, channels)).astype(np.int64) - p["in_zero"]
-    taps = _int8(weights, (p["out_c"], *window, channels)).astype(np.int64)
-    sums = np.zeros(outputs, np.int64) + bias[: 4 * p["out_c"]].view(np.int32)
-    for k in range(window[0]):
-        rows = np.arange(p["out_h"]) * p["stride_h"] + k * p["dilation_h"] - p["pad_top"]
-        for l in range(window[1]):  # noqa: E741
-            columns = np.arange(p["out_w"]) * p["stride_w"] + l * p["dilation_w"] - p["pad_left"]
-            inside = ((rows >= 0) & (rows < height))[:, None] & (columns >= 0) & (columns < width)
-            tap = image[rows.clip(0, height - 1)[:, None], columns.clip(0, width - 1)]
-            sums += (tap * inside[..., None]) @ taps[:, k, l].T
-    factors = multiplier[: 4 * p["out_c"]].view(np.int32), shift[: p["out_c"]].view(np.int8)
+    sums = convolved(
+        elements(x, np.int8, p["in_h"], p["in_w"], p["in_c"]),
+        elements(weights, np.int8, p["out_c"], p["kernel_h"], p["kernel_w"], p["in_c"]),
+        (p["out_h"], p["out_w"]),
+        (p["stride_h"], p["stride_w"]),
+        (p["dilation_h"], p["dilation_w"]),
+        (p["pad_top"], p["pad_left"]),
+        p["in_zero"],
+    )
+    sums += elements(bias, np.int32, p["out_c"])
+    factors = elements(multiplier, np.int32, p["out_c"]), elements(shift, np.int8, p["out_c"])
     found = requantise(sums, *factors, p["out_zero"], (p["least"], p["most"]))
-    _int8(y, outputs)[:] = found
-
-
-def _int8(raw: Array, shape: tuple[int, ...]) -> Array:
-    """A tensor that begins with the first of some bytes."""
-    return raw[: int(np.prod(shape))].view(np.int8).reshape(shape)
+    elements(y, np.int8, *found.shape)[:] = found
 
 
 VANILLA_CONV2D = Driver("vanilla_conv2d", "vanilla", convolve, device=object)

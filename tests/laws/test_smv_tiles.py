@@ -37,34 +37,35 @@ def on_smv(tiler: DrawnTiler) -> Smv:
 
 
 @pytest.mark.parametrize("sample", [s for name, s in SAMPLES if name.startswith(MAIN_SAMPLES)])
-@given(tiler=st.builds(DrawnTiler, seeds, st.booleans()), seed=seeds)
+@given(tiler=st.builds(DrawnTiler, seeds, st.booleans()), doubled=st.booleans(), seed=seeds)
 @few
 def test_every_sample_of_its_operators_is_computed(
-    sample: Sample, tiler: DrawnTiler, seed: int
+    sample: Sample, tiler: DrawnTiler, doubled: bool, seed: int
 ) -> None:
     """Whatever the engine leaves to the processor."""
     site = sample.site
     values = tuple(Value(f"v{k}", type, site.constants[k]) for k, type in enumerate(site.inputs))
     node = Node(sample.op, values, Value("y", site.output), "sample")
     inputs = tuple(value for value in values if value.data is None)
-    check(Graph("sample", inputs, (node.output,), (node,)), tiler, seed)
+    check(Graph("sample", inputs, (node.output,), (node,)), tiler, doubled, seed)
 
 
 @some
 @given(
     graph=st.one_of(graphs(), networks(most_parts=5)),
     tiler=st.builds(DrawnTiler, seeds, st.booleans()),
+    doubled=st.booleans(),
     seed=seeds,
 )
 def test_any_tiles_under_any_schedule_compute_what_the_operators_say(
-    graph: Graph, tiler: DrawnTiler, seed: int
+    graph: Graph, tiler: DrawnTiler, doubled: bool, seed: int
 ) -> None:
-    check(graph, tiler, seed)
+    check(graph, tiler, doubled, seed)
 
 
-def check(graph: Graph, tiler: DrawnTiler, seed: int) -> None:
+def check(graph: Graph, tiler: DrawnTiler, doubled: bool, seed: int) -> None:
     """Some points of the graph's frontier, in the machine, against the operators' arithmetic."""
-    accelerators = (on_smv(tiler).accelerator({}, TARGET),)
+    accelerators = (on_smv(tiler).accelerator({"double_buffering": doubled}, TARGET),)
     request = Request("law", TARGET, accelerators=accelerators, options=Options(max_stripe=4))
     inputs = inputs_of_graph(graph, seed)
     reference = run_graph(graph, inputs)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from available import SMALL_VWW, TARGET, path_of
 from drawn_tilers import DrawnTiler
+from lowered import inputs_of_graph
+from offloading import compiled
 from penstock import api
 from penstock.accelerators.smv import KERNELS, Smv
 from penstock.accelerators.smv.cost import cycles
@@ -31,7 +37,7 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
-from penstock.uma import Offloaded
+from penstock.uma import Array, Driver, Offloaded
 
 HOST = load_target("host")
 SMALL = {"input_bytes": 2000, "weights_bytes": 3000, "output_bytes": 1000}
@@ -168,6 +174,55 @@ def test_double_buffered_tiles_leave_room_for_the_next() -> None:
     assert double.moved[0].tiles > single.moved[0].tiles > 1
 
 
+class Traced(Engine):
+    """The engine, which notes what it touches: memory, and bytes [lower, upper)."""
+
+    touched: ClassVar[list[tuple[str, list[tuple[int, int, int]]]]] = []
+
+    def tile(self, memory: int, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]) -> Array:
+        end = at + sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1
+        self.touched[-1][1].append((memory, at, end))
+        return super().tile(memory, at, shape, pitches)
+
+
+def noting(driver: Driver, sizes: tuple[int, int, int]) -> Driver:
+    """The function of the driver, on the engine that notes."""
+
+    def model(engine: Traced, *arguments: Any) -> None:
+        engine.touched.append((driver.name, []))
+        driver.model(engine, *arguments)
+
+    return replace(driver, model=model, device=partial(Traced, sizes))
+
+
+def together(one: Sequence[tuple[int, int, int]], other: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether they touch a byte in common."""
+    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in one for b in other)
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+def test_double_buffered_tiles_are_copied_while_others_are_computed(doubled: bool) -> None:
+    """What lies between two computations touches neither what the first one reads and writes, nor,
+    where it is a store, what the second one does."""
+    attributes = "input_bytes=2000,weights_bytes=3000,output_bytes=1000"
+    graph = convolution(16, 8, 24)
+    done = compiled(graph, f"smv:double_buffering={str(doubled).lower()},{attributes}")
+    sizes = (2000, 3000, 1000)
+    Traced.touched.clear()
+    known = {driver.name: noting(driver, sizes) for driver in drivers("smv", sizes).values()}
+    program = with_drivers(done.program, known)
+    Machine(program).run(inputs_of_graph(graph, 1))
+    steps = Traced.touched
+    computed = [k for k, (name, _) in enumerate(steps) if name == "smv_conv2d"]
+    conflicts = 0
+    for first, second in pairwise(computed):
+        for name, touched in steps[first + 1 : second]:
+            conflicts += name == "smv_load" and together(touched, steps[first][1])
+            conflicts += name == "smv_store" and together(touched, steps[second][1])
+    assert len(computed) > 4
+    assert (conflicts == 0) == doubled
+
+
 def test_a_program_for_larger_scratchpads_fails_on_smaller_ones() -> None:
     """The functional model checks every access."""
     done = compile_request(Request("zoo:lenet5", HOST, accelerators=(Smv().accelerator({}, HOST),)))
@@ -207,7 +262,11 @@ def bytes_of_whole_layers(graph: Graph) -> int:
 
 def with_scratchpads(program: Program, sizes: tuple[int, int, int]) -> Program:
     """The program on an engine with other scratchpads."""
-    known = {driver.name: driver for driver in drivers("smv", sizes).values()}
+    return with_drivers(program, {d.name: d for d in drivers("smv", sizes).values()})
+
+
+def with_drivers(program: Program, known: Mapping[str, Driver]) -> Program:
+    """The program, which calls other functions of these names."""
 
     def changed(command: Command) -> Command:
         match command:

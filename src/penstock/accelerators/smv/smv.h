@@ -1,6 +1,8 @@
 /* smv.h: the driver of the smv engine: eight processing elements, and scratchpads of inputs, weights
  * and outputs.  Places in scratchpads and pitches are bytes; what is set holds until it is set anew.
- */
+ *
+ * A function may come back before its work is done, as long as works on the same bytes keep their
+ * order: where tiles are double-buffered, a copy touches no byte of the computation before it. */
 #ifndef SMV_H
 #define SMV_H
 

@@ -136,10 +136,11 @@ def added(a: Expr, b: Expr) -> Expr:
 class Held:
     """A tensor's tile in a scratchpad: from byte `base`, `pitches` bytes from an element to the
     next along each dimension, of which there is `room` for some; `region` of the tensor; it changes
-    inside so many loops."""
+    inside so many loops.  Where tiles are double-buffered, every other one lies in a second place:
+    it may be copied while the one before is used."""
 
     operand: LayerOperand
-    base: int
+    base: Expr
     room: tuple[int, ...]
     pitches: tuple[int, ...]
     region: tuple[Span, ...]
@@ -184,8 +185,11 @@ class Tiles:
         for k, (moved, operand) in enumerate(
             zip(self.tiling.moved, self.whole.operands, strict=True)
         ):
-            base = ends.get(operand.role, 0)
-            ends[operand.role] = base + moved.held_bytes
+            start = ends.get(operand.role, 0)
+            ends[operand.role] = start + moved.held_bytes
+            base: Expr = start
+            if self.tiling.scratchpads.double_buffered and moved.tiles > 1:
+                base = added(start, self._tile_number(k) % 2 * (moved.held_bytes // 2))
             region = self._region(operand, self.tiling.order[: self.tiling.depths[k]])
             room = self._room(k)
             pitches = self._pitches(operand, room)
@@ -288,6 +292,17 @@ class Tiles:
             if operand.follows(name) and len(self.tiling.tiles[name]) > 1
         )
         return max(changing, default=0)
+
+    def _tile_number(self, k: int) -> Expr:
+        """How many tiles of operand k were copied before the loops came here."""
+        number: Expr = 0
+        for name in self.tiling.order[: self._level(k)]:
+            loop = self._loop_of(name)[1]
+            if loop is not None:
+                at = Var(name) if loop.lower == 0 else Var(name) - loop.lower
+                index = at if loop.step == 1 else at // loop.step
+                number = added(number * len(self.tiling.tiles[name]), index)
+        return number
 
     def _room(self, k: int) -> tuple[int, ...]:
         """The most elements that a tile of operand k has along each dimension, aligned."""

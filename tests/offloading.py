@@ -9,12 +9,16 @@ from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.pipeline import Compilation, Request
+from penstock.scheduling.options import DEFAULTS, Options
 
 
-def compiled(graph: Graph, *accelerators: str, target: str = "host") -> Compilation:
+def compiled(
+    graph: Graph, *accelerators: str, target: str = "host", options: Options = DEFAULTS
+) -> Compilation:
     """A graph, compiled beside accelerators."""
     chip = load_target(target)
-    request = Request(f"zoo:{graph.name}", chip, accelerators=open_accelerators(accelerators, chip))
+    opened = open_accelerators(accelerators, chip)
+    request = Request(f"zoo:{graph.name}", chip, accelerators=opened, options=options)
     parts = pipeline.parts_of(pipeline.simplify_for(graph, request), request)
     frontier = pipeline.schedule(parts, chip, request.options)
     points = pipeline.place(frontier, chip, request.options)

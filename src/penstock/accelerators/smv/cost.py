@@ -4,7 +4,8 @@
              cycle for every such group to load the registers of the weights
     copies   100 cycles to begin a copy, 2 a run, 8 bytes a cycle
 
-They add up; where scratchpads are double-buffered, the longer counts.
+They add up; where scratchpads are double-buffered, the longer counts, and of the shorter what is
+done before there is another tile: the first one's share.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def tile_cycles(tiling: Tiling) -> float:
     """Cycles of all tiles of a tiling."""
     engine = tiling.engine_cycles + register_loads(tiling)
     copies = float(tiling.copy_cycles)
-    return max(engine, copies) if tiling.scratchpads.double_buffered else engine + copies
+    if not tiling.scratchpads.double_buffered:
+        return engine + copies
+    return max(engine, copies) + min(engine, copies) / tiling.count
 
 
 def register_loads(tiling: Tiling) -> int:

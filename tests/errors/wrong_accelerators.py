@@ -8,13 +8,10 @@ from functools import partial
 
 from penstock import api, pipeline
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
-from penstock.backends.engines import checked_cycles
 from penstock.backends.offload import require_nothing_left
 from penstock.ir.graph import Graph
-from penstock.ir.op import Kernel
 from penstock.ladder import run_machine
 from penstock.program.program import Driver
-from penstock.scheduling.part import Part
 from toy_accelerator import Bytes, Toy, Unit, store, toy_request
 
 Numbers = int | Bytes
@@ -50,6 +47,11 @@ def without_calls(accelerator: Accelerator) -> Accelerator:
     return replace(accelerator, codegen=code)
 
 
+def with_a_file_of_the_models(accelerator: Accelerator) -> Accelerator:
+    code = replace(accelerator.codegen, sources=(("main.c", "int main(void) { return 0; }"),))
+    return replace(accelerator, codegen=code)
+
+
 def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Accelerator:
     """The accelerator with a driver that takes streams, of what an encoder makes."""
     submit = Driver("toy_submit", "toy", fails, Unit)
@@ -63,13 +65,6 @@ def in_machine(toy: Toy) -> None:
     run_machine(done, api.drawn_sets(done, 1))
 
 
-def with_costs(cycles: Callable[[int], object]) -> None:
-    """Asks what a call of three rows costs."""
-    (node, *_) = pipeline.read("zoo:lenet5").nodes
-    kernel = Kernel("toy_conv2d", cycles=cycles)  # pyright: ignore[reportArgumentType]
-    checked_cycles(Part((node,), "toy", kernel), 3)
-
-
 def with_nodes_left() -> None:
     """Refuses what an accelerator leaves."""
     pool, dense = pipeline.read("zoo:lenet5").nodes[1:6:4]
@@ -79,13 +74,12 @@ def with_nodes_left() -> None:
 
 WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
     "accelerator-001": with_nodes_left,
-    "backend-080": partial(with_costs, lambda rows: 100 // (rows - 3)),
-    "backend-081": partial(with_costs, lambda rows: float("nan")),
     "backend-082": lambda: api.compile(toy_request(change=with_forgetful_pass)),
     "backend-083": lambda: api.compile(toy_request(change=partial(with_encoder, lambda: b""))),
     "backend-084": lambda: api.compile(toy_request(change=partial(with_encoder, lambda c: "x"))),
     "backend-090": partial(in_machine, Toy(stores=fails)),
     "backend-091": lambda: api.compile(toy_request(change=without_calls)),
+    "backend-092": lambda: api.compile(toy_request(change=with_a_file_of_the_models)),
     "machine-010": partial(in_machine, Toy(stores=strays)),
 }
 """By code, the call that meets it."""

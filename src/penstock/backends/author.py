@@ -89,19 +89,24 @@ def implementations(
 def cycles(implementation: Implementation, node: Node) -> float:
     """Cycles of computing the whole output in one call.  Raises BackendError where the cost of that
     or of one row is no number of cycles."""
-    where = f'the cost of "{implementation.name}", for {node.origin or node.name}'
+    engine = node.op.engine if isinstance(node.op, Composite) else "accelerator"
+    where = f'{engine}: the cost of "{implementation.name}", for {node.origin or node.name}'
     cost = implementation.kernel.cycles
     if cost is None:
         raise _bad_cost("there is no cost", where)
-    whole = 0.0
-    for count in (1, row_count(node.output.type.shape)):
-        found = _asked(cost, (count,), where, _ON_COSTS)
-        if isinstance(found, bool) or not isinstance(found, Real):
-            raise _bad_cost(f"cost({count}) is {_shown(found)}, not a number", where)
-        whole = float(found)
-        if not (math.isfinite(whole) and whole >= 0):
-            raise _bad_cost(f"cost({count}) is {whole:g} cycles", where)
-    return whole
+    cost_of(cost, 1, where)
+    return cost_of(cost, row_count(node.output.type.shape), where)
+
+
+def cost_of(cost: Callable[[int], object], rows: int, where: str) -> float:
+    """Cycles of a call for so many rows.  Raises BackendError where that is no number of cycles."""
+    found = _asked(cost, (rows,), where, _ON_COSTS)
+    if isinstance(found, bool) or not isinstance(found, Real):
+        raise _bad_cost(f"cost({rows}) is {_shown(found)}, not a number", where)
+    number = float(found)
+    if not (math.isfinite(number) and number >= 0):
+        raise _bad_cost(f"cost({rows}) is {number:g} cycles", where)
+    return number
 
 
 def _bad_cost(what: str, where: str) -> BackendError:

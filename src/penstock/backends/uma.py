@@ -314,7 +314,8 @@ class UMABackend(ABC):
         writes `format` for `fmt`.
 
         `includes`: text at the head of the model's C, or a function that gives it.
-        `replace_call_extern`: makes a call from the texts of its arguments; None: NAME(arguments).
+        `replace_call_extern`: makes a call from the texts of its arguments, a sequence whose
+            `function` is the driver function's name; None: NAME(arguments).
         `encoder`, with fmt="stream": makes the bytes of the commands of a call, which are then
             handed to `submit`: submit(stream, bytes, bases...).
         `sources`: files that go with the model: the driver's header and a stub of it in C; by name,

@@ -9,7 +9,7 @@ from typing import cast
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
 from penstock.codegen.c_loop import loop_lines
-from penstock.codegen.drivers import DriverCode
+from penstock.codegen.drivers import CallTexts, DriverCode
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
 from penstock.program.expr import Expr
@@ -68,7 +68,7 @@ class _Writer:
             items = c_text.parted(arguments)
             yield c_text.wrapped(f"{pad}{command.driver.name}(", items, ");")
             return
-        text = cast(object, code.replace_call_extern(arguments))
+        text = cast(object, code.replace_call_extern(CallTexts(command.driver.name, arguments)))
         if not isinstance(text, str) or not text.strip():
             raise BackendError(
                 "backend-091",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,7 +17,7 @@ from penstock.codegen.c_functions import functions
 from penstock.codegen.drivers import DriverCode
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
-from penstock.errors import InternalError
+from penstock.errors import BackendError, InternalError
 from penstock.program.program import Call, Copy, Program, Wait
 from penstock.program.steps import steps, walk
 from penstock.program.tables import table_bytes
@@ -77,11 +77,31 @@ def generate(
         "arrays": constants,
     }
     rendered = tuple((name.replace("model", prefix), render(name, holes)) for name in TEMPLATES)
-    given = (file for code in drivers.values() for file in code.sources)
-    sources = tuple((name, text.encode()) for name, text in given)
+    sources = tuple(_sources(drivers, [name for name, _ in rendered]))
     used_by_stubs = (h for _, text in sources for h in _KERNEL_HEADERS.findall(text.decode()))
     headers = (*headers, *used_by_stubs)
     return Bundle((*rendered, *_runtime_files(headers), *sources))
+
+
+def _sources(
+    drivers: Mapping[str, DriverCode], names: Sequence[str]
+) -> Iterator[tuple[str, bytes]]:
+    """The files of all drivers; those that two share, once; `names`: of the model's files.
+
+    Raises BackendError where two files have one name."""
+    known: dict[str, tuple[str, str | None]] = {name: ("the model", None) for name in names}
+    for engine, code in drivers.items():
+        for name, text in code.sources:
+            owner, other = known.setdefault(name, (engine, text))
+            if other != text:
+                raise BackendError(
+                    "backend-092",
+                    f"there are two files {name}",
+                    where=f"{engine}, sources",
+                    why=f"the other one is of {owner}",
+                    help=f'call it after the accelerator, as "{engine}_{name}"',
+                )
+    yield from ((name, text.encode()) for name, (_, text) in known.items() if text is not None)
 
 
 def stub_sources(drivers: Sequence[DriverCode]) -> tuple[str, ...]:

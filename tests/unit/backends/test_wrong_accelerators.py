@@ -15,11 +15,12 @@ from errors.wrong_accelerators import (
     fails,
     in_machine,
     strays,
-    with_costs,
     with_nodes_left,
 )
 from penstock import api, ladder, pipeline
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
+from penstock.backends.kernel_call import Offloaded
+from penstock.codegen.drivers import CallTexts
 from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
@@ -96,11 +97,13 @@ def test_a_model_that_raises_is_named_with_its_arguments(
     "cost", [-1, float("nan"), float("inf"), float("-inf"), None, "12", True, [3], 1 + 2j]
 )
 def test_a_cost_that_is_no_number_of_cycles_is_refused(cost: object) -> None:
-    error = meets("backend-081", lambda: with_costs(lambda rows: cost))
-    assert repr(cost) in error.what
-    with pytest.raises(BackendError) as caught:  # whoever asks first what a call costs
-        api.compile(toy_request("zoo:lenet5", "host", Toy(costs=lambda offloaded, rows: cost)))
-    assert "conv" in str(caught.value)
+    error = meets(
+        "backend-009",
+        lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=lambda o, rows: cost))),
+    )
+    shown = f"{cost:g}" if isinstance(cost, float) else repr(cost)
+    assert shown in error.what
+    assert "conv" in error.where
 
 
 @pytest.mark.parametrize("cost", [0, 0.4, 10**12, np.int64(7).item()])
@@ -113,10 +116,25 @@ def test_any_other_number_of_cycles_is_taken(cost: float) -> None:
 
 
 def test_a_cost_function_that_raises_is_named() -> None:
-    def cost(rows: int) -> int:
+    def cost(offloaded: Offloaded, rows: int) -> int:
         raise LookupError("no such table")
 
-    assert meets("backend-080", lambda: with_costs(cost)).why == "LookupError: no such table"
+    error = meets(
+        "backend-006", lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=cost)))
+    )
+    assert "LookupError: no such table" in error.what
+
+
+def test_a_cost_is_looked_at_for_every_stripe() -> None:
+    """That of one row and of all rows is asked first, that of a stripe by the search."""
+
+    def cost(offloaded: Offloaded, rows: int) -> float:
+        return float("nan") if rows == 2 else 1.0
+
+    error = meets(
+        "backend-009", lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=cost)))
+    )
+    assert error.what == "cost(2) is nan cycles"
 
 
 def without_first(graph: Graph, target: AcceleratorTarget) -> Graph:
@@ -191,6 +209,25 @@ def test_a_call_is_written_as_it_says(end: str) -> None:
     text = dict(bundle.files)["lenet5.c"].decode()
     assert "TOY_CALL(3, lenet5_w10_conv1_bias, 28, 6);\n" in text
     assert "toy_begin" not in text
+
+
+def test_a_call_knows_the_function_that_is_called() -> None:
+    def call(arguments: CallTexts) -> str:
+        return f"CALL_{arguments.function}({', '.join(arguments)})"
+
+    bundle = api.compile(toy_request(change=written_as(call))).compilation.bundle
+    assert b"CALL_toy_begin(lenet5_w10_conv1_bias, 28, 6);\n" in bundle["lenet5.c"]
+
+
+@pytest.mark.parametrize("name", ["lenet5.c", "CMakeLists.txt", "main.c"])
+def test_a_file_with_the_name_of_one_of_the_model_s_is_refused(name: str) -> None:
+    def change(accelerator: Accelerator) -> Accelerator:
+        code = replace(accelerator.codegen, sources=((name, ""), *accelerator.codegen.sources))
+        return replace(accelerator, codegen=code)
+
+    error = meets("backend-092", lambda: api.compile(toy_request(change=change)))
+    assert name in error.what
+    assert error.help == f'call it after the accelerator, as "toy_{name}"'
 
 
 def rounds_down(unit: Unit, multiplier: Bytes, shift: Bytes, y: Bytes, *bounds: int) -> None:

@@ -167,13 +167,15 @@ def convolution(node: Node) -> bool:
 @dataclass(frozen=True)
 class Toy:
     """How the accelerator is, or how it is wrong: its name, what it takes, whether any interval of
-    rows or whole tensors only; what its last function does, and what it says that calls cost."""
+    rows or whole tensors only; what its last function does, what it says that calls cost, how many
+    rows it reads that are not there."""
 
     name: str = "toy"
     takes: Callable[[Node], bool] = convolution
     by_rows: bool = True
     stores: Callable[..., None] = store
     costs: Callable[[Offloaded, int], object] = estimate
+    beyond: int = 0
 
     def accelerator(self, chip: Target) -> Accelerator:
         """The record that the compiler sees.  A pass claims the nodes."""
@@ -219,7 +221,7 @@ class Toy:
         columns, channels = call.output.shape[2:]
         top = binary("-", binary("*", row, p["stride_h"]), p["pad_top"])
         first = binary("max", 0, binary("-", 0, top))
-        end = binary("min", p["kernel_h"], binary("-", p["in_h"], top))
+        end = binary("min", p["kernel_h"], binary("-", p["in_h"] + self.beyond, top))
         line = p["kernel_w"] * depth
         weights = replace(call.operand(1).address, offset=binary("*", k, line))
         source = call.operand(0).row(binary("+", top, k))

@@ -6,6 +6,7 @@ penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import open_accelerators
+from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -24,6 +26,7 @@ from penstock.frontends.open import read_bytes
 from penstock.hardware.load import load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array
 from penstock.pipeline import (
@@ -34,7 +37,7 @@ from penstock.pipeline import (
     least_streamed_bytes,
     least_streamed_bytes_of,
 )
-from penstock.reports.engine_work import Cycles, is_offloaded
+from penstock.reports.engine_work import Cycles, NodeLine, is_offloaded
 from penstock.reports.html import render_html
 from penstock.reports.report import (
     Checked,
@@ -140,6 +143,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     """What is to be compiled, with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
+    _check_settings(settings)
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
         chip = _with_memory(chip, region, _bytes(size, "--memory"))
@@ -157,6 +161,24 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         open_accelerators(settings.get("accelerators", ()), chip),
         settings.get("strict", False),
     )
+
+
+def _check_settings(settings: Mapping[str, object]) -> None:
+    """Raises UsageError where a setting is not known, as of a word that is spelled wrongly."""
+    known = Settings.__annotations__
+    for name in settings.keys() - known.keys():
+        searching = {field.name for field in dataclasses.fields(Options)}
+        near = difflib.get_close_matches(name, known, 1)
+        help = f"did you mean {near[0]}? " if near else ""
+        if name in searching:
+            help = f"it is an option of the search: options=Options({name}=..)"
+        raise UsageError(
+            "usage-031",
+            f'there is no setting "{name}"',
+            where="the call",
+            why=f"the settings are {', '.join(known)}",
+            help=help or "see penstock.api.Settings",
+        )
 
 
 def compile(
@@ -204,6 +226,25 @@ def explore(
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(_travelling(wanted, workers)) as executor:
         return explore_request(wanted, on_progress, executor)
+
+
+def nodes(wanted: Request) -> tuple[NodeLine, ...]:
+    """The nodes of a network as accelerators are shown them, and who runs each.
+
+    Raises ModelError, BackendError."""
+    processor = wanted.target.engines[0].name
+    found = pipeline.simplify_for(pipeline.read(wanted.model), wanted)
+    if wanted.accelerators:
+        found = offload(found, wanted.accelerators, wanted.target).graph
+    return tuple(
+        NodeLine(
+            node.kind,
+            node.output.type.shape,
+            node.op.engine if isinstance(node.op, Composite) else processor,
+            node.name,
+        )
+        for node in found.nodes
+    )
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:

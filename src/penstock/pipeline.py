@@ -186,7 +186,8 @@ def parts_of(graph: Graph, request: Request) -> Parts:
     if request.accelerators and request.options.accumulate:
         graph = accumulate(graph)
     parts = assign(graph, request.target, stream_input=request.stream_input)
-    return replace(parts, left=found.left)
+    names = tuple(accelerator.name for accelerator in request.accelerators)
+    return replace(parts, accelerators=names, left=found.left)
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:

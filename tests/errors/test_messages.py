@@ -140,6 +140,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
     "tool-021": _without_a_simulated_core,
     "tool-022": _with_a_worker_that_ends,
+    "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue]
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),

@@ -47,6 +47,10 @@ def without_calls(accelerator: Accelerator) -> Accelerator:
     return replace(accelerator, codegen=code)
 
 
+def without_a_header(accelerator: Accelerator) -> Accelerator:
+    return replace(accelerator, codegen=replace(accelerator.codegen, includes=""))
+
+
 def with_a_file_of_the_models(accelerator: Accelerator) -> Accelerator:
     code = replace(accelerator.codegen, sources=(("main.c", "int main(void) { return 0; }"),))
     return replace(accelerator, codegen=code)
@@ -79,6 +83,8 @@ WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
     "backend-084": lambda: api.compile(toy_request(change=partial(with_encoder, lambda c: "x"))),
     "backend-090": partial(in_machine, Toy(stores=fails)),
     "backend-091": lambda: api.compile(toy_request(change=without_calls)),
+    "backend-093": partial(in_machine, Toy(beyond=2)),
+    "backend-094": lambda: api.compile(toy_request(change=without_a_header)),
     "backend-092": lambda: api.compile(toy_request(change=with_a_file_of_the_models)),
     "machine-010": partial(in_machine, Toy(stores=strays)),
 }

@@ -200,7 +200,7 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
     """The backend of a package.  Raises BackendError where it cannot be made."""
     try:
         loaded = load(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(
             package,
             f"it cannot be imported: {type(error).__name__}: {error}",
@@ -217,7 +217,7 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
         backend = loaded()
     except PenstockError as error:
         raise error.at(package) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(
             package,
             f"{loaded.__name__}() raises {type(error).__name__}: {error}",

@@ -7,7 +7,6 @@ docstring is the rule.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
-from penstock.backends.description import name_of
+from penstock.backends.description import line_of, name_of, reason_of
 from penstock.errors import BackendError, PenstockError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
@@ -27,6 +26,8 @@ Rule = Callable[[Node], bool | str]
 _ON_NODES = (
     "node.op is a Composite: its .nodes are what it claims, the last of which computes node.output"
 )
+MOST_CYCLES = 2**40
+"""A call takes fewer: so sums of cycles fit 64 bits."""
 _ON_COSTS = "return the cycles of one call that computes so many rows of the output"
 
 
@@ -104,7 +105,7 @@ def cost_of(cost: Callable[[int], object], rows: int, where: str) -> float:
     if isinstance(found, bool) or not isinstance(found, Real):
         raise _bad_cost(f"cost({rows}) is {_shown(found)}, not a number", where)
     number = float(found)
-    if not (math.isfinite(number) and number >= 0):
+    if not (0 <= number < MOST_CYCLES):
         raise _bad_cost(f"cost({rows}) is {number:g} cycles", where)
     return number
 
@@ -114,7 +115,7 @@ def _bad_cost(what: str, where: str) -> BackendError:
         "backend-009",
         what,
         where=where,
-        why="schedules are compared by cycles: a finite number, at least 0",
+        why="schedules are compared by cycles: a number, at least 0 and below 2^40",
         help=_ON_COSTS,
     )
 
@@ -130,8 +131,8 @@ def _asked(
     except Exception as error:
         raise BackendError(
             "backend-006",
-            f"{name_of(function)} raised {type(error).__name__}: {error}",
-            where=where,
+            f"{name_of(function)} raised {reason_of(error)}",
+            where=", ".join(filter(None, (where, line_of(error)))),
             why="it was called with what it must take; an answer is returned, not raised",
             help=help,
         ) from error

@@ -6,8 +6,46 @@ import os
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
 
 from penstock.errors import BackendError, PenstockError
+
+_Fact = TypeVar("_Fact")
+_CORE = Path(__file__).parents[1]
+_ACCELERATORS = _CORE / "accelerators"
+
+
+class Facts(dict[str, _Fact]):
+    """What is known, by name; who asks for anything else is told the names.
+
+    >>> Facts({"in_h": 3, "in_w": 4})["height"]
+    Traceback (most recent call last):
+    KeyError: "there is no 'height'; there are in_h, in_w"
+    """
+
+    def __missing__(self, name: str) -> _Fact:
+        raise KeyError(f"there is no {name!r}; there are {', '.join(self) or 'none'}")
+
+
+def line_of(error: BaseException) -> str:
+    """Where in an author's file it was raised, as "backend.py:12"; nothing where in none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = (frame for frame in reversed(frames) if _is_authors(Path(frame.filename)))
+    last = next(own, None)
+    return "" if last is None else f"{os.path.basename(last.filename)}:{last.lineno}"
+
+
+def _is_authors(file: Path) -> bool:
+    """Whether an accelerator's author wrote it: a file on its own, or of those that come along."""
+    inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
+    return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception and its text, without the quotes that Python puts around a KeyError's."""
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    return f"{type(error).__name__}: {text}"
 
 
 def name_of(function: object) -> str:
@@ -38,10 +76,9 @@ def authors_code(role: str, where: str) -> Generator[None]:
     except PenstockError:
         raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
         raise BackendError(
             "backend-042",
-            f"the {role} raises {type(error).__name__}: {error}",
-            where=f"{where}, {os.path.basename(last.filename)}:{last.lineno}",
+            f"the {role} raises {reason_of(error)}",
+            where=", ".join(filter(None, (where, line_of(error)))),
             help="mend it there; the compiler calls it as it is registered",
         ) from error

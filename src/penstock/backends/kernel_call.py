@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget
+from penstock.backends.description import Facts
 from penstock.backends.operator_names import is_called
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
@@ -39,7 +40,7 @@ class Offloaded:
     @property
     def attrs(self) -> Mapping[str, Attribute]:
         """What graph passes said of the composite."""
-        return dict(self.composite.attributes)
+        return Facts(self.composite.attributes)
 
     @cached_property
     def main(self) -> Node:
@@ -53,13 +54,13 @@ class Offloaded:
 
     @cached_property
     def parameters(self) -> Mapping[str, int]:
-        """Numbers of the main node's arithmetic by name, as `penstock ops` lists them."""
-        return dict(self.kernel.params)
+        """Numbers of the main node's arithmetic by name, as `penstock ops NAME` lists them."""
+        return Facts(self.kernel.params)
 
     @cached_property
     def tables(self) -> Mapping[str, Array]:
         """Arrays of the main node's arithmetic by name: multipliers, shifts, look-up tables."""
-        return {name: table.array for name, table in self.kernel.tables}
+        return Facts({name: table.array for name, table in self.kernel.tables})
 
     @property
     def inputs(self) -> tuple[TensorType, ...]:
@@ -145,7 +146,10 @@ class Operand:
     @property
     def address(self) -> Address:
         """The first byte of a tensor that lies contiguous."""
-        assert self.contiguous, f'"{self.view.tensor}" does not lie contiguous: take row(r)'
+        if not self.contiguous:
+            raise ValueError(
+                f'the rows of "{self.view.tensor}" do not lie one behind the other: take row(r)'
+            )
         return Address(self.view.buffer, self.view.offset)
 
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
@@ -178,17 +182,20 @@ class KernelCall(Offloaded):
 
     def operand(self, k: int) -> Operand:
         """Input k of the main node, which must come from outside the composite."""
-        name = self.main.inputs[k].name
-        return self.operands[self.composite.inputs.index(name)]
+        names = [value.name for value in self.main.inputs]
+        if not 0 <= k < len(names):
+            raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")
+        return self.operands[self.composite.inputs.index(names[k])]
 
     def table(self, name: str) -> Address:
         """The first byte of a table of the kernel's own."""
-        return Address(self.places[name])
+        return Address(Facts(self.places)[name])
 
     @property
     def scratch(self) -> Address:
         """The first byte of the working memory that the kernel asked for."""
-        assert self.scratch_buffer is not None, "the kernel asked for no scratch_bytes"
+        if self.scratch_buffer is None:
+            raise ValueError("the implementation states no scratch_bytes")
         return Address(self.scratch_buffer)
 
     @staticmethod

@@ -12,7 +12,7 @@ layer; they have the kinds `BIAS_ADD` and `REQUANTISE`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -181,15 +181,16 @@ def _said_by(name: str, op: type) -> Attributes:
     )
 
 
-def meaning(name: str, where: str) -> Meaning:
-    """What a name stands for.  Raises BackendError, `where` being what the author wrote.
+def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
+    """What a name stands for.  Raises BackendError, `where` being what the author wrote; `also`:
+    what else it might have been meant to be.
 
     >>> meaning("RELU", 'is_op("RELU")') == meaning("nn.relu", 'is_op("nn.relu")')
     True
     """
     if name in meanings():
         return meanings()[name]
-    near = difflib.get_close_matches(str(name), meanings(), 3, 0.5)
+    near = difflib.get_close_matches(str(name), (*also, *meanings()), 3, 0.5)
     hint = f"did you mean {', '.join(near)}? " if near else ""
     raise BackendError(
         "backend-001",

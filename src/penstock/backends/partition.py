@@ -257,7 +257,8 @@ def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
-            meaning(strategy.op, f'the strategy for "{strategy.op}" of {accelerator.name}')
+            where = f'the strategy for "{strategy.op}" of {accelerator.name}'
+            meaning(strategy.op, where, also=patterns)
     mains: dict[str, list[Node]] = {}
     served: set[str] = set()
     for _, composite in _composites(graph, accelerator.name):

@@ -432,7 +432,7 @@ class UMABackend(ABC):
                 help="see docs/how-to/write-a-tiler.md; LeastTraffic may be inherited from",
             )
         if all(op != name for name, _, _ in self._registered.patterns):
-            meaning(op, where)
+            meaning(op, where, also=[name for name, _, _ in self._registered.patterns])
         self._registered.tilers.append((op, tiler))
 
     def register(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from penstock import api
+from penstock.backends.operator_facts import operator_facts
 from penstock.cli import parameters as p
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
@@ -22,6 +24,8 @@ from penstock.pipeline import STAGES, Request
 from penstock.pipeline import stage as pipeline_stage
 from penstock.program import text
 from penstock.reports import summary
+from penstock.reports.engine_work import NodeLine
+from penstock.reports.formats import ABSENT
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
@@ -155,6 +159,8 @@ def verify(
         print_json({**done.report.as_json(), **found})
     else:
         out.print(summary.ladder_table(done.rungs))
+        for line in summary.engine_lines(done.report.engines):
+            out.print(line)
         for name in done.vanished:
             out.print(f'computed nowhere: "{name}"', highlight=False)
         for name in done.added:
@@ -207,6 +213,9 @@ def show(
     target: p.TargetName = "host",
     accelerator: p.Accelerator = None,
     stop_after: Annotated[str, typer.Option(help=f"One of {', '.join(STAGES)}.")] = "simplify",
+    nodes: Annotated[
+        bool, typer.Option(help="A line a node, with accelerators as these see it.")
+    ] = False,
     with_data: Annotated[
         bool, typer.Option(help="With constants, so that it can be read back.")
     ] = False,
@@ -219,7 +228,17 @@ def show(
         _print_zoo(as_json)
         return
     wanted = api.request(model, target, accelerators=accelerator or (), strict=strict)
+    if nodes:
+        _print_nodes(api.nodes(wanted), as_json)
+        return
     _print_stage(wanted, stop_after, workers, as_json, with_data=with_data)
+
+
+def _print_nodes(nodes: Sequence[NodeLine], as_json: bool) -> None:
+    if as_json:
+        print_json({"nodes": [dataclasses.asdict(node) for node in nodes]})
+        return
+    out.print(summary.node_table(nodes))
 
 
 def _print_zoo(as_json: bool) -> None:
@@ -252,8 +271,17 @@ def targets(
             out.print(f"{target.name:16} {target.description}", highlight=False)
 
 
-def ops(as_json: p.Json = False) -> None:
-    """List the operators, and the names in model files that they take."""
+def ops(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="An operator, as nn.conv2d.")
+    ] = None,
+    as_json: p.Json = False,
+) -> None:
+    """List the operators, and the names in model files that they take; of one, what backends may
+    ask about it."""
+    if name is not None:
+        _print_operator(name, as_json)
+        return
     rows = [
         {
             "operator": op.__name__,
@@ -270,6 +298,17 @@ def ops(as_json: p.Json = False) -> None:
         for row in rows:
             out.print(f"{row['operator']:20} {', '.join(row['takes'])}", highlight=False)
             out.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
+
+
+def _print_operator(name: str, as_json: bool) -> None:
+    found = [dataclasses.asdict(facts) for facts in operator_facts(name, "penstock ops")]
+    if as_json:
+        print_json({"operators": found})
+        return
+    for facts in found:
+        out.print(facts.pop("operator"), style="bold", highlight=False)
+        for label, names in facts.items():
+            out.print(f"  {label:12} {', '.join(names) or ABSENT}", highlight=False)
 
 
 def options(as_json: p.Json = False) -> None:

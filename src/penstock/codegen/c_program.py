@@ -54,7 +54,7 @@ def generate(
     names = Names.of(program, prefix)
     constants = arrays(program, names)
     used = {step.engine for step in steps(program) if step.body}
-    drivers = {engine: code for engine, code in drivers.items() if engine in used}
+    drivers = {engine: _declared(engine, drivers) for engine in drivers if engine in used}
     parts = functions(program, names, drivers)
     run = body(program, names, parts)
     headers = _headers(program)
@@ -81,6 +81,21 @@ def generate(
     used_by_stubs = (h for _, text in sources for h in _KERNEL_HEADERS.findall(text.decode()))
     headers = (*headers, *used_by_stubs)
     return Bundle((*rendered, *_runtime_files(headers), *sources))
+
+
+def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
+    """How calls of an engine are written.  Raises BackendError where nothing declares them."""
+    code = drivers[engine]
+    if not code.includes and code.replace_call_extern is None:
+        raise BackendError(
+            "backend-094",
+            "the functions of the driver are declared nowhere",
+            where=f"{engine}, code generation",
+            why="the C would call functions that it does not know",
+            help=f"_register_codegen(includes='#include \"{engine}.h\"', "
+            f'sources=("{engine}.h", "{engine}.c")): the header, and a stub until there is silicon',
+        )
+    return code
 
 
 def _sources(

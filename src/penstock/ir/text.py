@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
-from types import FunctionType
 from typing import Any
 
 from penstock.errors import ModelError
@@ -50,7 +49,7 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
         name = _digest(numbers.encode())
         found[f"numbers {name}"] = f"numbers {name} {numbers}"
         return f'Numbers("{name}")'
-    if isinstance(x, Enum | FunctionType | type):
+    if isinstance(x, Enum) or callable(x):
         return _name(x)
     if isinstance(x, tuple):
         items: tuple[Any, ...] = x
@@ -68,9 +67,11 @@ def _show(x: object, indent: int, found: dict[str, str]) -> str:
     raise TypeError(f"{type(x).__name__} has no text form")
 
 
-def _name(x: Enum | FunctionType | type) -> str:
+def _name(x: object) -> str:
     """An enumeration's member by name; functions and classes by the name of their definition."""
-    return f"{type(x).__name__}.{x.name}" if isinstance(x, Enum) else x.__qualname__
+    if isinstance(x, Enum):
+        return f"{type(x).__name__}.{x.name}"
+    return getattr(x, "__qualname__", type(x).__qualname__)
 
 
 def _number(x: float) -> str:

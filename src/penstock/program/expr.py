@@ -90,7 +90,10 @@ def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
         case Binary(operator, left, right):
             return OPERATORS[operator](evaluate(left, variables), evaluate(right, variables))
         case TableEntry(values, index):
-            return values[evaluate(index, variables)]
+            entry = evaluate(index, variables)
+            if not 0 <= entry < len(values):
+                raise IndexError(f"there is no entry {entry} in a table of {len(values)}")
+            return values[entry]
         case _:
             return expr
 

@@ -57,6 +57,16 @@ class LeftToCpu:
         return self.reason or ABSENT
 
 
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """A node: its operator, the shape of its output, who runs it, its name."""
+
+    kind: str
+    shape: tuple[int, ...]
+    engine: str
+    name: str
+
+
 def is_offloaded(part: Part) -> bool:
     """Whether an accelerator runs a part."""
     return part.kernel.body is not None
@@ -66,12 +76,14 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
     """What each engine does, the processor first, who only copies or hands over last; nothing where
     there is no accelerator.  Estimated cycles sum up to those of the schedule."""
     parts = schedule.parts
-    if not parts.left and not any(map(is_offloaded, parts.parts)):
+    if not parts.accelerators:
         return ()
     costs = {k: cost for plan in schedule.plans for k, cost in _costs(plan)}
     found: dict[str, EngineWork] = {}
     for k, part in sorted(enumerate(parts.parts), key=lambda item: _rank(item[1])):
         found[part.engine] = _more(found.get(part.engine), part.engine, _nodes(part), costs[k])
+    for name in parts.accelerators:
+        found.setdefault(name, _more(None, name, 0, NOTHING))
     for plan in schedule.plans:
         if plan.copying != NOTHING:
             name = schedule.homes.copier

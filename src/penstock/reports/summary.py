@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.engine_work import EngineWork, LeftToCpu, has_simulated, shares
+from penstock.reports.engine_work import EngineWork, LeftToCpu, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
     ABSENT,
     extents,
@@ -77,6 +77,29 @@ def _engine_table(engines: Sequence[EngineWork]) -> Table:
         cells += [number(engine.cycles.simulated)] if simulated else []
         table.add_row(Text(printable(engine.name)), *cells)
     return table
+
+
+def node_table(nodes: Sequence[NodeLine]) -> Table:
+    """A line a node; names, which may be long, are shortened."""
+    names = short_names(node.name for node in nodes)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for header in ("operator", "output", "engine", "name"):
+        table.add_column(header, overflow="ellipsis")
+    for node in nodes:
+        words = (printable(node.kind), extents(node.shape), printable(node.engine))
+        table.add_row(*map(Text, words), names[node.name])
+    return table
+
+
+def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
+    """Where there are accelerators, a line an engine."""
+    for engine in engines:
+        nodes = "1 node" if engine.nodes == 1 else f"{number(engine.nodes)} nodes"
+        name = printable(engine.name)
+        if engine.nodes:
+            yield Text(f"{name} runs {nodes} in {number(engine.calls)} calls")
+        else:
+            yield Text(f"{name} runs nothing of this model; compile says why", "bold red")
 
 
 def _left_table(left: Sequence[LeftToCpu]) -> Table:

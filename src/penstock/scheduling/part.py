@@ -99,11 +99,12 @@ PULL = Kernel("pull", by_rows=True)
 
 @dataclass(frozen=True)
 class Parts:
-    """The graph as parts, in the graph's order; `left`: where there are accelerators, the nodes
-    that none of them runs."""
+    """The graph as parts, in the graph's order; `accelerators`: the engines beside the processor,
+    by name; `left`: where there are some, the nodes that none of them runs."""
 
     graph: Graph
     parts: tuple[Part, ...]
+    accelerators: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()
 
     @property

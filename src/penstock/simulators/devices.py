@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import BackendError, PenstockError
-from penstock.program.expr import Expr, evaluate
+from penstock.errors import BackendError, InternalError, PenstockError
+from penstock.program.expr import evaluate
 from penstock.program.program import Address, Invoke
 from penstock.simulators.memories import Memories
 
@@ -26,17 +28,19 @@ class Devices:
         driver = command.driver
         if driver.engine not in self._states:
             self._states[driver.engine] = driver.device()
-        arguments = [self._argument(argument, variables) for argument in command.arguments]
+        arguments = [self._argument(command, k, variables) for k in range(len(command.arguments))]
         try:
             driver.model(self._states[driver.engine], *arguments)
         except PenstockError:
             raise
         except Exception as error:
             shown = ", ".join("bytes" if not isinstance(a, int) else str(a) for a in arguments)
+            model = traceback.extract_tb(error.__traceback__)[1:2]  # below this function
+            lines = [f", {os.path.basename(f.filename)}:{f.lineno}" for f in model]
             raise BackendError(
                 "backend-090",
                 f"the functional model of {driver.name} fails",
-                where=f"{driver.engine}: {driver.name}({shown})",
+                where=f"{driver.engine}: {driver.name}({shown}){''.join(lines)}",
                 why=f"{type(error).__name__}: {error}",
                 help="a model takes the device's state, then the arguments of the invocation",
             ) from error
@@ -45,8 +49,21 @@ class Devices:
             taken = self.cycles.get(driver.engine, 0.0)
             self.cycles[driver.engine] = taken + driver.cycles(*numbers)
 
-    def _argument(self, argument: Expr | Address, variables: Mapping[str, int]) -> Any:
-        if isinstance(argument, Address):
-            offset = evaluate(argument.offset, variables)
-            return self._memories.bytes_from(argument.buffer, offset)
-        return evaluate(argument, variables)
+    def _argument(self, command: Invoke, k: int, variables: Mapping[str, int]) -> Any:
+        """A number, or the bytes from an address on."""
+        argument = command.arguments[k]
+        try:
+            if isinstance(argument, Address):
+                offset = evaluate(argument.offset, variables)
+                return self._memories.bytes_from(argument.buffer, offset)
+            return evaluate(argument, variables)
+        except (InternalError, LookupError, ZeroDivisionError) as error:
+            at = ", ".join(f"{name} = {value}" for name, value in variables.items())
+            raise BackendError(
+                "backend-093",
+                f"argument {k} of {command.driver.name} cannot be worked out",
+                where=f"{command.driver.engine}, {at}" if at else command.driver.engine,
+                why=error.what if isinstance(error, InternalError) else str(error),
+                help="a tensor has rows 0 to its height, less one: keep `row(r)` within them, and "
+                "addresses within their tensor, table or scratch",
+            ) from error

@@ -155,16 +155,14 @@ def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
     Where the least output is not reached, the origin lies where it would be; where there is one
     output only, an accumulator is a level."""
     lower, upper, first = channels.lower, channels.upper, channels.least + 1
-    inside = thresholds > lower[:, None]
-    level = np.argmax(inside, axis=1)  # the first whose threshold is inside
-    real = np.where(inside.any(axis=1) & (channels.real > 0), channels.real, 1.0)
-    at = np.take_along_axis(thresholds, level[:, None], axis=1)[:, 0]
-    constant = ~inside.any(axis=1) | (at == upper)
-    output = channels.outputs(lower[:, None])[:, 0] - first
-    real = np.where(constant, 1.0, real)
-    origin = at - np.rint(level / real).astype(np.int64)
-    origin = np.where(constant, lower - output, origin)
-    highest = np.minimum(thresholds[:, -1], upper - 1) - origin if thresholds.size else upper * 0
+    levels = np.hstack([thresholds, upper[:, None]])
+    level = np.argmax(levels > lower[:, None], axis=1)  # the first that is not reached at once
+    at = np.take_along_axis(levels, level[:, None], axis=1)[:, 0]
+    constant = at == upper
+    real = np.where(constant, 1.0, channels.real)
+    output = channels.outputs(lower[:, None])[:, 0]
+    origin = np.where(constant, lower - output + first, at - np.rint(level / real).astype(np.int64))
+    highest = np.minimum(levels[:, len(channels.levels) - 1], upper - 1) - origin
     span_bits = np.ceil(np.log2(np.maximum(highest, 1) + 1)).astype(np.int64)
     whole_bits = OUTPUT_BIT + np.floor(np.log2(real)).astype(np.int64) + 1
     bits = np.clip(np.minimum(31 - span_bits, FACTOR_BITS - whole_bits), 0, 30)

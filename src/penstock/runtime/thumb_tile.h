@@ -177,8 +177,8 @@ static inline int8_t *penstock_thumb_pack(const int8_t *a, const int8_t *b, int3
 }
 
 /* Adds a weight's products to a channel's sums. */
-static inline uint32_t penstock_thumb_add(uint32_t sums, uint32_t inputs, int8_t weight) {
-    return sums + inputs * (uint32_t)(int32_t)weight;
+static inline uint32_t penstock_thumb_add(uint32_t sums, uint32_t inputs, int32_t weight) {
+    return sums + inputs * (uint32_t)weight;
 }
 
 /* Totals (channel, pixel) of a group; returns what lies behind its weights. */

@@ -19,33 +19,37 @@ struct depthwise_conv2d_s8_thumb {
     const int8_t *weights;
 };
 
-/* `pixels` output pixels whose taps all move along. */
-static void depthwise_conv2d_s8_thumb_run(const struct depthwise_conv2d_s8_thumb *p,
-                                          const int8_t *const *tap, int32_t pixels, int8_t *out) {
-    const int32_t advance = p->stride_w * p->in_c;
-    struct penstock_thumb_taps taps = {
-        tap, p->weights, 0, p->in_c, advance, p->kernel_h * p->kernel_w, p->is_signed};
-    for (; pixels > 1; pixels -= 2, out += 2 * p->out_c) {
-        penstock_thumb_run_taps(&taps, out, out + p->out_c);
-        taps.first += 2 * advance;
-        taps.end += 2 * advance;
-    }
-    if (pixels > 0) {
-        taps.advance = 0;
-        penstock_thumb_run_taps(&taps, out, out);
-    }
-}
-
-/* The taps of an output column; outside of the tensor, the padding. */
+/* The taps of an output column, as every second of `tap`; outside of the tensor, the padding. */
 static void depthwise_conv2d_s8_thumb_taps(const struct depthwise_conv2d_s8_thumb *p,
                                            const int8_t *const *rows, int32_t left,
                                            const int8_t *padding, const int8_t **tap) {
     for (int32_t k = 0; k < p->kernel_h; k++) {
         int32_t column = left;
-        for (int32_t l = 0; l < p->kernel_w; l++, column += p->dilation_w) {
+        for (int32_t l = 0; l < p->kernel_w; l++, column += p->dilation_w, tap += 2) {
             const int there = rows[k] && column >= 0 && column < p->in_w;
-            *tap++ = there ? rows[k] + column * p->in_c : padding;
+            *tap = there ? rows[k] + column * p->in_c : padding;
         }
+    }
+}
+
+/* Pairs of output pixels, of which the first two have these taps. */
+static void depthwise_conv2d_s8_thumb_pairs(const struct depthwise_conv2d_s8_thumb *p,
+                                            const int8_t *const *tap, int32_t pairs, int8_t *out0,
+                                            int8_t *out1) {
+    struct penstock_thumb_taps taps = {tap, p->weights, 0, p->in_c, p->kernel_h * p->kernel_w,
+                                       p->is_signed};
+    for (; pairs > 0; pairs--, out0 += 2 * p->out_c, out1 += 2 * p->out_c) {
+        penstock_thumb_run_taps(&taps, out0, out1);
+        taps.first += 2 * p->stride_w * p->in_c;
+        taps.end += 2 * p->stride_w * p->in_c;
+    }
+}
+
+/* Taps of second pixels: those of first ones, moved along. */
+static void depthwise_conv2d_s8_thumb_second(const struct depthwise_conv2d_s8_thumb *p,
+                                             const int8_t **tap, int32_t advance) {
+    for (int32_t k = 0; k < p->kernel_h * p->kernel_w; k++, tap += 2) {
+        tap[1] = tap[0] + advance;
     }
 }
 
@@ -53,7 +57,8 @@ static void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_thumb *p,
                                       const penstock_source *x, const penstock_sink *y,
                                       int32_t lower, int32_t upper, int8_t *scratch) {
     const int8_t *rows[PENSTOCK_THUMB_MOST_TAPS];
-    const int8_t *tap[PENSTOCK_THUMB_MOST_TAPS];
+    const int8_t *tap[2 * PENSTOCK_THUMB_MOST_TAPS];
+    int8_t *waiting = NULL; /* the output of a first pixel, until there is a second */
     memset(scratch, p->in_zero, (size_t)p->in_c);
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
@@ -67,14 +72,28 @@ static void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_thumb *p,
         }
         int8_t *out = penstock_write_row(y, row);
         for (int32_t column = 0; column < p->out_w;) {
-            const int together =
-                is_inner && column >= p->inner_lower && column < p->inner_upper;
-            const int32_t pixels = together ? p->inner_upper - column : 1;
-            depthwise_conv2d_s8_thumb_taps(p, rows, column * p->stride_w - p->pad_left, scratch,
-                                           tap);
-            depthwise_conv2d_s8_thumb_run(p, tap, pixels, out + column * p->out_c);
-            column += pixels;
+            const int32_t left = column * p->stride_w - p->pad_left;
+            const int together = is_inner && column >= p->inner_lower;
+            const int32_t pairs = together ? (p->inner_upper - column) / 2 : 0;
+            depthwise_conv2d_s8_thumb_taps(p, rows, left, scratch, waiting ? tap + 1 : tap);
+            if (waiting) {
+                depthwise_conv2d_s8_thumb_pairs(p, tap, 1, waiting, out);
+                waiting = NULL;
+            } else if (pairs > 0) {
+                depthwise_conv2d_s8_thumb_second(p, tap, p->stride_w * p->in_c);
+                depthwise_conv2d_s8_thumb_pairs(p, tap, pairs, out, out + p->out_c);
+                column += 2 * pairs - 1;
+                out += (2 * pairs - 1) * p->out_c;
+            } else {
+                waiting = out;
+            }
+            column++;
+            out += p->out_c;
         }
+    }
+    if (waiting) {
+        depthwise_conv2d_s8_thumb_second(p, tap, 0);
+        depthwise_conv2d_s8_thumb_pairs(p, tap, 1, waiting, waiting);
     }
 }
 

@@ -162,7 +162,8 @@ def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
     real = np.where(constant, 1.0, channels.real)
     output = channels.outputs(lower[:, None])[:, 0]
     origin = np.where(constant, lower - output + first, at - np.rint(level / real).astype(np.int64))
-    highest = np.minimum(levels[:, len(channels.levels) - 1], upper - 1) - origin
+    last = np.minimum(levels[:, len(channels.levels) - 1], upper - 1)
+    highest = np.where(constant, lower, last) - origin
     span_bits = np.ceil(np.log2(np.maximum(highest, 1) + 1)).astype(np.int64)
     whole_bits = OUTPUT_BIT + np.floor(np.log2(real)).astype(np.int64) + 1
     bits = np.clip(np.minimum(31 - span_bits, FACTOR_BITS - whole_bits), 0, 30)

@@ -79,14 +79,15 @@ static void conv2d_s8_thumb(const struct conv2d_s8_thumb *p, const penstock_sour
     const int8_t *in_rows[2][PENSTOCK_WINDOW_ROWS]; /* of this row of outputs and the one before */
     struct conv2d_s8_thumb_pixel waiting = {NULL, NULL, 0, 0}; /* until there is a second */
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
-        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* divisions are calls */
+        const int32_t first_row = image * p->in_h;
+        const int32_t top = (row - image * p->out_h) * p->stride_h - p->pad_top;
         for (int32_t k = 0; k < p->kernel_h; k++) {
             const int32_t at = top + k * p->dilation_h;
             const int inside = at >= 0 && at < p->in_h;
-            in_rows[row % 2][k] = inside ? penstock_read_row(x, first_row + at) : NULL;
+            in_rows[row & 1][k] = inside ? penstock_read_row(x, first_row + at) : NULL;
         }
-        struct conv2d_s8_thumb_pixel pixel = {in_rows[row % 2], penstock_write_row(y, row),
+        struct conv2d_s8_thumb_pixel pixel = {in_rows[row & 1], penstock_write_row(y, row),
                                               -p->pad_left, 0};
         for (int32_t column = 0; column < p->out_w; column++) {
             pixel.is_inner = column >= p->inner_lower && column < p->inner_upper;

@@ -61,8 +61,9 @@ static void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_thumb *p,
     int8_t *waiting = NULL; /* the output of a first pixel, until there is a second */
     memset(scratch, p->in_zero, (size_t)p->in_c);
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
-        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* divisions are calls */
+        const int32_t first_row = image * p->in_h;
+        const int32_t top = (row - image * p->out_h) * p->stride_h - p->pad_top;
         int is_inner = 1;
         for (int32_t k = 0; k < p->kernel_h; k++) {
             const int32_t at = top + k * p->dilation_h;

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from penstock.backends.cortex_m import thumb_cycles
 from penstock.backends.cortex_m.layer import LayerOp, living_channels, living_weights
 from penstock.backends.cortex_m.params import inner_columns, sum_params
 from penstock.backends.cortex_m.thumb_tables import ThumbLayer, by_pairs, by_rows, by_taps
-from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
 from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -40,6 +43,10 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
             return _fully_connected(op, site)
         case Add() | Sub():
             return _sum(op, site)
+        case AveragePool2D():
+            window = (op.rows.size, op.columns.size)
+            estimate = thumb_cycles.of_average_pool(site.output.elements, window)
+            return replace(op.kernel(site), work_cycles=estimate)
         case _:
             return None
 
@@ -98,7 +105,34 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=4 * words + 2 * row_elements,
         by_rows=True,
-        work_cycles=math.prod(site.output.shape[:3]) * (found.words * 10 + 100),
+        work_cycles=_window_cycles(op, site, any(layer.idle))
+        + thumb_cycles.of_convolution(
+            _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed
+        ),
+    )
+
+
+def _pairs(site: Site) -> int:
+    """Pairs of output pixels."""
+    return -(-math.prod(site.output.shape[:3]) // 2)
+
+
+def _window_cycles(op: Conv2D | DepthwiseConv2D, site: Site, idle: bool) -> int:
+    """Cycles of gathering windows."""
+    x, (images, height, width, channels) = site.inputs[0].shape, site.output.shape
+    (_, lower), (_, upper) = _runs(op.columns, x[2])
+    inner = max(0, min(width, upper) - lower)
+    inside = sum(
+        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+        for row in range(height)
+        for k in range(op.rows.size)
+    )
+    every = height * op.rows.size
+    lines = images * ((width - inner) * every + inner * (every - inside))
+    window = (op.rows.size, op.columns.size * x[3])
+    rows = images * height
+    return thumb_cycles.of_windows(
+        _pairs(site), window, lines, op.columns.size, rows, channels * idle
     )
 
 
@@ -124,8 +158,19 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=x.shape[3],
         by_rows=True,
-        work_cycles=site.output.elements * 82,
+        work_cycles=thumb_cycles.of_depthwise(
+            _pairs(site), _pixels_found(op, site), x.shape[3], count, signed=layer.is_signed
+        ),
     )
+
+
+def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
+    """Pixels whose taps are found: the first one of each run inside, and those beyond."""
+    (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
+    images, height, width, _ = site.output.shape
+    run = max(0, min(right, width) - left) // 2 * 2
+    return images * (height * width - max(0, run - 1) * max(0, min(bottom, height) - top))
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
@@ -147,7 +192,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         ),
         tables=(("weights", _table(by_rows(layer))),),
         folded=(1, 2),
-        work_cycles=x.elements // depth * groups * (depth * 19 + 200),
+        work_cycles=thumb_cycles.of_fully_connected(
+            x.elements // depth, outputs, depth, signed=layer.is_signed
+        ),
     )
 
 
@@ -156,12 +203,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     found = sum_params(op, site)
     if found is None:
         return None
-    return Kernel(
-        "add_s8_thumb",
-        params=found,
-        by_rows=True,
-        work_cycles=site.output.elements * 25,
-    )
+    estimate = thumb_cycles.of_sum(site.output.elements, row_count(site.output.shape))
+    return Kernel("add_s8_thumb", params=found, by_rows=True, work_cycles=estimate)
 
 
 def _runs(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:

@@ -187,8 +187,12 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     if found is None:
         return None
     shape = site.output.shape
-    estimate = cycles.of_sum(shape, row_count(shape))
-    return Kernel("add_s8_dsp", params=found, by_rows=True, work_cycles=estimate)
+    return Kernel(
+        "add_s8_dsp",
+        params=found,
+        by_rows=True,
+        work_cycles=cycles.of_sum(shape, row_count(shape)),
+    )
 
 
 _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))

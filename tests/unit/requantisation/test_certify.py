@@ -13,37 +13,7 @@ from penstock.fixedpoint import Rounding, multiply, quantise_multiplier
 from penstock.requantisation.certify import certify
 from penstock.requantisation.channels import Channels, reachable
 from penstock.requantisation.form import Class, Form, proved
-
-
-def layer(
-    real: float,
-    lower: int,
-    upper: int,
-    zero: int = 0,
-    bounds: tuple[int, int] = (-128, 127),
-    rounding: Rounding = Rounding.DOUBLE,
-) -> Channels:
-    """One channel."""
-    pair = quantise_multiplier(real)
-    arrays = (np.array([number], np.int64) for number in (*pair, lower, upper))
-    return Channels(*arrays, zero, *bounds, rounding)
-
-
-def by_hand(channels: Channels, accumulators: range) -> list[int]:
-    """The reference, an accumulator at a time, in Python's integers."""
-    multiplier, shift = int(channels.multiplier[0]), int(channels.shift[0])
-    found: list[int] = []
-    for accumulator in accumulators:
-        if channels.rounding is Rounding.SINGLE:
-            total = 31 - shift
-            scaled = (accumulator * multiplier + (1 << (total - 1))) >> total
-        else:
-            high = (accumulator * (1 << max(shift, 0)) * multiplier + (1 << 30)) >> 31
-            right = max(-shift, 0)
-            sign = -1 if high < 0 else 1
-            scaled = sign * ((abs(high) + (1 << right >> 1)) >> right)
-        found.append(min(max(scaled + channels.zero, channels.least), channels.most))
-    return found
+from requantisation_judge import by_hand, layer, reals, signed
 
 
 def by_registers(form: Form, channels: Channels, accumulators: range) -> list[int]:
@@ -58,16 +28,6 @@ def by_registers(form: Form, channels: Channels, accumulators: range) -> list[in
         saturated = min(max(scaled, -128), 127)
         found.append(min(max(saturated, channels.least), channels.most))
     return found
-
-
-def signed(word: int) -> int:
-    return (word & 0xFFFFFFFF) - ((word & 0x80000000) << 1)
-
-
-reals = st.one_of(
-    st.floats(1e-6, 4.0),
-    st.sampled_from((2.0**-8, 2.0**-1, 1.0, 0.75, 2.0**-20, 1 - 2.0**-31, 3.0, 2.0**-33, 0.0)),
-)
 
 
 @settings(deadline=None, max_examples=60)

@@ -316,6 +316,22 @@ def test_a_cortex_m0plus_knows_no_dsp_instructions(build: Build) -> None:
         Simulator(program, "cortex-m0plus").call("dual", 1, 1)
 
 
+@pytest.mark.parametrize("line", ["ldr %0, [%0]", "ldrh %0, [%0]", "ldm %0!, {r1, r2}"])
+def test_a_cortex_m0plus_reads_no_unaligned_words(load: Load, line: str) -> None:
+    clobbered = ': "r1", "r2"' if line.startswith("ldm") else ""
+    text = f"""
+        char bytes[16];
+        int at(char *from) {{
+            __asm volatile("{line}" : "+r"(from) : {clobbered}); return (int)from;
+        }}
+    """
+    simulator = load(text, "cortex-m0plus", "bytes", "at")
+    place = simulator.symbol("bytes")
+    simulator.call("at", place)
+    with pytest.raises(InternalError, match="faulted"):
+        simulator.call("at", place + 1)
+
+
 def test_floats_work_on_a_core_with_an_fpu(load: Load) -> None:
     text = "int scaled(int a) { return (int)((float)a * 1.5f); }"
     outcome = load(text, "cortex-m4", "scaled").call("scaled", 10)

@@ -9,9 +9,8 @@ import numpy as np
 
 from penstock.backends.cortex_m import cycles, taps, tiles
 from penstock.backends.cortex_m.layer import LayerOp, certificate, layer_of
-from penstock.fixedpoint import Int64s
+from penstock.backends.cortex_m.params import inner_columns, sum_params
 from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.region import Region
 from penstock.ops import sliding
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -20,9 +19,7 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.sub import Sub
-from penstock.ops.window import Window
 from penstock.requantisation.form import Class
-from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
@@ -79,7 +76,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
-            *(_inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
+            *(inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
             ("pairs", pairs),
             ("row_fours", row_elements // tiles.QUAD),
             ("row_rest", row_elements % tiles.QUAD),
@@ -105,7 +102,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
     """Rows of windows that are not read where they lie."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
-    columns = _inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    columns = inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
     inner = min(width, columns[1][1]) - columns[0][1]
     above_and_below = op.rows.size * height - sum(
         0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
@@ -131,7 +128,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             ("in_zero", x.zero_point),
-            *_inner_columns(op.columns, x.shape[2]),
+            *inner_columns(op.columns, x.shape[2]),
             *layer.clamps,
         ),
         tables=(
@@ -150,10 +147,9 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """How often taps are found: once for the inner columns of inner rows, else pixel by pixel."""
     images, height, width, _ = site.output.shape
-    (_, lower), (_, upper) = _inner_columns(op.columns, site.inputs[0].shape[2])
-    (_, top), (_, bottom) = _inner_columns(op.rows, site.inputs[0].shape[1])
-    inner_rows, inner_columns = max(0, bottom - top), max(0, upper - lower)
-    together = max(0, inner_columns - 1) * inner_rows
+    (_, lower), (_, upper) = inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
+    together = max(0, upper - lower - 1) * max(0, bottom - top)
     return images * (height * width - together)
 
 
@@ -187,46 +183,16 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """A weighted sum and a shift, for tensors of one shape."""
-    shape = site.output.shape
-    if any(x.shape != shape for x in site.inputs):
-        return None
-    least, most = op.activation.bounds(site.output)
-    scales = [x.scale / site.output.scale for x in site.inputs]
-    outputs = _every_pair(op, site)
-    found = weighted_sum(outputs, scales[0], op.SIGN * scales[1], least, most)
+    found = sum_params(op, site)
     if found is None:
         return None
+    shape = site.output.shape
     return Kernel(
         "add_s8_dsp",
-        params=(
-            ("row_elements", math.prod(shape) // row_count(shape)),
-            ("left", found.left),
-            ("right", found.right),
-            ("offset", found.offset),
-            ("shift", found.shift),
-            ("least", least),
-            ("most", most),
-        ),
+        params=found,
         by_rows=True,
         work_cycles=cycles.of_sum(shape, row_count(shape)),
     )
-
-
-def _every_pair(op: Add | Sub, site: Site) -> Int64s:
-    """Outputs (256, 256) of all pairs of inputs, by the operator's own arithmetic."""
-    shape = (256, 256)
-    left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
-    a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)
-    inputs = (a.astype(np.int8), b.astype(np.int8))
-    pairs = Site((left, right), output, (None, None))
-    return op.evaluate(pairs, inputs, Region.whole(shape)).astype(np.int64)
-
-
-def _inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Members that say which output columns' windows lie inside an axis of `extent`."""
-    lower = -(-window.before // window.stride)
-    upper = (extent - window.extent + window.before) // window.stride + 1
-    return ("inner_lower", lower), ("inner_upper", max(0, upper))
 
 
 _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))

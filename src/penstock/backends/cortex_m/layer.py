@@ -78,6 +78,11 @@ def living_weights(op: LayerOp, site: Site) -> Int64s:
     return weights
 
 
+def living_channels(op: LayerOp, site: Site) -> Channels:
+    """The reference's requantisation of a layer with its living weights."""
+    return _channels(op, site, living_weights(op, site))
+
+
 def _channels(op: LayerOp, site: Site, weights: Int64s) -> Channels:
     """The reference's requantisation of a layer with these weights."""
     x = site.inputs[0]

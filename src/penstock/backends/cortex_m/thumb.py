@@ -1,0 +1,233 @@
+"""Kernels for cores that multiply 32 bits by 32 bits and keep 32: Cortex-M0 and M0+."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from penstock.backends.cortex_m import thumb_cycles
+from penstock.backends.cortex_m.layer import LayerOp, living_channels, living_weights
+from penstock.backends.cortex_m.params import inner_columns, sum_params
+from penstock.backends.cortex_m.thumb_tables import ThumbLayer, by_pairs, by_rows, by_taps
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.ops import sliding
+from penstock.ops.add import Add
+from penstock.ops.average_last import AverageLast
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.running_sum import RunningSum
+from penstock.ops.softmax import Softmax
+from penstock.ops.sub import Sub
+from penstock.ops.window import Window
+from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
+from penstock.requantisation.form import Class
+
+MOST_TAPS = 25
+"""Of a depthwise window: so many pointers to them the kernel has room for."""
+MOST_WEIGHT = 2**24
+"""Of a channel's weights together: below it no sum of products leaves int32."""
+
+
+def thumb_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of an operator; None where the portable one serves."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub():
+            return _sum(op, site)
+        case AveragePool2D() | RunningSum() | AverageLast() | Softmax():
+            return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
+        case _:
+            return None
+
+
+def _portable_cycles(op: AveragePool2D | RunningSum | AverageLast | Softmax, site: Site) -> int:
+    """Cycles of portable kernels that an engine's linear figures do not fit."""
+    outputs = site.output.elements
+    match op:
+        case AveragePool2D():
+            return thumb_cycles.of_average_pool(outputs, (op.rows.size, op.columns.size))
+        case RunningSum():
+            return thumb_cycles.of_running_sum(site.inputs[0].elements, outputs)
+        case AverageLast():
+            return thumb_cycles.of_averages(outputs)
+        case Softmax():
+            return thumb_cycles.of_softmax(outputs, outputs // site.output.shape[-1])
+
+
+def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
+    """The class of requantisation of each output channel; none where an operator has no weights."""
+    return certificate(op, site).classes if isinstance(op, LayerOp) else ()
+
+
+@lru_cache(maxsize=1024)
+def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
+    """How the outputs of a layer may be requantised, proved."""
+    return certify_clamped(living_channels(op, site))
+
+
+def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
+    """The layer of a node; None where a channel's requantisation is not proved."""
+    form = certificate(op, site).form
+    if form is None:
+        return None
+    weights, channels = living_weights(op, site), living_channels(op, site)
+    if np.abs(weights).sum(axis=1).max() >= MOST_WEIGHT:
+        return None
+    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * weights.sum(axis=1)
+    outputs = channels.outputs(channels.lower[:, None])[:, 0]
+    return ThumbLayer(weights, bias, form, [not row.any() for row in weights], outputs)
+
+
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Two pixels with two output channels at a time, where each reads all input channels."""
+    x = site.inputs[0]
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    found = by_pairs(layer)
+    if found is None:
+        return None
+    row_elements = op.columns.size * x.shape[3]
+    words = -(-op.rows.size * row_elements // 2) * 2
+    return Kernel(
+        "conv2d_s8_thumb",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *_runs(op.columns, x.shape[2]),
+            ("words", words),
+            ("groups", found.groups),
+            ("is_signed", int(layer.is_signed)),
+            ("has_idle", int(any(layer.idle))),
+        ),
+        tables=(
+            ("weights", _table(found.content or bytes(4))),
+            ("idle", Table.of(layer.outputs.astype(np.int8))),
+        ),
+        folded=(1, 2),
+        scratch_bytes=4 * words + 2 * row_elements,
+        by_rows=True,
+        work_cycles=_window_cycles(op, site, any(layer.idle))
+        + thumb_cycles.of_convolution(
+            _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed
+        ),
+    )
+
+
+def _pairs(site: Site) -> int:
+    """Pairs of output pixels."""
+    return -(-math.prod(site.output.shape[:3]) // 2)
+
+
+def _window_cycles(op: Conv2D | DepthwiseConv2D, site: Site, idle: bool) -> int:
+    """Cycles of gathering windows."""
+    x, (images, height, width, channels) = site.inputs[0].shape, site.output.shape
+    (_, lower), (_, upper) = _runs(op.columns, x[2])
+    inner = max(0, min(width, upper) - lower)
+    inside = sum(
+        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+        for row in range(height)
+        for k in range(op.rows.size)
+    )
+    every = height * op.rows.size
+    lines = images * ((width - inner) * every + inner * (every - inside))
+    window = (op.rows.size, op.columns.size * x[3])
+    rows = images * height
+    return thumb_cycles.of_windows(
+        _pairs(site), window, lines, op.columns.size, rows, channels * idle
+    )
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """Two pixels of a channel at a time; a window for each channel, of not too many taps."""
+    x = site.inputs[0]
+    count = op.rows.size * op.columns.size
+    if op.multiplier != 1 or count > MOST_TAPS:
+        return None
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    return Kernel(
+        "depthwise_conv2d_s8_thumb",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *inner_columns(op.columns, x.shape[2]),
+            ("is_signed", int(layer.is_signed)),
+        ),
+        tables=(("weights", _table(by_taps(layer))),),
+        folded=(1, 2),
+        scratch_bytes=x.shape[3],
+        by_rows=True,
+        work_cycles=thumb_cycles.of_depthwise(
+            _pairs(site), _pixels_found(op, site), x.shape[3], count, signed=layer.is_signed
+        ),
+    )
+
+
+def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
+    """Pixels whose taps are found: the first one of each run inside, and those beyond."""
+    (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
+    images, height, width, _ = site.output.shape
+    run = max(0, min(right, width) - left) // 2 * 2
+    return images * (height * width - max(0, run - 1) * max(0, min(bottom, height) - top))
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """Four outputs at a time."""
+    x, w, _ = site.inputs
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    outputs, depth = w.shape
+    groups = -(-outputs // 4)
+    return Kernel(
+        "fully_connected_s8_thumb",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            ("groups", groups),
+            ("is_signed", int(layer.is_signed)),
+        ),
+        tables=(("weights", _table(by_rows(layer))),),
+        folded=(1, 2),
+        work_cycles=thumb_cycles.of_fully_connected(
+            x.elements // depth, outputs, depth, signed=layer.is_signed
+        ),
+    )
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """A weighted sum and a shift, for tensors of one shape."""
+    found = sum_params(op, site)
+    if found is None:
+        return None
+    estimate = thumb_cycles.of_sum(site.output.elements, row_count(site.output.shape))
+    return Kernel("add_s8_thumb", params=found, by_rows=True, work_cycles=estimate)
+
+
+def _runs(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
+    """Members that say for which output columns a row of the window is one run of bytes."""
+    if columns.dilation > 1:
+        return ("inner_lower", 0), ("inner_upper", 0)
+    return inner_columns(columns, extent)
+
+
+def _table(content: bytes) -> Table:
+    return Table.of(np.frombuffer(content, np.int8))

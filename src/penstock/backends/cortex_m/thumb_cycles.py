@@ -1,0 +1,90 @@
+"""Cycles: what the kernels for Armv6-M take on a Cortex-M0+ whose memories never make it wait.
+
+Loops in assembly are counted instruction by instruction, by the timing of `simulators/`; what
+surrounds them is a linear fit to layers of real networks on the simulated core.
+"""
+
+from __future__ import annotations
+
+OUTPUTS, CORRECTIONS = 48, 11
+"""Of two pixels' outputs of a channel: requantisation; its corrections."""
+WORD, BLOCK, GROUP = 19, 13, 17
+"""Of two channels: two taps, what surrounds a block of them, what surrounds all of them."""
+PIXELS, WINDOW_ROW, INPUT = 251, 71, 9.44
+"""Of two pixels: all of it; each row of their windows, and each input in it."""
+LINE_COLUMN, LINE_BYTE = 73, 3.42
+"""Of a row of a window that is put together: each column, each byte."""
+IDLE_PIXELS, IDLE_BYTE = 177, 8.58
+"""Of two pixels some of whose channels are idle: both, and each channel."""
+OUTPUT_ROW = 180
+TAPS_CHANNEL, OTHER_TAP, TAPS_PIXELS, FOUND_TAP = 127, 26, 127, 50
+"""Of two pixels: nine taps of a channel, each of any other number; all of it; of a pixel whose taps
+are found, each of them."""
+FOUR_INPUTS, REST_INPUT, FOUR_OUTPUTS = 77, 22, 24
+"""Of four outputs: inputs in fours and beyond; what surrounds them."""
+ELEMENT, SUM_ROW = 25.6, 60
+"""Of a sum of two tensors."""
+POOL_ROW, POOL_TAP = 16, 4
+"""Of an output of the portable average pooling: each row of its window, each tap."""
+ADDED, ADDED_TO, AVERAGED, SOFTMAX, SOFTMAX_ROW = 7, 22, 440, 120, 400
+"""Of other portable kernels: an element that is added, one that is added to, an average, an element
+of a softmax and each row of it."""
+
+
+def of_convolution(pairs: int, words: int, blocks: int, groups: int, *, signed: bool) -> int:
+    """Cycles of the sums of so many pairs of pixels; `words`, `blocks` and `groups` of weights."""
+    outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
+    return pairs * (words * WORD + blocks * BLOCK + groups * outputs)
+
+
+def of_windows(
+    pairs: int, window: tuple[int, int], lines: int, columns: int, rows: int, idle: int
+) -> int:
+    """Cycles of gathering windows: rows and bytes of each; `lines` that are put together out of so
+    many columns; rows of outputs; `idle`: channels of the output where some are idle, or 0."""
+    window_rows, row_bytes = window
+    pair = PIXELS + window_rows * (WINDOW_ROW + INPUT * row_bytes)
+    pair += (IDLE_PIXELS + IDLE_BYTE * idle) * bool(idle)
+    line = columns * LINE_COLUMN + row_bytes * LINE_BYTE
+    return round(pairs * pair + lines * line + rows * OUTPUT_ROW)
+
+
+def of_depthwise(pairs: int, found: int, channels: int, taps: int, *, signed: bool) -> int:
+    """Cycles of a depthwise convolution; `found`: of how many pixels taps are found."""
+    channel = TAPS_CHANNEL if taps == 9 else 2 * OTHER_TAP * taps
+    channel += OUTPUTS + CORRECTIONS * signed
+    return pairs * (TAPS_PIXELS + channels * channel) + found * taps * FOUND_TAP
+
+
+def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
+    """Cycles of a fully connected layer."""
+    fours, rest = divmod(depth, 4)
+    group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
+    group += 4 * (OUTPUTS + CORRECTIONS * signed)
+    return batches * (-(-outputs // 4) * group + 90)
+
+
+def of_sum(elements: int, rows: int) -> int:
+    """Cycles of a sum of two tensors."""
+    return round(elements * ELEMENT + rows * SUM_ROW)
+
+
+def of_average_pool(outputs: int, window: tuple[int, int]) -> int:
+    """Cycles of average pooling, by the portable kernel."""
+    rows, columns = window
+    return outputs * rows * (POOL_ROW + POOL_TAP * columns)
+
+
+def of_running_sum(inputs: int, outputs: int) -> int:
+    """Cycles of adding rows up, by the portable kernel; numbers of elements."""
+    return inputs * ADDED + outputs * ADDED_TO
+
+
+def of_averages(outputs: int) -> int:
+    """Cycles of dividing totals, by the portable kernel."""
+    return outputs * AVERAGED
+
+
+def of_softmax(elements: int, rows: int) -> int:
+    """Cycles of a softmax, by the portable kernel."""
+    return elements * SOFTMAX + rows * SOFTMAX_ROW

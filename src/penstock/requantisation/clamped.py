@@ -1,0 +1,224 @@
+"""Clamped: a requantisation by two 32-bit products, for cores without a long multiplication.
+
+    a = max(accumulator - origin[c], -1);  a = min(a, highest[c])
+    t = a * low[c] + offset[c];  t = t + correction[c], where a < turn[c]
+    y = (base + a * high[c] + (t >> bits[c])) >> 24, of which 8 bits are stored
+
+The accumulator is clamped before it is scaled, to what outputs are told apart by: so few bits are
+left of it that two products make an exact one, a * (high * 2^bits + low).  `origin` is near the
+least accumulator whose output is above the clamp's lower end, `base` that output in the upper byte;
+-1 stands for everything below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s
+from penstock.requantisation.certify import NEIGHBOURS, WIDE
+from penstock.requantisation.channels import Booleans, Channels
+from penstock.requantisation.form import Class
+
+OUTPUT_BIT = 24
+FACTOR_BITS = 29
+"""A larger factor leaves no room for offset and correction beside it."""
+_NO_DEMAND = WIDE << 20
+_FIELDS = ("origin", "highest", "high", "low", "bits", "offset", "correction", "turn", "base")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampedForm:
+    """Arrays (channels,)."""
+
+    origin: Int64s
+    highest: Int64s
+    high: Int64s
+    low: Int64s
+    bits: Int64s
+    offset: Int64s
+    correction: Int64s
+    turn: Int64s
+    base: Int64s
+
+    @property
+    def corrects(self) -> bool:
+        """Whether a channel has a correction."""
+        return bool(self.correction.any())
+
+    @property
+    def factor(self) -> Int64s:
+        return (self.high << self.bits) + self.low
+
+    def only(self, chosen: Int64s) -> ClampedForm:
+        """Some of the channels."""
+        return ClampedForm(*(getattr(self, name)[chosen] for name in _FIELDS))
+
+    def outputs(self, accumulators: Int64s) -> Int64s:
+        """Outputs of accumulators (channels, n), with all of their bits."""
+        a = self._clamped(accumulators)
+        value = self.base[:, None] + a * self.high[:, None]
+        return (value + (self._fraction(a) >> self.bits[:, None])) >> OUTPUT_BIT
+
+    def _clamped(self, accumulators: Int64s) -> Int64s:
+        a = accumulators - self.origin[:, None]
+        return np.minimum(np.maximum(a, -1), self.highest[:, None])
+
+    def _fraction(self, a: Int64s) -> Int64s:
+        t = a * self.low[:, None] + self.offset[:, None]
+        return t + np.where(a < self.turn[:, None], self.correction[:, None], 0)
+
+    def monotone(self, channels: Channels) -> Booleans:
+        """Channels in which no register wraps that is compared or shifted, and where the value
+        never falls where the accumulator rises: also not where the correction ends."""
+        holds = (self.factor >= 0) & (self.correction <= self.factor) & (self.bits >= 0)
+        for constant in (
+            self.low,
+            self.high,
+            self.highest,
+            self.turn,
+            self.offset,
+            self.correction,
+        ):
+            holds &= _fits(constant)
+        for accumulator in (channels.lower, channels.upper - 1):
+            holds &= _fits(accumulator - self.origin)
+        for a in (np.full_like(self.highest, -1), self.highest):
+            product = a * self.low
+            holds &= _fits(product) & _fits(product + self.offset)
+            holds &= _fits(product + self.correction) & _fits(a - self.turn)
+            holds &= _fits(product + self.correction + self.offset)
+        return holds
+
+
+def _fits(register: Int64s) -> Booleans:
+    return (register >= -(2**31)) & (register < 2**31)
+
+
+def proved(form: ClampedForm, channels: Channels, thresholds: Int64s) -> Booleans:
+    """Channels in which the form equals the reference, for every accumulator that there can be.
+
+    Both are monotone; so they are equal if they agree at each threshold, right before it, and at
+    both ends."""
+    agree = channels.monotone & form.monotone(channels)
+    ends = np.stack([channels.lower, channels.upper - 1], axis=1)
+    for points in (thresholds, thresholds - 1, ends):
+        inside = np.clip(points, channels.lower[:, None], channels.upper[:, None] - 1)
+        agree &= (form.outputs(inside) == channels.outputs(inside)).all(axis=1)
+    return agree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClampedCertificate:
+    """The class of each channel, B or C or D; a form for all of them, None where one needs D."""
+
+    classes: tuple[Class, ...]
+    form: ClampedForm | None
+
+
+def certify_clamped(channels: Channels) -> ClampedCertificate:
+    """The form of a layer's channels; corrected only in those that need it."""
+    thresholds = channels.thresholds()
+    form = _beginning(channels, thresholds)
+    plain = _solve(form, channels, thresholds, np.zeros(len(form.origin), np.bool_), signed=False)
+    holds = _solve(form, channels, thresholds, plain, signed=True)
+    letters = np.select([plain, holds], ["B", "C"], "D")
+    classes = tuple(Class(str(letter)) for letter in letters)
+    return ClampedCertificate(classes, form if holds.all() else None)
+
+
+def _solve(
+    form: ClampedForm, channels: Channels, thresholds: Int64s, solved: Booleans, *, signed: bool
+) -> Booleans:
+    """Puts into each channel of a form that is not solved the first factor that is proved, with its
+    offset; returns the channels that are solved then."""
+    holds = solved.copy()
+    for factor in _factors(form):
+        left = np.flatnonzero(~holds)
+        if not len(left):
+            break
+        some, levels = channels.only(left), thresholds[left]
+        tried = _with_factor(form.only(left), factor[left], some, levels, signed=signed)
+        proof = proved(tried, some, levels)
+        chosen = left[proof]
+        for name in _FIELDS:
+            getattr(form, name)[chosen] = getattr(tried, name)[proof]
+        holds[chosen] = True
+    return holds
+
+
+def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
+    """Origins, clamps and the nearest factors; no offsets yet.
+
+    Where the least output is not reached, the origin lies where it would be; where there is one
+    output only, an accumulator is a level."""
+    lower, upper, first = channels.lower, channels.upper, channels.least + 1
+    levels = np.hstack([thresholds, upper[:, None]])
+    level = np.argmax(levels > lower[:, None], axis=1)  # the first that is not reached at once
+    at = np.take_along_axis(levels, level[:, None], axis=1)[:, 0]
+    constant = at == upper
+    real = np.where(constant, 1.0, channels.real)
+    output = channels.outputs(lower[:, None])[:, 0]
+    origin = np.where(constant, lower - output + first, at - np.rint(level / real).astype(np.int64))
+    last = np.minimum(levels[:, len(channels.levels) - 1], upper - 1)
+    highest = np.where(constant, lower, last) - origin
+    span_bits = np.ceil(np.log2(np.maximum(highest, 1) + 1)).astype(np.int64)
+    whole_bits = OUTPUT_BIT + np.floor(np.log2(real)).astype(np.int64) + 1
+    bits = np.clip(np.minimum(31 - span_bits, FACTOR_BITS - whole_bits), 0, 30)
+    factor = np.rint(np.minimum(real * 2.0 ** (OUTPUT_BIT + bits), 2.0**40)).astype(np.int64)
+    none = np.zeros_like(origin)
+    base = np.full_like(origin, first << OUTPUT_BIT)
+    return ClampedForm(
+        origin, highest, factor, none.copy(), bits, none.copy(), none.copy(), -origin, base
+    )
+
+
+def _factors(form: ClampedForm) -> Iterator[Int64s]:
+    """Factors to try, the nearest first."""
+    nearest = form.high.copy()
+    yield nearest
+    for distance in range(1, NEIGHBOURS + 1):
+        yield nearest + distance
+        yield np.maximum(nearest - distance, 1)
+
+
+def _with_factor(
+    form: ClampedForm, factor: Int64s, channels: Channels, thresholds: Int64s, *, signed: bool
+) -> ClampedForm:
+    """The form with this factor, and the offset in the middle of what thresholds demand."""
+    high = (factor + (1 << form.bits >> 1)) >> form.bits
+    low = factor - (high << form.bits)
+    zero = np.zeros_like(factor)
+    if not signed:
+        offset = _middle(form, factor, channels, thresholds, (channels.lower, channels.upper))
+        return replace(form, high=high, low=low, offset=offset, correction=zero)
+    above = (np.maximum(channels.lower, 0), channels.upper)
+    below = (channels.lower, np.minimum(channels.upper, 0))
+    offset = _middle(form, factor, channels, thresholds, above)
+    correction = _middle(form, factor, channels, thresholds, below) - offset
+    correction = np.where((channels.lower < 0) & (channels.upper > 0), correction, 0)
+    return replace(form, high=high, low=low, offset=offset, correction=correction)
+
+
+def _middle(
+    form: ClampedForm,
+    factor: Int64s,
+    channels: Channels,
+    thresholds: Int64s,
+    ends: tuple[Int64s, Int64s],
+) -> Int64s:
+    """The offset amid those that put thresholds in [lower, upper) where they are; if there is none,
+    one that the proof will refuse."""
+    lower, upper = ends
+    goal = (np.arange(thresholds.shape[1]) << (OUTPUT_BIT + form.bits[:, None])).astype(np.int64)
+    before = np.minimum(thresholds, upper[:, None]) - 1
+    reached = goal - (thresholds - form.origin[:, None]) * factor[:, None]
+    missed = goal - 1 - (before - form.origin[:, None]) * factor[:, None]
+    is_at = (thresholds < upper[:, None]) & (thresholds >= lower[:, None])
+    low = np.where(is_at, reached, -_NO_DEMAND).max(axis=1, initial=-_NO_DEMAND)
+    high = np.where(before >= lower[:, None], missed, _NO_DEMAND).min(axis=1, initial=_NO_DEMAND)
+    low = np.where(low == -_NO_DEMAND, np.where(high == _NO_DEMAND, 0, high - factor), low)
+    high = np.where(high == _NO_DEMAND, low, high)
+    return (low + high) >> 1

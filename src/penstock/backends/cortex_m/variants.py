@@ -10,6 +10,7 @@ from penstock.ir.op import Kernel, Op, Site
 FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
     "portable": lambda op, site: None,
     "dsp": dsp_kernel,
+    "mve": dsp_kernel,
 }
 """By the `kernels` of an engine: the special kernel of an operator; None where the portable one
 serves."""

@@ -1,4 +1,4 @@
-"""Runs kernels on the simulated Cortex-M4, on views laid out in any way; compiled once for all."""
+"""Runs kernels on a simulated Cortex-M, on views laid out in any way; compiled once for all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from c_header import RUNTIME, header
 from c_kernels import GUARD_BYTES, POISON, Bytes, View
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
-from penstock.simulators.cortex_m import Simulator
+from penstock.simulators import cores
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.cortex_m import link_firmware, zig_cortex_m
 
@@ -21,12 +21,14 @@ _POINTER_BYTES = 4
 class CoreLibrary:
     """Some kernels on one core."""
 
-    def __init__(self, names: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, names: tuple[str, ...], folder: Path, target: str = "cortex-m4") -> None:
         source = folder / "kernels.c"
         lines = [f'#include "{name}.h"' for name in names]
         lines += [f"int8_t pool[{POOL_BYTES}] __attribute__((aligned(16)));", *map(_caller, names)]
         source.write_text("\n".join(lines) + "\n")
-        tools = zig_cortex_m(load_target("cortex-m4").compiler.zig)
+        chip = load_target(target)
+        assert chip.core is not None
+        tools = zig_cortex_m(chip.compiler.zig)
         objects = compile_objects(
             tools,
             [source],
@@ -35,8 +37,9 @@ class CoreLibrary:
             flags=(*WARNINGS_AS_ERRORS, "-Wno-missing-prototypes"),
         )
         keep = ("pool", *(f"call_{name}" for name in names))
-        elf = link_firmware(tools, objects, folder / "kernels.elf", keep=keep)
-        self._core = Simulator(elf, "cortex-m4")
+        layout = cores.layout(chip.core)
+        elf = link_firmware(tools, objects, folder / "kernels.elf", keep=keep, layout=layout)
+        self._core = cores.simulator(elf, chip.core)
         self._next = 0
 
     def run(self, kernel: Kernel, inputs: list[View], output: View, rows: tuple[int, int]) -> None:

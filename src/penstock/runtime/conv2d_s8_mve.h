@@ -16,16 +16,17 @@ struct conv2d_s8_mve {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
     int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
-    int32_t there_upper;              /* those below it are read where they lie, if they are inner */
+    int32_t there_upper;              /* inner ones below it are read where they lie */
     int32_t steps;                    /* vectors of a window */
     int32_t quads, quads_rest;        /* of output channels */
+    int32_t quad_words;               /* of scales */
     int32_t multiplier, left, is_signed;
     const int8_t *weights;
     const int32_t *scales;
 };
 
-/* Windows that wait for a second one, and where their outputs go. */
-struct conv2d_s8_mve_windows {
+/* A window, and where its outputs go. */
+struct conv2d_s8_mve_pixel {
     const int8_t *x;
     int8_t *out;
 };
@@ -59,28 +60,117 @@ static void conv2d_s8_mve_gather(const struct conv2d_s8_mve *p, const int8_t *co
     }
 }
 
-/* The outputs of `pairs` pairs of windows, the windows of a pair and of two pairs equally far apart
- * from each other. */
-static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct conv2d_s8_mve_windows a,
-                                  struct conv2d_s8_mve_windows b, int32_t pairs, int32_t advance) {
-    const int32_t words = p->is_signed ? 13 : 9;
-    const int32_t vectors = 4 * p->steps * PENSTOCK_VECTOR;
-    const int32_t rest = p->quads_rest;
-    struct penstock_mve_tile tile = {
-        a.x,      b.x,   p->steps - 1, {p->multiplier, p->left}, a.out,    b.out, p->scales + words * p->quads,
-        p->weights, p->scales, pairs,  advance, 2 * p->out_c - 4 * p->quads, p->quads};
+/* The tile of two pixels, and of pairs of pixels behind them. */
+static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p,
+                                                   struct conv2d_s8_mve_pixel a,
+                                                   struct conv2d_s8_mve_pixel b, int32_t pairs) {
+    const struct penstock_mve_tile tile = {
+        .x0 = a.x,
+        .x1 = b.x,
+        .more_steps = p->steps - 1,
+        .scaling = {p->multiplier, p->left},
+        .out0 = a.out,
+        .out1 = b.out,
+        .scales_end = p->scales + p->quads * p->quad_words,
+        .weights = p->weights,
+        .scales = p->scales,
+        .pairs = pairs,
+        .x_advance = 2 * p->stride_w * p->in_c,
+        .out_advance = 2 * p->out_c - 4 * p->quads,
+        .quads = p->quads,
+    };
+    return tile;
+}
+
+/* The channels of two pixels that fill no four. */
+static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct conv2d_s8_mve_pixel a,
+                               struct conv2d_s8_mve_pixel b) {
+    int8_t four[2][4];
+    struct penstock_mve_tile tile = conv2d_s8_mve_tile(p, a, b, 1);
+    tile.weights += 4 * PENSTOCK_VECTOR * p->steps * p->quads;
+    tile.scales = tile.scales_end;
+    tile.scales_end += p->quad_words;
+    tile.out0 = four[0];
+    tile.out1 = four[1];
+    tile.quads = 1;
+    (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(&tile);
+    memcpy(b.out + 4 * p->quads, four[1], (size_t)p->quads_rest);
+    memcpy(a.out + 4 * p->quads, four[0], (size_t)p->quads_rest);
+}
+
+/* The outputs of two pixels, and of pairs of pixels behind them. */
+static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct conv2d_s8_mve_pixel a,
+                                  struct conv2d_s8_mve_pixel b, int32_t pairs) {
+    struct penstock_mve_tile tile = conv2d_s8_mve_tile(p, a, b, pairs);
     if (p->quads > 0) {
         (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(&tile);
     }
-    for (int32_t pair = 0; rest > 0 && pair < pairs; pair++) {
-        int8_t four[2][4];
-        struct penstock_mve_tile last = {
-            a.x + pair * advance, b.x + pair * advance, p->steps - 1, {p->multiplier, p->left}, four[0],
-            four[1], p->scales + words * (p->quads + 1), p->weights + vectors * p->quads,
-            p->scales + words * p->quads, 1, 0, 0, 1};
-        (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(&last);
-        const int32_t at = 2 * pair * p->out_c + 4 * p->quads;
-        memcpy(b.out + at, four[1], (size_t)rest);
-        memcpy(a.out + at, four[0], (size_t)rest);
+    for (; p->quads_rest > 0 && pairs > 0; pairs--) {
+        conv2d_s8_mve_rest(p, a, b);
+        a.x += tile.x_advance;
+        b.x += tile.x_advance;
+        a.out += 2 * p->out_c;
+        b.out += 2 * p->out_c;
     }
 }
+
+/* A row of y.  Pixels are taken in pairs; returns the one that waits for another, if any does. */
+static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *p,
+                                                    const int8_t *const *in_rows, int8_t *out,
+                                                    struct conv2d_s8_mve_pixel waiting,
+                                                    int8_t *scratch) {
+    int8_t *other = scratch + p->steps * PENSTOCK_VECTOR;
+    const int32_t there = in_rows[0] ? p->there_upper : 0;
+    for (int32_t column = 0; column < p->out_w;) {
+        const int32_t left = column * p->stride_w - p->pad_left;
+        const int is_inner = column >= p->inner_lower && column < p->inner_upper;
+        struct conv2d_s8_mve_pixel pixel = {scratch, out + column * p->out_c};
+        if (is_inner && column < there) {
+            pixel.x = in_rows[0] + left * p->in_c;
+            if (!waiting.x && column + 1 < there) {
+                const int32_t pairs = (there - column) / 2;
+                const struct conv2d_s8_mve_pixel next = {pixel.x + p->stride_w * p->in_c,
+                                                         pixel.out + p->out_c};
+                conv2d_s8_mve_outputs(p, pixel, next, pairs);
+                column += 2 * pairs;
+                continue;
+            }
+        } else {
+            int8_t *window = waiting.x == scratch ? other : scratch;
+            conv2d_s8_mve_gather(p, in_rows, left, is_inner, window);
+            pixel.x = window;
+        }
+        if (waiting.x) {
+            conv2d_s8_mve_outputs(p, waiting, pixel, 1);
+            waiting.x = NULL;
+        } else {
+            waiting = pixel;
+        }
+        column++;
+    }
+    return waiting;
+}
+
+static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *x,
+                          const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+    struct conv2d_s8_mve_pixel waiting = {NULL, NULL};
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+        const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
+        for (int32_t k = 0; k < p->kernel_h; k++) {
+            const int32_t at = top + k * p->dilation_h;
+            const int inside = at >= 0 && at < p->in_h;
+            in_rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
+        }
+        waiting = conv2d_s8_mve_row(p, in_rows, penstock_write_row(y, row), waiting, scratch);
+    }
+    if (waiting.x) {
+        conv2d_s8_mve_outputs(p, waiting, waiting, 1);
+    }
+    for (int32_t row = lower; row < upper; row++) {
+        penstock_limit(penstock_write_row(y, row), p->least, p->most, p->out_w * p->out_c);
+    }
+}
+
+#endif

@@ -1,0 +1,44 @@
+"""Instructions: what kernels with vectors execute on a Cortex-M55.
+
+Loops in assembly are counted; what surrounds them is a fit to layers of real networks. These are not
+cycles: the simulator of this core knows no timing.
+"""
+
+from __future__ import annotations
+
+PAIR, TILE, TILE_STEP, TILE_CORRECTIONS = 60, 45, 15, 5
+"""Of a pair of windows, of a tile of them with four channels, of each vector beyond the first."""
+GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR = 40, 18, 3
+NINE_TAPS, NINE_CORRECTIONS, PIXEL, RUN = 119, 12, 20, 200
+"""Of nine taps of sixteen channels; of a pixel; of finding taps."""
+EIGHT, EIGHT_STEP, EIGHT_CORRECTIONS, ROW = 45, 18, 6, 80
+"""Of eight outputs of a fully connected layer, of each vector beyond the first; of all of them."""
+FOUR, SUM_ROW = 8, 45
+"""Of four elements of a sum of two tensors; of a row."""
+
+
+def of_convolution(
+    pixels: int, outputs: int, steps: int, gathered_rows: int, *, signed: bool
+) -> int:
+    """Instructions of a convolution; `gathered_rows`: those of each window, 0 where it is read where
+    it lies."""
+    tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
+    gather = GATHERED_WINDOW + GATHERED_ROW * gathered_rows + GATHERED_VECTOR * steps
+    pairs = -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile)
+    return pairs + pixels * gather * (gathered_rows > 0)
+
+
+def of_depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:
+    """Instructions of a depthwise convolution; `runs`: how often its taps are found anew."""
+    return pixels * (PIXEL + blocks * (NINE_TAPS + NINE_CORRECTIONS * signed)) + runs * RUN
+
+
+def of_fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) -> int:
+    """Instructions of a fully connected layer."""
+    eight = EIGHT + EIGHT_STEP * (steps - 1) + EIGHT_CORRECTIONS * signed
+    return batches * (ROW + -(-outputs // 8) * eight)
+
+
+def of_sum(elements: int, rows: int) -> int:
+    """Instructions of a sum of two tensors."""
+    return -(-elements // 4) * FOUR + rows * SUM_ROW

@@ -5,28 +5,24 @@ simulated Cortex-M4, and as the same C is spelled out for other machines."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from c_header import header
-from c_kernels import Layout, Library, View, ring_of, row_region, rows_as_bytes, rows_of, table_of
-from c_kernels import whole as whole_layout
+from c_kernels import Library
 from core_kernels import CoreLibrary
 from dsp_layers import layers
-from found import elements
+from kernel_cases import Case
 from penstock.backends.cortex_m.dsp import dsp_kernel
-from penstock.ir.op import Kernel, Sample, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.op import Kernel, Sample
 from penstock.ops.activation import Activation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.samples import bias, int8, sample, weights
 from penstock.ops.window import Window
-from strategies import intervals, seeds
+from strategies import seeds
 
 NAMES = ("conv2d_s8_dsp", "depthwise_conv2d_s8_dsp", "fully_connected_s8_dsp", "add_s8_dsp")
 THREE = Window(3, 1, 1, 1, 1)
@@ -42,56 +38,6 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> CoreLibrary:
 @pytest.fixture(scope="module")
 def host(host_compilers: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Library:
     return Library(set(NAMES), host_compilers[0], tmp_path_factory.mktemp("host"))
-
-
-def layout(style: str, type: TensorType, rows: set[int], rng: np.random.Generator) -> Layout:
-    """A layout that has room for `rows` of a tensor; gaps move rows to odd addresses."""
-    match style:
-        case "whole":
-            return whole_layout(type)
-        case "ring":
-            return ring_of(type, sorted(rows), gap_bytes=int(rng.integers(0, 4)))
-        case _:
-            return table_of(type, sorted(rows), rng)
-
-
-class Case:
-    """A layer, its special kernel, rows to compute, and views laid out."""
-
-    def __init__(self, found: Sample, kernel: Kernel, data: st.DataObject, seed: int) -> None:
-        site = found.site
-        rng = np.random.default_rng(seed)
-        seen = [k for k, constant in enumerate(site.constants) if constant is None]
-        self.sample, self.kernel = found, kernel
-        count = row_count(site.output.shape)
-        self.rows = data.draw(intervals(count)) if kernel.by_rows else (0, count)
-        styles = st.sampled_from(("whole", "ring", "table") if kernel.by_rows else ("whole",))
-        values = {k: elements(site.inputs[k], seed + k) for k in seen}
-        self.inputs: list[View] = []
-        for k in seen:
-            needed = self.needed(k)
-            view = View(site.inputs[k], layout(data.draw(styles), site.inputs[k], needed, rng))
-            view.write(values[k], needed)
-            self.inputs.append(view)
-        rows = set(range(*self.rows))
-        self.output = View(site.output, layout(data.draw(styles), site.output, rows, rng))
-        every: tuple[Array, ...] = tuple(
-            values[k] if k in values else site.constant(k) for k in range(len(site.inputs))
-        )
-        result = found.op.evaluate(site, every, Region.whole(site.output.shape))
-        self.expected = rows_as_bytes(result)
-
-    def needed(self, k: int) -> set[int]:
-        """Rows of input k that the rows of the output need."""
-        site = self.sample.site
-        regions = (row_region(site.output.shape, row) for row in range(*self.rows))
-        needs = (self.sample.op.needs(site, region)[k] for region in regions)
-        return set().union(*(rows_of(site.inputs[k].shape, need) for need in needs))
-
-    def check(self) -> None:
-        assert self.output.memory.intact
-        for row in range(*self.rows):
-            np.testing.assert_array_equal(self.output.row(row), self.expected[row], f"row {row}")
 
 
 def special(found: Sample) -> Kernel:

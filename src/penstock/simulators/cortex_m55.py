@@ -29,12 +29,12 @@ class Simulator55:
 
     def __init__(self, elf: Path, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES) -> None:
         self.image = read_image(elf)
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-counts-")
-        file = Path(self._folder.name) / "counts"
+        folder = Path(tempfile.mkdtemp(prefix="penstock-qemu-"))
+        file = folder / "counts"
         lower, upper = self.image.code_lower, self.image.code_upper
         self._counter = InstructionCounter(file, lower, upper)
         self._counter.begin((), DEFAULT_BUDGET_INSTRUCTIONS)
-        self._cpu = Qemu(elf, self.image, self._counter.library, f"counts={file}")
+        self._cpu = Qemu(elf, self.image, folder, f"{self._counter.library},counts={file}")
         self._stack_lower = STACK_TOP - stack_limit_bytes
 
     def symbol(self, name: str) -> int:

@@ -12,19 +12,18 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import tempfile
 import weakref
 from pathlib import Path
 
 from penstock.errors import InternalError, ToolError
 from penstock.simulators.gdb_remote import GdbRemote
-from penstock.toolchains.cortex_m import MIB, MemoryLayout
+from penstock.toolchains.cortex_m import MemoryLayout
 from penstock.toolchains.elf_file import ElfImage
 
 PROGRAM = "qemu-system-arm"
 MACHINE = "mps3-an547"
 LAYOUT = MemoryLayout(flash_base=0x6000_0000, ram_base=0x6800_0000)
-STACK_TOP = LAYOUT.ram_base + 64 * MIB
+STACK_TOP = LAYOUT.ram_base + LAYOUT.ram_bytes
 END_OF_START_UP = "Stay"
 PROGRAM_STATUS, THUMB_STATE = 25, 1 << 24
 NUMBERS = {**{f"R{k}": k for k in range(13)}, "SP": 13, "LR": 14, "PC": 15}
@@ -32,20 +31,22 @@ SECONDS_TO_CONNECT, SECONDS_TO_RUN = 20.0, 3600.0
 
 
 class Qemu:
-    """The core with the program in its memory. Memory lasts from run to run."""
+    """The core with the program in its memory. Memory lasts from run to run.
 
-    def __init__(self, elf: Path, image: ElfImage, plugin: Path, arguments: str) -> None:
+    `folder` is for QEMU's messages and connection, and is gone with this object; `plugin`: a file
+    and its arguments, as QEMU wants them."""
+
+    def __init__(self, elf: Path, image: ElfImage, folder: Path, plugin: str) -> None:
         self.image = image
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-qemu-")
-        self._messages = Path(self._folder.name) / "messages"
-        door = Path(self._folder.name) / "gdb"
+        self._messages = folder / "messages"
+        door = folder / "gdb"
         with socket.socket(socket.AF_UNIX) as waiting:
             waiting.bind(str(door))
             waiting.listen(1)
             waiting.settimeout(SECONDS_TO_CONNECT)
-            self._process = self._start(elf, door, f"{plugin},{arguments}")
+            self._process = self._start(elf, door, plugin)
             self._gdb = GdbRemote(self._accept(waiting))
-        self._end = weakref.finalize(self, _end, self._process, self._gdb, self._folder)
+        self._end = weakref.finalize(self, _end, self._process, self._gdb, folder)
         self._start_up()
 
     def _start(self, elf: Path, door: Path, plugin: str) -> subprocess.Popen[bytes]:
@@ -66,7 +67,7 @@ class Qemu:
             self._process.kill()
             self._process.wait()
             raise ToolError(
-                "tool-022",
+                "tool-024",
                 f"{PROGRAM} does not start",
                 where=MACHINE,
                 why=self._said() or str(error),
@@ -77,15 +78,13 @@ class Qemu:
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """Memory as it is now. Raises: InternalError where there is none."""
-        found = self._gdb.read(address, size_bytes)
-        if found is None:
-            raise _no_memory(address, size_bytes)
-        return found
+        _check_memory(address, size_bytes)
+        return self._gdb.read(address, size_bytes)
 
     def write(self, address: int, content: bytes) -> None:
         """Writes memory, flash included. Raises: InternalError where there is none."""
-        if not self._gdb.write(address, content):
-            raise _no_memory(address, len(content))
+        _check_memory(address, len(content))
+        self._gdb.write(address, content)
 
     def register(self, name: str) -> int:
         """The register of that name, such as "R0" or "SP"."""
@@ -130,7 +129,7 @@ def qemu_program() -> str:
     program = shutil.which(PROGRAM)
     if program is None:
         raise ToolError(
-            "tool-023",
+            "tool-025",
             f"{PROGRAM} is not on the search path",
             where="core cortex-m55",
             why="only QEMU executes MVE instructions",
@@ -139,15 +138,20 @@ def qemu_program() -> str:
     return program
 
 
-def _end(
-    process: subprocess.Popen[bytes], gdb: GdbRemote, folder: tempfile.TemporaryDirectory[str]
-) -> None:
+def _end(process: subprocess.Popen[bytes], gdb: GdbRemote, folder: Path) -> None:
     gdb.close()
     process.kill()
     process.wait()
-    folder.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _no_memory(address: int, size_bytes: int) -> InternalError:
-    bounds = f"[{address:#x}, {address + size_bytes:#x})"
-    return InternalError("simulator-012", f"no simulated memory at {bounds}")
+def _check_memory(address: int, size_bytes: int) -> None:
+    """QEMU would read zeros where there is no memory."""
+    upper = address + size_bytes
+    for base, size in (
+        (LAYOUT.flash_base, LAYOUT.flash_bytes),
+        (LAYOUT.ram_base, LAYOUT.ram_bytes),
+    ):
+        if base <= address and upper <= base + size:
+            return
+    raise InternalError("simulator-012", f"no simulated memory at [{address:#x}, {upper:#x})")

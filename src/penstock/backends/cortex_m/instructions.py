@@ -1,7 +1,7 @@
 """Instructions: what kernels with vectors execute on a Cortex-M55.
 
-Loops in assembly are counted; what surrounds them is a fit to layers of real networks. These are not
-cycles: the simulator of this core knows no timing.
+Loops in assembly are counted; what surrounds them is a fit to layers of real networks. These are
+not cycles: the simulator of this core knows no timing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FOUR, SUM_ROW = 8, 45
 def of_convolution(
     pixels: int, outputs: int, steps: int, gathered_rows: int, *, signed: bool
 ) -> int:
-    """Instructions of a convolution; `gathered_rows`: those of each window, 0 where it is read where
-    it lies."""
+    """Instructions of a convolution; `gathered_rows`: those of each window, 0 where windows are
+    read where they lie."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
     gather = GATHERED_WINDOW + GATHERED_ROW * gathered_rows + GATHERED_VECTOR * steps
     pairs = -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile)

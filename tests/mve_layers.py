@@ -1,5 +1,5 @@
 """Random layers for the kernels of cores with MVE: those for other cores, and depthwise layers of
-nine taps, which are rare among them."""
+nine taps, which are rare among them, and pools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dsp_layers import activations, layers, zero_points
 from penstock.ir.op import Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.samples import int8, sample
 from penstock.ops.window import Window
@@ -45,4 +46,17 @@ def _windows(draw: st.DrawFn, most_stride: int) -> Window:
     return Window(3, draw(st.integers(1, most_stride)), dilation, draw(beside), draw(beside))
 
 
-mve_layers = st.one_of(layers(), nine_taps())
+@st.composite
+def pools(draw: st.DrawFn) -> Sample:
+    """Average pooling under windows of 16 elements and more."""
+    rows, columns = (
+        Window(draw(st.integers(4, 7)), draw(st.integers(1, 3)), 1, *draw(_padding)) for _ in "yx"
+    )
+    shape = (draw(st.integers(1, 2)), draw(st.integers(7, 9)), draw(st.integers(7, 9)))
+    zero = draw(zero_points)
+    x = int8(*shape, 8 * draw(st.integers(1, 3)), zero=zero)
+    return sample(AveragePool2D(rows, columns, draw(activations)), x, zero=zero)
+
+
+_padding = st.tuples(st.integers(0, 3), st.integers(0, 3))
+mve_layers = st.one_of(layers(), nine_taps(), pools())

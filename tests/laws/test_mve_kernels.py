@@ -28,7 +28,10 @@ from penstock.ops.window import Window
 from penstock.simulators.qemu import PROGRAM
 from strategies import seeds
 
-NAMES = ("conv2d_s8_mve", "depthwise_conv2d_s8_mve", "fully_connected_s8_mve", "add_s8_mve")
+NAMES = (
+    *("conv2d_s8_mve", "depthwise_conv2d_s8_mve", "fully_connected_s8_mve", "add_s8_mve"),
+    "average_pool2d_s8_mve",
+)
 THREE = Window(3, 1, 1, 1, 1)
 
 

@@ -31,50 +31,50 @@ struct conv2d_s8_mve_pixel {
     int8_t *out;
 };
 
-/* A row of a window that begins at column `left`; `row` is NULL above and below the tensor. */
-static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *row, int32_t left,
-                                 int8_t *to) {
-    for (int32_t l = 0; l < p->kernel_w; l++, to += p->in_c) {
-        const int32_t column = left + l * p->dilation_w;
-        if (row && column >= 0 && column < p->in_w) {
-            penstock_copy(to, row + column * p->in_c, p->in_c);
-        } else {
-            penstock_fill(to, p->in_zero, p->in_c);
-        }
-    }
-}
-
-/* The window whose first tap lies at column `left`, put together at `to`. */
-static void conv2d_s8_mve_gather(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
-                                 int32_t left, int is_inner, int8_t *to) {
+/* The window whose first tap lies at column `left`, which is inside, put together at `to`. */
+static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
+                                       int32_t left, int8_t *to) {
     const int32_t bytes = p->kernel_w * p->in_c;
-    for (int32_t k = 0; k < p->kernel_h; k++, to += bytes) {
-        const int8_t *row = in_rows[k];
-        if (row && is_inner) {
-            penstock_copy(to, row + left * p->in_c, bytes);
-        } else if (!row) {
-            penstock_fill(to, p->in_zero, bytes);
+    const int32_t before = left * p->in_c;
+    const int32_t zero = p->in_zero;
+    const int8_t *const *end = in_rows + p->kernel_h;
+    for (; in_rows < end; in_rows++, to += bytes) {
+        if (*in_rows) {
+            penstock_copy(to, *in_rows + before, bytes);
         } else {
-            conv2d_s8_mve_border(p, row, left, to);
+            penstock_fill(to, zero, bytes);
         }
     }
 }
 
-/* The tile of two pixels, and of pairs of pixels behind them. */
-static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p,
-                                                   struct conv2d_s8_mve_pixel a,
-                                                   struct conv2d_s8_mve_pixel b, int32_t pairs) {
+/* The same for a window that leaves the tensor, or has gaps. */
+static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
+                                 int32_t left, int8_t *to) {
+    const int32_t channels = p->in_c;
+    const int32_t bytes = p->kernel_w * channels;
+    const penstock_span taps = penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+    const int32_t is_run = p->dilation_w == 1;
+    const int32_t runs = is_run && taps.lower < taps.upper ? 1 : taps.upper - taps.lower;
+    const int32_t run = is_run ? (taps.upper - taps.lower) * channels : channels;
+    const int32_t before = (left + taps.lower * p->dilation_w) * channels;
+    const int32_t step = p->dilation_w * channels;
+    const int8_t *const *end = in_rows + p->kernel_h;
+    for (; in_rows < end; in_rows++, to += bytes) {
+        penstock_fill(to, p->in_zero, bytes);
+        for (int32_t k = 0; *in_rows && k < runs; k++) {
+            penstock_copy(to + (taps.lower + k) * channels, *in_rows + before + k * step, run);
+        }
+    }
+}
+
+/* What tiles of all pixels share. */
+static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p) {
     const struct penstock_mve_tile tile = {
-        .x0 = a.x,
-        .x1 = b.x,
         .more_steps = p->steps - 1,
         .scaling = {p->multiplier, p->left},
-        .out0 = a.out,
-        .out1 = b.out,
         .scales_end = p->scales + p->quads * p->quad_words,
         .weights = p->weights,
         .scales = p->scales,
-        .pairs = pairs,
         .x_advance = 2 * p->stride_w * p->in_c,
         .out_advance = 2 * p->out_c - 4 * p->quads,
         .quads = p->quads,
@@ -83,15 +83,17 @@ static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p
 }
 
 /* The channels of two pixels that fill no four. */
-static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct conv2d_s8_mve_pixel a,
-                               struct conv2d_s8_mve_pixel b) {
+static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct penstock_mve_tile tile,
+                               struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b) {
     int8_t four[2][4];
-    struct penstock_mve_tile tile = conv2d_s8_mve_tile(p, a, b, 1);
+    tile.x0 = a.x;
+    tile.x1 = b.x;
+    tile.out0 = four[0];
+    tile.out1 = four[1];
     tile.weights += 4 * PENSTOCK_VECTOR * p->steps * p->quads;
     tile.scales = tile.scales_end;
     tile.scales_end += p->quad_words;
-    tile.out0 = four[0];
-    tile.out1 = four[1];
+    tile.pairs = 1;
     tile.quads = 1;
     (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(&tile);
     memcpy(b.out + 4 * p->quads, four[1], (size_t)p->quads_rest);
@@ -99,16 +101,21 @@ static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct conv2d_s8_m
 }
 
 /* The outputs of two pixels, and of pairs of pixels behind them. */
-static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct conv2d_s8_mve_pixel a,
-                                  struct conv2d_s8_mve_pixel b, int32_t pairs) {
-    struct penstock_mve_tile tile = conv2d_s8_mve_tile(p, a, b, pairs);
+static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct penstock_mve_tile *tile,
+                                  struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b,
+                                  int32_t pairs) {
+    tile->x0 = a.x;
+    tile->x1 = b.x;
+    tile->out0 = a.out;
+    tile->out1 = b.out;
+    tile->pairs = pairs;
     if (p->quads > 0) {
-        (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(&tile);
+        (p->is_signed ? penstock_mve_tile_signed : penstock_mve_tile_plain)(tile);
     }
     for (; p->quads_rest > 0 && pairs > 0; pairs--) {
-        conv2d_s8_mve_rest(p, a, b);
-        a.x += tile.x_advance;
-        b.x += tile.x_advance;
+        conv2d_s8_mve_rest(p, *tile, a, b);
+        a.x += tile->x_advance;
+        b.x += tile->x_advance;
         a.out += 2 * p->out_c;
         b.out += 2 * p->out_c;
     }
@@ -116,6 +123,7 @@ static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct conv2d_s
 
 /* A row of y.  Pixels are taken in pairs; returns the one that waits for another, if any does. */
 static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *p,
+                                                    struct penstock_mve_tile *tile,
                                                     const int8_t *const *in_rows, int8_t *out,
                                                     struct conv2d_s8_mve_pixel waiting,
                                                     int8_t *scratch) {
@@ -131,17 +139,21 @@ static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *
                 const int32_t pairs = (there - column) / 2;
                 const struct conv2d_s8_mve_pixel next = {pixel.x + p->stride_w * p->in_c,
                                                          pixel.out + p->out_c};
-                conv2d_s8_mve_outputs(p, pixel, next, pairs);
+                conv2d_s8_mve_outputs(p, tile, pixel, next, pairs);
                 column += 2 * pairs;
                 continue;
             }
         } else {
             int8_t *window = waiting.x == scratch ? other : scratch;
-            conv2d_s8_mve_gather(p, in_rows, left, is_inner, window);
+            if (is_inner) {
+                conv2d_s8_mve_inner(p, in_rows, left, window);
+            } else {
+                conv2d_s8_mve_border(p, in_rows, left, window);
+            }
             pixel.x = window;
         }
         if (waiting.x) {
-            conv2d_s8_mve_outputs(p, waiting, pixel, 1);
+            conv2d_s8_mve_outputs(p, tile, waiting, pixel, 1);
             waiting.x = NULL;
         } else {
             waiting = pixel;
@@ -153,6 +165,7 @@ static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *
 
 static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *x,
                           const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+    struct penstock_mve_tile tile = conv2d_s8_mve_tile(p);
     struct conv2d_s8_mve_pixel waiting = {NULL, NULL};
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
@@ -163,10 +176,11 @@ static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *
             const int inside = at >= 0 && at < p->in_h;
             in_rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
         }
-        waiting = conv2d_s8_mve_row(p, in_rows, penstock_write_row(y, row), waiting, scratch);
+        waiting = conv2d_s8_mve_row(p, &tile, in_rows, penstock_write_row(y, row), waiting,
+                                    scratch);
     }
     if (waiting.x) {
-        conv2d_s8_mve_outputs(p, waiting, waiting, 1);
+        conv2d_s8_mve_outputs(p, &tile, waiting, waiting, 1);
     }
     for (int32_t row = lower; row < upper; row++) {
         penstock_limit(penstock_write_row(y, row), p->least, p->most, p->out_w * p->out_c);

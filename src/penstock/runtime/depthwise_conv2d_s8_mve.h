@@ -1,4 +1,4 @@
-/* depthwise_conv2d_s8_mve: a window of nine taps for every channel, on cores with MVE.
+/* depthwise_conv2d_s8_mve: a window of 3 x 3 taps for every channel, on cores with MVE.
  *   x  (N, H,  W,  C)  int8     at least sixteen channels; or eight, and a stride of 1 along W
  *   y  (N, Ho, Wo, C)  int8
  * Weights and scales lie as nine_taps_mve.h says, the bias is in them.
@@ -36,91 +36,88 @@ static const int8_t *depthwise_conv2d_s8_mve_mixed(const struct depthwise_conv2d
 }
 
 /* The taps of an output column.  `scratch` begins with padding. */
-static void depthwise_conv2d_s8_mve_taps(const struct depthwise_conv2d_s8_mve *p,
-                                         const int8_t *const *rows, int32_t column,
-                                         int8_t *scratch, const int8_t **tap) {
-    const int32_t left = column * p->stride_w - p->pad_left;
+static inline void depthwise_conv2d_s8_mve_taps(const struct depthwise_conv2d_s8_mve *p,
+                                                const int8_t *const *rows, int32_t column,
+                                                int8_t *scratch, const int8_t **tap) {
     int8_t *mixed = scratch + PENSTOCK_VECTOR;
-    for (int32_t k = 0; k < PENSTOCK_NINE; k++) {
-        const int8_t *row = rows[k / p->kernel_w];
-        const int32_t at = left + k % p->kernel_w * p->dilation_w;
+    int32_t at = column * p->stride_w - p->pad_left;
+    for (int32_t l = 0; l < 3; l++, at += p->dilation_w) {
         const int32_t last = at + p->together - 1;
-        tap[k] = scratch;
-        if (row && at >= 0 && last < p->in_w) {
-            tap[k] = row + at * p->in_c;
-        } else if (row && last >= 0 && at < p->in_w && p->together > 1) {
-            tap[k] = depthwise_conv2d_s8_mve_mixed(p, row, at, mixed);
-            mixed += PENSTOCK_VECTOR;
+        const int is_inside = at >= 0 && last < p->in_w;
+        const int is_mixed = !is_inside && p->together > 1 && last >= 0 && at < p->in_w;
+        for (int32_t k = 0; k < 3; k++) {
+            const int8_t *found = rows[k] && is_inside ? rows[k] + at * p->in_c : scratch;
+            if (is_mixed && rows[k]) {
+                found = depthwise_conv2d_s8_mve_mixed(p, rows[k], at, mixed);
+                mixed += PENSTOCK_VECTOR;
+            }
+            tap[3 * k + l] = found;
         }
     }
 }
 
-/* The outputs of as many blocks of pixels, whose taps all move along. */
-static void depthwise_conv2d_s8_mve_run(const struct depthwise_conv2d_s8_mve *p,
-                                        struct penstock_mve_taps *taps, int32_t pixels,
-                                        int8_t *out) {
-    const int32_t bytes = p->together * p->in_c;
-    const int32_t behind = bytes - PENSTOCK_VECTOR;
-    taps->weights = p->weights;
-    taps->blocks = bytes / PENSTOCK_VECTOR;
-    taps->scaling.multiplier = p->multiplier;
-    taps->scaling.left = p->left;
-    taps->advance = p->stride_w * bytes - taps->blocks * PENSTOCK_VECTOR;
-    taps->out_advance = bytes - taps->blocks * PENSTOCK_VECTOR;
-    taps->pixels = pixels;
-    (p->is_signed ? penstock_mve_taps_signed : penstock_mve_taps_plain)(taps, out);
-    if (taps->out_advance > 0) {
-        for (int32_t k = 0; k < PENSTOCK_NINE; k++) {
-            taps->tap[k] += behind;
-        }
-        taps->weights += taps->blocks * p->block_bytes;
-        taps->blocks = 1;
-        taps->advance = p->stride_w * bytes - PENSTOCK_VECTOR;
-        taps->out_advance = behind;
-        (p->is_signed ? penstock_mve_taps_signed : penstock_mve_taps_plain)(taps, out + behind);
+/* The last sixteen channels, where channels fill no blocks. */
+static void depthwise_conv2d_s8_mve_tail(const struct depthwise_conv2d_s8_mve *p,
+                                         struct penstock_mve_taps taps, int8_t *out) {
+    const int32_t behind = p->in_c - PENSTOCK_VECTOR;
+    for (int32_t k = 0; k < PENSTOCK_NINE; k++) {
+        taps.tap[k] += behind;
     }
+    taps.weights += taps.blocks * p->block_bytes;
+    taps.blocks = 1;
+    taps.advance = p->stride_w * p->in_c - PENSTOCK_VECTOR;
+    taps.out_advance = behind;
+    (p->is_signed ? penstock_mve_taps_signed : penstock_mve_taps_plain)(&taps, out + behind);
 }
 
-/* A row of y, from the rows of its window. */
+/* A row of y, from the rows of its window; what `taps` says beside taps and pixels holds for all. */
 static void depthwise_conv2d_s8_mve_row(const struct depthwise_conv2d_s8_mve *p,
-                                        const int8_t *const *rows, int is_inner, int8_t *out,
-                                        int8_t *scratch) {
-    struct penstock_mve_taps taps;
-    int8_t pair[PENSTOCK_VECTOR];
-    for (int32_t column = 0; column < p->out_w;) {
-        int32_t pixels = 1;
+                                        struct penstock_mve_taps *taps, const int8_t *const *rows,
+                                        int8_t *out, int8_t *scratch) {
+    const int is_inner = rows[0] && rows[1] && rows[2];
+    for (int32_t column = 0; column < p->out_w; column += taps->pixels * p->together) {
+        int8_t pair[PENSTOCK_VECTOR];
+        const int is_half = column + p->together > p->out_w; /* one pixel of two */
+        int8_t *to = is_half ? pair : out + column * p->out_c;
+        taps->pixels = 1;
         if (is_inner && column >= p->inner_lower && column + p->together <= p->inner_upper) {
-            pixels = (p->inner_upper - column) / p->together;
+            taps->pixels = (p->inner_upper - column) / p->together;
         }
-        depthwise_conv2d_s8_mve_taps(p, rows, column, scratch, taps.tap);
-        if (column + p->together > p->out_w) { /* one pixel of two */
-            depthwise_conv2d_s8_mve_run(p, &taps, 1, pair);
+        depthwise_conv2d_s8_mve_taps(p, rows, column, scratch, taps->tap);
+        (p->is_signed ? penstock_mve_taps_signed : penstock_mve_taps_plain)(taps, to);
+        if (taps->out_advance > 0) {
+            depthwise_conv2d_s8_mve_tail(p, *taps, to);
+        }
+        if (is_half) {
             memcpy(out + column * p->out_c, pair, (size_t)p->out_c);
-        } else {
-            depthwise_conv2d_s8_mve_run(p, &taps, pixels, out + column * p->out_c);
         }
-        column += pixels * p->together;
     }
 }
 
 static void depthwise_conv2d_s8_mve(const struct depthwise_conv2d_s8_mve *p,
                                     const penstock_source *x, const penstock_sink *y,
                                     int32_t lower, int32_t upper, int8_t *scratch) {
-    const int32_t pixel = p->together * p->in_c;
-    penstock_fill(scratch, p->in_zero, pixel);
+    const int32_t bytes = p->together * p->in_c;
+    const int32_t blocks = bytes / PENSTOCK_VECTOR;
+    struct penstock_mve_taps taps = {
+        .weights = p->weights,
+        .blocks = blocks,
+        .scaling = {p->multiplier, p->left},
+        .advance = p->stride_w * bytes - blocks * PENSTOCK_VECTOR,
+        .out_advance = bytes - blocks * PENSTOCK_VECTOR,
+    };
+    penstock_fill(scratch, p->in_zero, bytes);
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
-        const int8_t *rows[PENSTOCK_NINE];
-        int is_inner = 1;
-        for (int32_t k = 0; k < p->kernel_h; k++) {
+        const int8_t *rows[3];
+        for (int32_t k = 0; k < 3; k++) {
             const int32_t at = top + k * p->dilation_h;
             const int inside = at >= 0 && at < p->in_h;
             rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
-            is_inner = is_inner && inside;
         }
         int8_t *out = penstock_write_row(y, row);
-        depthwise_conv2d_s8_mve_row(p, rows, is_inner, out, scratch);
+        depthwise_conv2d_s8_mve_row(p, &taps, rows, out, scratch);
         penstock_limit(out, p->least, p->most, p->out_w * p->out_c);
     }
 }

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 PAIR, TILE, TILE_STEP, TILE_CORRECTIONS = 60, 45, 15, 5
 """Of a pair of windows, of a tile of them with four channels, of each vector beyond the first."""
-GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR = 40, 18, 3
+GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR = 50, 20, 3
 NINE_TAPS, NINE_CORRECTIONS, PIXEL, RUN = 119, 12, 20, 200
 """Of nine taps of sixteen channels; of a pixel; of finding taps."""
 EIGHT, EIGHT_STEP, EIGHT_CORRECTIONS, ROW = 45, 18, 6, 80
 """Of eight outputs of a fully connected layer, of each vector beyond the first; of all of them."""
 FOUR, SUM_ROW = 8, 45
 """Of four elements of a sum of two tensors; of a row."""
+
+POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
+"""Of eight outputs of a pool, each row of their windows, each tap."""
 
 
 def of_convolution(
@@ -42,3 +45,8 @@ def of_fully_connected(batches: int, outputs: int, steps: int, *, signed: bool) 
 def of_sum(elements: int, rows: int) -> int:
     """Instructions of a sum of two tensors."""
     return -(-elements // 4) * FOUR + rows * SUM_ROW
+
+
+def of_average_pool(eights: int, rows: int, columns: int) -> int:
+    """Instructions of average pooling of so many times eight outputs."""
+    return eights * (POOL_EIGHT + rows * (POOL_ROW + POOL_TAP * columns))

@@ -9,20 +9,24 @@ import numpy as np
 
 from penstock.backends.cortex_m import instructions
 from penstock.backends.cortex_m.dsp import dsp_kernel
-from penstock.backends.cortex_m.layer import Layer, LayerOp, layer_of
+from penstock.backends.cortex_m.layer import Layer, LayerOp, certificate, layer_of
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
 from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.channels import reachable
+from penstock.requantisation.form import Class
 
 FRACTION_BITS = (9, 8)
 """Those that are tried: more of them, where sums leave room."""
+LEAST_POOLED, MOST_POOLED = 16, 255
+"""Elements under a window: fewer are not worth it, more might not add up in 16 bits."""
 VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
 LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
 """Channels of a block, in the order in which widening leaves them."""
@@ -32,6 +36,18 @@ def mve_kernel(op: Op, site: Site) -> Kernel | None:
     """The special kernel of an operator, one for cores with DSP extension where there is none with
     vectors; None where the portable one serves."""
     return _with_vectors(op, site) or dsp_kernel(op, site)
+
+
+def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
+    """The class of requantisation of each output channel; none where an operator has no weights."""
+    if not isinstance(op, LayerOp):
+        return ()
+    channels = site.output.shape[-1]
+    order = np.arange(channels)
+    if isinstance(op, DepthwiseConv2D) and _together(op, site):
+        order = _blocks(channels)[:, LANES].ravel()
+    found = certificate(op, site, FRACTION_BITS[0], tuple(order.tolist())).classes
+    return tuple(dict(zip(order.tolist(), found, strict=True)).values())
 
 
 def _with_vectors(op: Op, site: Site) -> Kernel | None:
@@ -46,6 +62,8 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
             return _fully_connected(op, site)
         case Add() | Sub():
             return _sum(op, site)
+        case AveragePool2D():
+            return _average_pool(op, site)
         case _:
             return None
 
@@ -158,9 +176,8 @@ def _columns(layer: Layer) -> Int64s:
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Sixteen channels, or two pixels of eight, at a time; a window of nine taps for each."""
     x = site.inputs[0]
-    channels = x.shape[3]
-    together = VECTOR // channels if channels == EIGHT and op.columns.stride == 1 else 1
-    if op.multiplier != 1 or op.rows.size * op.columns.size != NINE or channels * together < VECTOR:
+    channels, together = x.shape[3], _together(op, site)
+    if not together:
         return None
     found = _layer(op, site, _blocks(channels)[:, LANES].ravel())
     if found is None or not _pairs_fit(found[0].weights):
@@ -191,6 +208,16 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             signed=layer.form.corrects,
         ),
     )
+
+
+def _together(op: DepthwiseConv2D, site: Site) -> int:
+    """Pixels of a block; 0 where vectors do not serve the layer."""
+    channels = site.inputs[0].shape[3]
+    if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
+        return 0
+    if channels == EIGHT and op.columns.stride == 1:
+        return VECTOR // EIGHT
+    return int(channels >= VECTOR)
 
 
 def _blocks(channels: int) -> Int64s:
@@ -274,4 +301,18 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
         kernel,
         name="add_s8_mve",
         work_cycles=instructions.of_sum(math.prod(shape), row_count(shape)),
+    )
+
+
+def _average_pool(op: AveragePool2D, site: Site) -> Kernel | None:
+    """Eight channels at a time; windows large enough to be worth it, and not too large."""
+    elements = op.rows.size * op.columns.size
+    if site.output.shape[3] % EIGHT or not LEAST_POOLED <= elements <= MOST_POOLED:
+        return None
+    return replace(
+        op.kernel(site),
+        name="average_pool2d_s8_mve",
+        work_cycles=instructions.of_average_pool(
+            site.output.elements // EIGHT, op.rows.size, op.columns.size
+        ),
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.backends.cortex_m.dsp import dsp_kernel
-from penstock.backends.cortex_m.mve import mve_kernel
+from penstock.backends.cortex_m import dsp, mve
 from penstock.ir.op import Kernel, Op, Site
+from penstock.requantisation.form import Class
 
 FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
     "portable": lambda op, site: None,
-    "dsp": dsp_kernel,
-    "mve": mve_kernel,
+    "dsp": dsp.dsp_kernel,
+    "mve": mve.mve_kernel,
 }
 """By the `kernels` of an engine: the special kernel of an operator; None where the portable one
 serves."""
@@ -20,3 +20,15 @@ serves."""
 def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
     """The kernel that serves a node on an engine with these kernels."""
     return FAMILIES[kernels](op, site) or op.kernel(site)
+
+
+CLASSES: Mapping[str, Callable[[Op, Site], tuple[Class, ...]]] = {
+    "dsp": dsp.classes_of,
+    "mve": mve.classes_of,
+}
+
+
+def classes_of(op: Op, site: Site, kernels: str) -> tuple[Class, ...]:
+    """The class of requantisation of each output channel on an engine with these kernels; none
+    where an operator has no weights, or nothing is certified."""
+    return CLASSES[kernels](op, site) if kernels in CLASSES else ()

@@ -3,7 +3,9 @@
  *   y  (N, Ho, Wo, O)   int8
  * Weights and scales lie as tile_mve.h says; the bias is in them.  A window is read where it lies if
  * it is one run of bytes and what is read behind its end lies in the same row; the others are put
- * together in scratch, which has room for two.  Weights beyond a window's end are zero.
+ * together in scratch, which has room for two.  Where there are `strips`, scratch has room for the
+ * windows of a whole row: column by column, each from its first row to its last, as the weights are;
+ * so windows overlap.  Weights beyond a window's end are zero.
  * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_MVE_H
 #define PENSTOCK_CONV2D_S8_MVE_H
@@ -17,6 +19,7 @@ struct conv2d_s8_mve {
     int32_t in_zero, least, most;
     int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
     int32_t there_upper;              /* inner ones below it are read where they lie */
+    int32_t strips;                   /* columns of all windows of a row, or 0 */
     int32_t steps;                    /* vectors of a window */
     int32_t quads, quads_rest;        /* of output channels */
     int32_t quad_words;               /* of scales */
@@ -75,7 +78,7 @@ static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p
         .scales_end = p->scales + p->quads * p->quad_words,
         .weights = p->weights,
         .scales = p->scales,
-        .x_advance = 2 * p->stride_w * p->in_c,
+        .x_advance = 2 * p->stride_w * p->kernel_h * p->in_c,
         .out_advance = 2 * p->out_c - 4 * p->quads,
         .quads = p->quads,
     };
@@ -163,6 +166,46 @@ static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *
     return waiting;
 }
 
+/* The columns that the windows of a row of y see. */
+static inline void conv2d_s8_mve_strips(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
+                                        int8_t *scratch) {
+    const int32_t channels = p->in_c;
+    const int32_t step = p->kernel_h * channels;
+    const int32_t upper = p->in_w + p->pad_left;
+    const int32_t strips = p->strips;
+    const int32_t before = p->pad_left;
+    const int32_t zero = p->in_zero;
+    for (int32_t k = 0; k < p->kernel_h; k++) {
+        const int8_t *from = in_rows[k];
+        int8_t *to = scratch + k * channels;
+        for (int32_t column = 0; column < strips; column++, to += step) {
+            if (from && column >= before && column < upper) {
+                penstock_copy(to, from, channels);
+                from += channels;
+            } else {
+                penstock_fill(to, zero, channels);
+            }
+        }
+    }
+}
+
+/* A row of y, from strips; the last pixel alone where their number is odd. */
+static void conv2d_s8_mve_strip_row(const struct conv2d_s8_mve *p, struct penstock_mve_tile *tile,
+                                    const int8_t *const *in_rows, int8_t *out, int8_t *scratch) {
+    const int32_t pairs = p->out_w / 2;
+    const struct conv2d_s8_mve_pixel first = {scratch, out};
+    const struct conv2d_s8_mve_pixel second = {scratch + tile->x_advance / 2, out + p->out_c};
+    const struct conv2d_s8_mve_pixel last = {scratch + pairs * tile->x_advance,
+                                             out + 2 * pairs * p->out_c};
+    conv2d_s8_mve_strips(p, in_rows, scratch);
+    if (pairs > 0) {
+        conv2d_s8_mve_outputs(p, tile, first, second, pairs);
+    }
+    if (p->out_w % 2 > 0) {
+        conv2d_s8_mve_outputs(p, tile, last, last, 1);
+    }
+}
+
 static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *x,
                           const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
     struct penstock_mve_tile tile = conv2d_s8_mve_tile(p);
@@ -176,8 +219,12 @@ static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *
             const int inside = at >= 0 && at < p->in_h;
             in_rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
         }
-        waiting = conv2d_s8_mve_row(p, &tile, in_rows, penstock_write_row(y, row), waiting,
-                                    scratch);
+        int8_t *out = penstock_write_row(y, row);
+        if (p->strips > 0) {
+            conv2d_s8_mve_strip_row(p, &tile, in_rows, out, scratch);
+        } else {
+            waiting = conv2d_s8_mve_row(p, &tile, in_rows, out, waiting, scratch);
+        }
     }
     if (waiting.x) {
         conv2d_s8_mve_outputs(p, &tile, waiting, waiting, 1);

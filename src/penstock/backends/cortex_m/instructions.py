@@ -8,7 +8,8 @@ from __future__ import annotations
 
 PAIR, TILE, TILE_STEP, TILE_CORRECTIONS = 60, 45, 15, 5
 """Of a pair of windows, of a tile of them with four channels, of each vector beyond the first."""
-GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR = 50, 20, 3
+GATHERED_WINDOW, GATHERED_ROW, GATHERED_VECTOR, STRIP = 50, 20, 3, 9
+"""Of a window that is put together, each row of it, each vector; of a pixel of a strip."""
 NINE_TAPS, NINE_CORRECTIONS, PIXEL, RUN = 119, 12, 20, 200
 """Of nine taps of sixteen channels; of a pixel; of finding taps."""
 EIGHT, EIGHT_STEP, EIGHT_CORRECTIONS, ROW = 45, 18, 6, 80
@@ -20,15 +21,20 @@ POOL_EIGHT, POOL_ROW, POOL_TAP = 110, 20, 4
 """Of eight outputs of a pool, each row of their windows, each tap."""
 
 
-def of_convolution(
-    pixels: int, outputs: int, steps: int, gathered_rows: int, *, signed: bool
-) -> int:
-    """Instructions of a convolution; `gathered_rows`: those of each window, 0 where windows are
-    read where they lie."""
+def of_convolution(pixels: int, outputs: int, steps: int, gather: int, *, signed: bool) -> int:
+    """Instructions of a convolution; `gather`: those that put windows together."""
     tile = TILE + TILE_STEP * (steps - 1) + TILE_CORRECTIONS * signed
-    gather = GATHERED_WINDOW + GATHERED_ROW * gathered_rows + GATHERED_VECTOR * steps
-    pairs = -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile)
-    return pairs + pixels * gather * (gathered_rows > 0)
+    return -(-pixels // 2) * (PAIR + -(-outputs // 4) * tile) + gather
+
+
+def of_windows(pixels: int, rows: int, steps: int) -> int:
+    """Instructions that put windows of so many rows and vectors together, one by one."""
+    return pixels * (GATHERED_WINDOW + GATHERED_ROW * rows + GATHERED_VECTOR * steps)
+
+
+def of_strips(copies: int, channels: int) -> int:
+    """Instructions that put the windows of rows together, by copies of so many channels."""
+    return copies * (STRIP + GATHERED_VECTOR * -(-channels // 16))
 
 
 def of_depthwise(pixels: int, blocks: int, runs: int, *, signed: bool) -> int:

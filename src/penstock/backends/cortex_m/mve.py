@@ -25,6 +25,8 @@ from penstock.requantisation.form import Class
 
 FRACTION_BITS = (9, 8)
 """Those that are tried: more of them, where sums leave room."""
+MOST_STRIP_BYTES = 4096
+"""Of scratch for the windows of a row."""
 LEAST_POOLED, MOST_POOLED = 16, 255
 """Elements under a window: fewer are not worth it, more might not add up in 16 bits."""
 VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
@@ -93,8 +95,12 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     if found is None:
         return None
     layer, bits = found
-    taps = layer.weights.shape[1]
-    steps = -(-taps // VECTOR)
+    weights = layer.weights
+    steps = -(-weights.shape[1] // VECTOR)
+    strips = _strips(op, site)
+    if strips:
+        by_taps = weights.reshape(outputs, op.rows.size, op.columns.size, x.shape[3])
+        weights = by_taps.swapaxes(1, 2).reshape(weights.shape)
     lower, upper = _inside(op.columns, x.shape[2])
     lower, upper = (lower, upper) if op.columns.dilation == 1 else (0, 0)
     there = min(upper, _there(op, x.shape, steps))
@@ -107,6 +113,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             ("inner_lower", lower),
             ("inner_upper", upper),
             ("there_upper", there),
+            ("strips", strips),
             ("steps", steps),
             ("quads", outputs // QUAD),
             ("quads_rest", outputs % QUAD),
@@ -114,20 +121,39 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             *_scaling(layer, bits),
         ),
         tables=(
-            ("weights", _packed_weights(layer.weights, QUAD)),
+            ("weights", _packed_weights(weights, QUAD)),
             ("scales", _packed_scales(layer, QUAD)),
         ),
         folded=(1, 2),
-        scratch_bytes=2 * steps * VECTOR,
+        scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
         by_rows=True,
         work_cycles=instructions.of_convolution(
             math.prod(site.output.shape[:3]),
             outputs,
             steps,
-            op.rows.size if there <= lower else 0,
+            0 if there > lower else _gather(op, site, strips, steps),
             signed=layer.form.corrects,
         ),
     )
+
+
+def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strips: int, steps: int) -> int:
+    """Instructions that put windows together."""
+    images, height, width, _ = site.output.shape
+    if strips:
+        copies = images * height * op.rows.size * strips
+        return instructions.of_strips(copies, site.inputs[0].shape[3])
+    return instructions.of_windows(images * height * width, op.rows.size, steps)
+
+
+def _strips(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
+    """Columns of all windows of a row, where it is worth it to put them together side by side: a
+    column of theirs fills vectors, windows share it, and scratch is small; else 0."""
+    channels = site.inputs[0].shape[3]
+    strips = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
+    shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
+    small = strips * op.rows.size * channels <= MOST_STRIP_BYTES
+    return strips if shared and small and channels >= VECTOR else 0
 
 
 def _there(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:

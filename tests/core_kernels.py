@@ -10,7 +10,7 @@ from c_header import RUNTIME, header
 from c_kernels import GUARD_BYTES, POISON, Bytes, View
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
-from penstock.simulators.cortex_m import Simulator
+from penstock.simulators import cores
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.cortex_m import link_firmware, zig_cortex_m
 
@@ -37,8 +37,9 @@ class CoreLibrary:
             flags=(*WARNINGS_AS_ERRORS, "-Wno-missing-prototypes"),
         )
         keep = ("pool", *(f"call_{name}" for name in names))
-        elf = link_firmware(tools, objects, folder / "kernels.elf", keep=keep)
-        self._core = Simulator(elf, chip.core)
+        layout = cores.layout(chip.core)
+        elf = link_firmware(tools, objects, folder / "kernels.elf", keep=keep, layout=layout)
+        self._core = cores.simulator(elf, chip.core)
         self._next = 0
 
     def run(self, kernel: Kernel, inputs: list[View], output: View, rows: tuple[int, int]) -> None:

@@ -43,6 +43,7 @@ C_FOLDERS = ("codegen", "runtime", "accelerators", "scaffold")
 C_OF_INSTRUMENTS = {
     "toolchains/freestanding": "start-up code of the simulated board, never part of a bundle",
     "simulators/block_hook.c": "counts blocks inside the simulator, never part of a bundle",
+    "simulators/instruction_counter.c": "counts instructions inside QEMU, never part of a bundle",
 }
 C_FILES = re.compile(r"\.(c|h|S|s|ld|[chS]\.j2)$")
 C_TEXT = re.compile(

@@ -23,7 +23,9 @@ from penstock.pipeline import Compilation
 from penstock.program.expr import evaluate
 from penstock.program.program import View
 from penstock.program.steps import streams
-from penstock.simulators.cortex_m import Outcome, Simulator
+from penstock.simulators import cores
+from penstock.simulators.calling import Outcome
+from penstock.simulators.cores import Simulator
 from penstock.simulators.counts import Counts
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
@@ -199,7 +201,9 @@ class Firmware:
         fed = [f"{prefix}_{name}_{k}" for k, _ in enumerate(streams(program)) for name in _FED]
         kept = (f"{prefix}_run", *(ram.array for ram in self._rams), *fed, *keep)
         elf = self._folder / f"{kind}.elf"
-        return Simulator(link_firmware(self._tools, objects, elf, keep=kept), self._core)
+        layout = cores.layout(self._core)
+        link_firmware(self._tools, objects, elf, keep=kept, layout=layout)
+        return cores.simulator(elf, self._core)
 
     @cached_property
     def _traced(self) -> Simulator:

@@ -27,6 +27,7 @@ from penstock.memory.text import parse as parse_problem
 from penstock.pipeline import Request, compile_request
 from penstock.scheduling.stripe import StripeConfig
 from penstock.simulators.drawn_inputs import draw_inputs
+from penstock.simulators.qemu import qemu_program
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import Axis, Dimension, Layer, Operand
 from penstock.tiling.least_traffic import LeastTraffic
@@ -155,6 +156,7 @@ OTHERWISE_TESTED = {
     "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",
     "tool-009": "its words are those of the ELF reader: test_cortex_m_build.py",
     "tool-020": "only a C library that loses output could cause it",
+    "tool-024": "its words are those of QEMU: test_cortex_m55.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
     "tool-042": "its words are those of the signal that ended the other process",
 }
@@ -223,6 +225,9 @@ def test_the_messages_of_missing_tools(
     host_compiler.cache_clear()
     golden.check("tool-001", penstock("run", "good.tflite").err)
     golden.check("tool-006", penstock("run", "good.tflite", "--compiler", "gcc").err)
+    with pytest.raises(PenstockError) as caught:
+        qemu_program()
+    golden.check("tool-025", str(caught.value))
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="ziglang is not installed")

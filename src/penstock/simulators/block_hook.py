@@ -7,21 +7,14 @@ text. A run fills records `(address, size, phase) -> executions, exits taken, lo
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import tempfile
 from enum import IntEnum
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
-from penstock.toolchains.cache import cache_folder
-from penstock.toolchains.compiler import compile_objects
-from penstock.toolchains.host import host_compiler, link_shared, shared_suffix
+from penstock.simulators.host_library import host_library
 
 SOURCE = Path(__file__).with_name("block_hook.c")
 CAPACITY = 1 << 20  # records; memory is taken only for those in use
@@ -82,7 +75,7 @@ class BlockHook:
         if code_upper - code_lower > LARGEST_CODE_BYTES:
             raise InternalError("simulator-001", "code is spread over more than 64 MiB")
         halfwords = (code_upper - code_lower + 1) // 2
-        self._library = ctypes.CDLL(str(library()))
+        self._library = ctypes.CDLL(str(host_library(SOURCE)))
         self._first = np.zeros(halfwords, np.uint32)
         self._phase_at = np.zeros(halfwords, np.uint32)
         self._records = np.zeros(CAPACITY, RECORD)
@@ -125,21 +118,3 @@ class BlockHook:
     def status(self) -> Status:
         """Why the run ended, if the hook ended it."""
         return Status(self._counters.status)
-
-
-@cache
-def library() -> Path:
-    """The compiled hook, from the cache or built now; several processes may build it at once."""
-    folder = cache_folder()
-    built = folder / f"block_hook-{_key()}{shared_suffix()}"
-    if not built.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            objects = compile_objects(host_compiler(), [SOURCE], Path(name))
-            os.replace(link_shared(host_compiler(), objects, Path(name) / built.name), built)
-    return built
-
-
-def _key() -> str:
-    """Changes with the source and with the kind of machine."""
-    text = SOURCE.read_text() + platform.machine() + platform.system()
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

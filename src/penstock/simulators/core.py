@@ -40,5 +40,5 @@ def core_named(name: str) -> Core:
         f"core '{name}' cannot be simulated",
         where="core of the target",
         why="the CPU simulator executes Armv6-M, Armv7-M and Armv8-M without MVE",
-        help=f"one of {', '.join(core.name for core in CORES)}",
+        help=f"one of {', '.join(core.name for core in CORES)}, and in QEMU cortex-m55",
     )

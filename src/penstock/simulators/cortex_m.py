@@ -19,46 +19,23 @@ An unaligned LDM, LDRD, STM or STRD faults on a real Armv7-M core and does not h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
+from penstock.simulators import calling
 from penstock.simulators.block_hook import BlockHook, Status
+from penstock.simulators.calling import Outcome
 from penstock.simulators.core import core_named
-from penstock.simulators.counts import Counts, counts_by_phase
+from penstock.simulators.counts import counts_by_phase
 from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP, Cpu
 from penstock.simulators.thumb import Block, decode
 from penstock.toolchains.elf_file import read_image
 
 DEFAULT_STACK_LIMIT_BYTES = 64 << 10
 DEFAULT_BUDGET_HALFWORDS = 20_000_000_000
-REGISTER_ARGUMENTS = 4  # AAPCS 6.4: r0 to r3, then the stack
-PRESERVED = tuple(f"R{number}" for number in range(4, 12))  # AAPCS 6.1.1
-PRESERVED_MARK = 0x5EED_0000  # plus the register's place
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one call gave and cost.
-
-    `return_value` is r0 as a signed number. `stack_bytes` is the highest stack use, from the stack
-    pointer at the call downwards. `phases` are in the order asked for; `before` is what was run
-    before the first of them began. `before` and `phases` sum up to `counts`.
-    """
-
-    return_value: int
-    counts: Counts
-    stack_bytes: int
-    before: Counts
-    phases: tuple[Counts, ...]
-
-    @property
-    def address(self) -> int:
-        """The return value, where it is a pointer."""
-        return self.return_value & 0xFFFF_FFFF
 
 
 class Simulator:
@@ -104,8 +81,9 @@ class Simulator:
         `budget_halfwords` bounds the executed code; an instruction is one halfword or two. Raises:
         InternalError at a fault, when the budget is spent, when r4 to r11 or sp came back changed.
         """
-        sp = self._prepare(arguments)
-        paint = self._paint(sp)
+        sp = calling.prepare(self._cpu, arguments, STACK_TOP)
+        lower = self._cpu.stack_lower
+        paint = calling.paint_stack(self._cpu, lower, sp)
         self._hook.begin(self._markers(phases), budget_halfwords)
         try:
             self._cpu.run(self.symbol(name))
@@ -115,10 +93,11 @@ class Simulator:
         records = self._hook.end()
         blocks = [self._block(int(r["address"]), int(r["size"])) for r in records]
         before, *counts = counts_by_phase(records, blocks, self.core.timing, len(phases) + 1)
+        changed = calling.lowest_changed(self._cpu, lower, paint)
         return Outcome(
-            return_value=_signed(self._cpu.register("R0")),
+            return_value=calling.returned_value(self._cpu),
             counts=sum(counts, before),
-            stack_bytes=sp - min(_lowest_pointer(records, blocks), self._lowest_changed(paint)),
+            stack_bytes=sp - min(_lowest_pointer(records, blocks), changed),
             before=before,
             phases=tuple(counts),
         )
@@ -128,32 +107,6 @@ class Simulator:
         if len(set(addresses)) != len(addresses):
             raise InternalError("simulator-006", "two phases begin at the same function")
         return addresses
-
-    def _prepare(self, arguments: Sequence[int]) -> int:
-        """Sets registers, writes arguments beyond the fourth; returns the stack pointer."""
-        on_stack = arguments[REGISTER_ARGUMENTS:]
-        sp = STACK_TOP - -(-4 * len(on_stack) // 8) * 8
-        self._cpu.write(sp, b"".join(_word(value) for value in on_stack))
-        self._cpu.set_register("SP", sp)
-        for number, value in enumerate(arguments[:REGISTER_ARGUMENTS]):
-            self._cpu.set_register(f"R{number}", value)
-        for place, name in enumerate(PRESERVED):
-            self._cpu.set_register(name, PRESERVED_MARK + place)
-        return sp
-
-    def _paint(self, sp: int) -> npt.NDArray[np.uint32]:
-        """Fills the stack below `sp` with words that no program writes by chance; returns them."""
-        words = (sp - self._cpu.stack_lower) // 4
-        paint = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
-        self._cpu.write(self._cpu.stack_lower, paint.tobytes())
-        return paint
-
-    def _lowest_changed(self, paint: npt.NDArray[np.uint32]) -> int:
-        """The address of the lowest word of the stack that is not as it was painted."""
-        now = np.frombuffer(self._cpu.read(self._cpu.stack_lower, paint.nbytes), np.uint32)
-        changed = np.flatnonzero(now != paint)
-        words = int(changed[0]) if changed.size else len(paint)
-        return self._cpu.stack_lower + 4 * words
 
     def _check_return(self, name: str, sp: int) -> None:
         """The called function came back, as the calling convention demands."""
@@ -168,14 +121,7 @@ class Simulator:
             raise InternalError(
                 "simulator-007", f"'{name}' did not return", where=self._cpu.place(), why=why
             )
-        expected = {register: PRESERVED_MARK + place for place, register in enumerate(PRESERVED)}
-        changed = [r for r, v in {**expected, "SP": sp}.items() if self._cpu.register(r) != v]
-        if changed:
-            raise InternalError(
-                "simulator-008",
-                f"'{name}' came back with {', '.join(changed).lower()} changed",
-                why="r4 to r11 and sp belong to the caller (AAPCS 6.1.1); look at inline assembly",
-            )
+        calling.check_preserved(self._cpu, name, sp)
 
     def _last_block(self, name: str) -> str:
         """Where a call went wrong: the block that was entered last."""
@@ -193,11 +139,3 @@ def _lowest_pointer(records: npt.NDArray[np.void], blocks: Sequence[Block]) -> i
     """The lowest stack pointer: that of each block's beginning, less what the block pushes."""
     growth = np.array([block.stack_bytes for block in blocks], np.int64)
     return int((records["sp_lowest"].astype(np.int64) - growth).min())
-
-
-def _word(value: int) -> bytes:
-    return (value & 0xFFFF_FFFF).to_bytes(4, "little")
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >> 31 else word

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import InternalError, ToolError
-from penstock.simulators import block_hook, cortex_m
+from penstock.simulators import block_hook, cortex_m, host_library
 from penstock.simulators.core import CORES
 from penstock.simulators.cortex_m import Simulator
 from penstock.simulators.counts import Counts
@@ -395,13 +395,13 @@ def test_the_hook_is_built_into_an_empty_cache(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = build(NAKED, "cortex-m4", *NAKED_NAMES)
-    monkeypatch.setattr(block_hook, "cache_folder", lambda: tmp_path)
-    block_hook.library.cache_clear()
+    monkeypatch.setattr(host_library, "cache_folder", lambda: tmp_path)
+    host_library.host_library.cache_clear()
     try:
         assert Simulator(program, "cortex-m4").call("loop", 2).counts.instructions == 9
         assert [path.name.startswith("block_hook-") for path in tmp_path.iterdir()] == [True]
     finally:
-        block_hook.library.cache_clear()
+        host_library.host_library.cache_clear()
 
 
 def test_too_many_records_are_reported_and_not_lost(

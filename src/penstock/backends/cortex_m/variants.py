@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.backends.cortex_m import dsp, thumb
+from penstock.backends.cortex_m import dsp, mve, thumb
 from penstock.ir.op import Kernel, Op, Site
 from penstock.requantisation.form import Class
 
@@ -12,6 +12,7 @@ FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
     "portable": lambda op, site: None,
     "dsp": dsp.dsp_kernel,
     "thumb": thumb.thumb_kernel,
+    "mve": mve.mve_kernel,
 }
 """By the `kernels` of an engine: the special kernel of an operator; None where the portable one
 serves."""
@@ -25,6 +26,7 @@ def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
 CLASSES: Mapping[str, Callable[[Op, Site], tuple[Class, ...]]] = {
     "dsp": dsp.classes_of,
     "thumb": thumb.classes_of,
+    "mve": mve.classes_of,
 }
 
 

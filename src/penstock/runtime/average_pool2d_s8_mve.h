@@ -1,0 +1,64 @@
+/* average_pool2d_s8_mve: the mean under a sliding window, padding left out of the count, on cores
+ * with MVE.  The channels are a multiple of eight; a window's elements add up in 16 bits.
+ * Computes rows [lower, upper) of y, counted through N and Ho. */
+#ifndef PENSTOCK_AVERAGE_POOL2D_S8_MVE_H
+#define PENSTOCK_AVERAGE_POOL2D_S8_MVE_H
+
+#include "fixedpoint.h"
+#include "pool.h"
+
+struct average_pool2d_s8_mve {
+    PENSTOCK_POOL_MEMBERS;
+};
+
+/* Adds eight channels of `count` pixels, `step` bytes apart from each other, to sums. */
+static inline void average_pool2d_s8_mve_add(const int8_t *x, int32_t step, int32_t count,
+                                             int16_t *sums) {
+#if defined(__ARM_FEATURE_MVE)
+    __asm__ volatile("vldrh.16 q0,[%[sums]]\n"
+                     "wls lr,%[count],2f\n"
+                     "1: vldrb.s16 q1,[%[x]]\n"
+                     "add %[x],%[step]\n"
+                     "vadd.i16 q0,q0,q1\n"
+                     "le lr,1b\n"
+                     "2: vstrh.16 q0,[%[sums]]\n"
+                     : [x] "+l"(x)
+                     : [step] "r"(step), [count] "r"(count), [sums] "r"(sums)
+                     : "q0", "q1", "lr", "memory");
+#else
+    for (; count > 0; count--, x += step) {
+        for (int32_t c = 0; c < 8; c++) {
+            sums[c] = (int16_t)(sums[c] + x[c]);
+        }
+    }
+#endif
+}
+
+static void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p, const penstock_source *x,
+                                  const penstock_sink *y, int32_t lower, int32_t upper) {
+    for (int32_t row = lower; row < upper; row++) {
+        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const penstock_interval rows =
+            penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
+        int8_t *out = penstock_write_row(y, row);
+        for (int32_t column = 0; column < p->out_w; column++) {
+            const penstock_interval columns =
+                penstock_under(column, p->stride_w, p->pad_left, p->kernel_w, p->in_w);
+            const int32_t width = columns.upper - columns.lower;
+            const int32_t count = (rows.upper - rows.lower) * width;
+            for (int32_t c = 0; c < p->in_c; c += 8, out += 8) {
+                int16_t sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+                for (int32_t k = rows.lower; k < rows.upper; k++) {
+                    const int8_t *in = penstock_read_row(x, first_row + k);
+                    average_pool2d_s8_mve_add(in + columns.lower * p->in_c + c, p->in_c, width, sums);
+                }
+                for (int32_t i = 0; i < 8; i++) {
+                    const int32_t half = sums[i] > 0 ? count / 2 : -(count / 2);
+                    out[i] = (int8_t)penstock_clamp((sums[i] + half) / count, p->least, p->most);
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* mve.h: what kernels for cores with MVE (Armv8.1-M vectors of 128 bits) share.
+ *
+ * Where the extension is there, inner loops are assembly; elsewhere they are spelled out, so that
+ * the same kernels run on any machine.  A requantisation is
+ *     t = (sum << k) + offset,   t -= correction where t < 0,
+ *     y = saturated (base + (t * factor >> 32)) >> shift
+ * with constants for which the compiler has proved that y is what the reference computes. */
+#ifndef PENSTOCK_MVE_H
+#define PENSTOCK_MVE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__ARM_FEATURE_MVE)
+#define PENSTOCK_HAS_MVE 1
+#else
+#define PENSTOCK_HAS_MVE 0
+#endif
+
+#define PENSTOCK_VECTOR 16 /* bytes */
+
+/* Copies bytes; few, so that a call would cost more than the copy. */
+static inline void penstock_copy(int8_t *to, const int8_t *from, int32_t bytes) {
+#if PENSTOCK_HAS_MVE
+    __asm__ volatile("wlstp.8 lr,%2,2f\n"
+                     "1: vldrb.8 q0,[%1],#16\n"
+                     "vstrb.8 q0,[%0],#16\n"
+                     "letp lr,1b\n"
+                     "2:\n"
+                     : "+r"(to), "+r"(from)
+                     : "r"(bytes)
+                     : "q0", "lr", "memory");
+#else
+    memcpy(to, from, (size_t)bytes);
+#endif
+}
+
+static inline void penstock_fill(int8_t *to, int32_t value, int32_t bytes) {
+#if PENSTOCK_HAS_MVE
+    __asm__ volatile("vdup.8 q0,%1\n"
+                     "wlstp.8 lr,%2,2f\n"
+                     "1: vstrb.8 q0,[%0],#16\n"
+                     "letp lr,1b\n"
+                     "2:\n"
+                     : "+r"(to)
+                     : "r"(value), "r"(bytes)
+                     : "q0", "lr", "memory");
+#else
+    memset(to, value, (size_t)bytes);
+#endif
+}
+
+/* Limits outputs to an activation's. */
+static inline void penstock_limit(int8_t *y, int32_t least, int32_t most, int32_t count) {
+    if (least == INT8_MIN && most == INT8_MAX) {
+        return;
+    }
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t at_least = y[k] < least ? least : y[k];
+        y[k] = (int8_t)(at_least > most ? most : at_least);
+    }
+}
+
+/* How sums become outputs: 2^k, and by how much an output's 32 bits are shifted left, so that they
+ * saturate, before its eight are taken from the top: 24 - shift. */
+struct penstock_scaling {
+    int32_t multiplier, left;
+};
+
+#if !PENSTOCK_HAS_MVE
+
+static inline int8_t penstock_output(const struct penstock_scaling *scaling, int32_t sum,
+                                     int32_t base, int32_t offset, int32_t factor,
+                                     int32_t correction) {
+    const int32_t shifted = (int32_t)((uint32_t)sum * (uint32_t)scaling->multiplier);
+    int32_t t = (int32_t)((uint32_t)shifted + (uint32_t)offset);
+    t = (int32_t)((uint32_t)t - (uint32_t)(t < 0 ? correction : 0));
+    const int32_t high = (int32_t)((int64_t)t * factor >> 32);
+    const int32_t y = (int32_t)((uint32_t)high + (uint32_t)base) >> (24 - scaling->left);
+    return (int8_t)(y < INT8_MIN ? INT8_MIN : (y > INT8_MAX ? INT8_MAX : y));
+}
+
+/* Sum of products of vectors. */
+static inline int32_t penstock_dot(const int8_t *x, const int8_t *w, int32_t count, int32_t w_step) {
+    int32_t sum = 0;
+    for (int32_t k = 0; k < count; k++, x += PENSTOCK_VECTOR, w += w_step) {
+        for (int32_t i = 0; i < PENSTOCK_VECTOR; i++) {
+            sum += x[i] * w[i];
+        }
+    }
+    return sum;
+}
+
+#endif
+
+#endif

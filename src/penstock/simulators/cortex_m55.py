@@ -1,0 +1,92 @@
+"""Simulator of a Cortex-M55, with the interface of `cortex_m.py`: QEMU executes, a plugin counts.
+
+Instructions are exact: a conditional or predicated one that is skipped counts, and so does each
+turn of a low-overhead loop's last instruction. QEMU knows no timing: `cycles` are instructions, and
+branches are not counted. Stack use is what was written of it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.errors import InternalError
+from penstock.simulators import calling
+from penstock.simulators.calling import Outcome
+from penstock.simulators.counts import Counts
+from penstock.simulators.instruction_counter import InstructionCounter
+from penstock.simulators.qemu import STACK_TOP, Qemu
+from penstock.toolchains.elf_file import read_image
+
+DEFAULT_STACK_LIMIT_BYTES = 16 << 10
+DEFAULT_BUDGET_INSTRUCTIONS = 20_000_000_000
+NAME = "cortex-m55"
+
+
+class Simulator55:
+    """One core with one program in its memory. Memory lasts from call to call, counts do not."""
+
+    def __init__(self, elf: Path, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES) -> None:
+        self.image = read_image(elf)
+        folder = Path(tempfile.mkdtemp(prefix="penstock-qemu-"))
+        file = folder / "counts"
+        lower, upper = self.image.code_lower, self.image.code_upper
+        self._counter = InstructionCounter(file, lower, upper)
+        self._counter.begin((), DEFAULT_BUDGET_INSTRUCTIONS)
+        self._cpu = Qemu(elf, self.image, folder, f"{self._counter.library},counts={file}")
+        self._stack_lower = STACK_TOP - stack_limit_bytes
+
+    def symbol(self, name: str) -> int:
+        """The address of a function or object. Raises: ToolError where there is not one."""
+        return self.image.symbol(name).address
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Memory as it is now."""
+        return self._cpu.read(address, size_bytes)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Writes memory, flash included."""
+        self._cpu.write(address, content)
+
+    def call(
+        self,
+        name: str,
+        *arguments: int,
+        phases: Sequence[str] = (),
+        budget_instructions: int = DEFAULT_BUDGET_INSTRUCTIONS,
+    ) -> Outcome:
+        """Calls a function with integers or pointers, and comes back when it returns.
+
+        Raises: InternalError at a fault, when the budget is spent, when r4 to r11 or sp came back
+        changed, when the stack is above its limit."""
+        sp = calling.prepare(self._cpu, arguments, STACK_TOP)
+        paint = calling.paint_stack(self._cpu, self._stack_lower, sp)
+        self._counter.begin(tuple(self.symbol(phase) for phase in phases), budget_instructions)
+        self._run(name)
+        calling.check_preserved(self._cpu, name, sp)
+        lowest = calling.lowest_changed(self._cpu, self._stack_lower, paint)
+        if lowest == self._stack_lower:
+            raise InternalError(
+                "simulator-013", f"'{name}' needs more than {sp - lowest} bytes of stack"
+            )
+        before, *counts = (Counts(n, n) for n in self._counter.counts(len(phases) + 1))
+        return Outcome(
+            return_value=calling.returned_value(self._cpu),
+            counts=sum(counts, before),
+            stack_bytes=sp - lowest,
+            before=before,
+            phases=tuple(counts),
+        )
+
+    def _run(self, name: str) -> None:
+        try:
+            self._cpu.run(self.symbol(name))
+        except InternalError as error:
+            if self._counter.spent:
+                raise InternalError(
+                    "simulator-007",
+                    f"'{name}' did not return",
+                    why="its budget is spent; does it loop for ever?",
+                ) from error
+            raise

@@ -1,0 +1,30 @@
+"""host_library: a C file of this folder as a shared library, built once per user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from penstock.toolchains.cache import cache_folder
+from penstock.toolchains.compiler import compile_objects
+from penstock.toolchains.host import host_compiler, link_shared, shared_suffix
+
+
+@cache
+def host_library(source: Path) -> Path:
+    """The compiled file, from the cache or built now; several processes may build it at once.
+
+    Kept under the hash of its text and of the kind of machine."""
+    folder = cache_folder()
+    text = source.read_text() + platform.machine() + platform.system()
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    built = folder / f"{source.stem}-{key}{shared_suffix()}"
+    if not built.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            objects = compile_objects(host_compiler(), [source], Path(name))
+            os.replace(link_shared(host_compiler(), objects, Path(name) / built.name), built)
+    return built

@@ -1,0 +1,157 @@
+"""Qemu: a Cortex-M55 and its memory, in QEMU's model of the MPS3 board AN547 (Corstone-300).
+
+    0x6000 0000  DDR memory: flash, as far as we say so, read and executed
+    0x6800 0000              RAM; the stack grows down from its upper end
+
+The program's start-up code runs first, so memory is as it is when `main` starts. Calls return to
+where start-up ends, before which the core stops. Everything goes through the debugger's stub.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import weakref
+from pathlib import Path
+
+from penstock.errors import InternalError, ToolError
+from penstock.simulators.gdb_remote import GdbRemote
+from penstock.toolchains.cortex_m import MemoryLayout
+from penstock.toolchains.elf_file import ElfImage
+
+PROGRAM = "qemu-system-arm"
+MACHINE = "mps3-an547"
+LAYOUT = MemoryLayout(flash_base=0x6000_0000, ram_base=0x6800_0000)
+STACK_TOP = LAYOUT.ram_base + LAYOUT.ram_bytes
+END_OF_START_UP = "Stay"
+PROGRAM_STATUS, THUMB_STATE = 25, 1 << 24
+NUMBERS = {**{f"R{k}": k for k in range(13)}, "SP": 13, "LR": 14, "PC": 15}
+SECONDS_TO_CONNECT, SECONDS_TO_RUN = 20.0, 3600.0
+
+
+class Qemu:
+    """The core with the program in its memory. Memory lasts from run to run.
+
+    `folder` is for QEMU's messages and connection, and is gone with this object; `plugin`: a file
+    and its arguments, as QEMU wants them."""
+
+    def __init__(self, elf: Path, image: ElfImage, folder: Path, plugin: str) -> None:
+        self.image = image
+        self._messages = folder / "messages"
+        door = folder / "gdb"
+        with socket.socket(socket.AF_UNIX) as waiting:
+            waiting.bind(str(door))
+            waiting.listen(1)
+            waiting.settimeout(SECONDS_TO_CONNECT)
+            self._process = self._start(elf, door, plugin)
+            self._gdb = GdbRemote(self._accept(waiting))
+        self._end = weakref.finalize(self, _end, self._process, self._gdb, folder)
+        self._start_up()
+
+    def _start(self, elf: Path, door: Path, plugin: str) -> subprocess.Popen[bytes]:
+        words = (
+            *(qemu_program(), "-M", MACHINE, "-nodefaults", "-display", "none", "-S"),
+            *("-gdb", f"unix:{door}", "-kernel", str(elf), "-plugin", plugin),
+        )
+        with self._messages.open("wb") as messages:
+            return subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages
+            )
+
+    def _accept(self, waiting: socket.socket) -> socket.socket:
+        """The connection that QEMU makes."""
+        try:
+            connection, _ = waiting.accept()
+        except OSError as error:
+            self._process.kill()
+            self._process.wait()
+            raise ToolError(
+                "tool-024",
+                f"{PROGRAM} does not start",
+                where=MACHINE,
+                why=self._said() or str(error),
+                help="version 7.2 or later with plugins is needed, as Debian packages it",
+            ) from error
+        connection.settimeout(SECONDS_TO_RUN)
+        return connection
+
+    def read(self, address: int, size_bytes: int) -> bytes:
+        """Memory as it is now. Raises: InternalError where there is none."""
+        _check_memory(address, size_bytes)
+        return self._gdb.read(address, size_bytes)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Writes memory, flash included. Raises: InternalError where there is none."""
+        _check_memory(address, len(content))
+        self._gdb.write(address, content)
+
+    def register(self, name: str) -> int:
+        """The register of that name, such as "R0" or "SP"."""
+        return self._gdb.register(NUMBERS[name])
+
+    def set_register(self, name: str, value: int) -> None:
+        """Sets a register; negative values are taken modulo 2**32."""
+        self._gdb.set_register(NUMBERS[name], value & 0xFFFF_FFFF)
+
+    def run(self, address: int) -> None:
+        """Runs the function at that address until it returns.
+
+        Raises: InternalError where it does not."""
+        end = self.image.symbol(END_OF_START_UP).address
+        self.set_register("LR", end | 1)
+        self.set_register("PC", address)
+        self._gdb.set_register(PROGRAM_STATUS, THUMB_STATE)
+        try:
+            self._gdb.run()
+        except OSError as error:
+            self._process.kill()
+            raise InternalError(
+                "simulator-011",
+                "the simulated program faulted",
+                where=self.image.describe(address),
+                why=self._said() or str(error),
+            ) from error
+
+    def _start_up(self) -> None:
+        self._gdb.stop_at(self.image.symbol(END_OF_START_UP).address)
+        self.set_register("SP", STACK_TOP)
+        self.run(self.image.symbol("Reset_Handler").address)
+
+    def _said(self) -> str:
+        """What QEMU wrote at its end."""
+        lines = self._messages.read_text(errors="replace").strip().splitlines()
+        return next((line for line in lines if line.startswith("qemu: fatal")), "".join(lines[-1:]))
+
+
+def qemu_program() -> str:
+    """QEMU's path. Raises: ToolError where it is not installed."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        raise ToolError(
+            "tool-025",
+            f"{PROGRAM} is not on the search path",
+            where="core cortex-m55",
+            why="only QEMU executes MVE instructions",
+            help="install it: apt install qemu-system-arm",
+        )
+    return program
+
+
+def _end(process: subprocess.Popen[bytes], gdb: GdbRemote, folder: Path) -> None:
+    gdb.close()
+    process.kill()
+    process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_memory(address: int, size_bytes: int) -> None:
+    """QEMU would read zeros where there is no memory."""
+    upper = address + size_bytes
+    for base, size in (
+        (LAYOUT.flash_base, LAYOUT.flash_bytes),
+        (LAYOUT.ram_base, LAYOUT.ram_bytes),
+    ):
+        if base <= address and upper <= base + size:
+            return
+    raise InternalError("simulator-012", f"no simulated memory at [{address:#x}, {upper:#x})")

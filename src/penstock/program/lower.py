@@ -29,7 +29,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_name
+from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_name, scratch_of
 from penstock.scheduling.part import Part
 from penstock.scheduling.plan import ConstantCopy
 from penstock.scheduling.rows import Storage, alike
@@ -224,16 +224,18 @@ class _Writer:
 
 
 def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
-    memory = unfolded.schedule.homes.tensors
+    """A buffer for every part with scratch; those of a cascade begin at one address."""
+    schedule = unfolded.schedule
+    plans = [plan for plan in schedule.plans for _ in plan.parts]
     return tuple(
         Buffer(
             scratch_name(part.name),
             Kind.SCRATCH,
-            memory,
-            addresses.offsets[scratch_name(part.name)],
+            schedule.homes.tensors,
+            addresses.offsets[scratch_of(schedule, plan)],
             part.kernel.scratch_bytes,
         )
-        for part in unfolded.schedule.steps
+        for part, plan in zip(schedule.steps, plans, strict=True)
         if part.kernel.scratch_bytes
     )
 

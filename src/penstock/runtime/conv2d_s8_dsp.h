@@ -97,14 +97,6 @@ static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int
     }
 }
 
-/* Clamps the outputs of a pixel. */
-static inline void conv2d_s8_dsp_clamp(const struct conv2d_s8_dsp *p, int8_t *out) {
-    for (int32_t o = 0; o < p->out_c; o++) {
-        const int32_t y = out[o] < p->least ? p->least : out[o];
-        out[o] = (int8_t)(y > p->most ? p->most : y);
-    }
-}
-
 /* The output pixels of the two windows. */
 static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *windows,
                                   int8_t *out0, int8_t *out1) {
@@ -123,8 +115,8 @@ static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *w
         memcpy(out0 + 4 * quads, four[0], (size_t)p->quads_rest);
     }
     if (p->least > -128 || p->most < 127) {
-        conv2d_s8_dsp_clamp(p, out1);
-        conv2d_s8_dsp_clamp(p, out0);
+        penstock_clamp_bytes(out1, p->out_c, p->least, p->most);
+        penstock_clamp_bytes(out0, p->out_c, p->least, p->most);
     }
 }
 

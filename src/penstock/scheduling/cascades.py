@@ -112,7 +112,8 @@ def _plan(c: Candidate, order: tuple[int, ...], names: list[str]) -> Plan:
     """A candidate as a plan that is not costed."""
     copies = tuple(ConstantCopy(name, size, names[m], False) for name, size, m in c.copied)
     stripe = None if c.stripe == WHOLE else c.stripe
-    return Plan(order[c.lower : c.upper], stripe, c.nearest_first, (), copies)
+    parts = order[c.lower : c.upper]
+    return Plan(parts, stripe, c.nearest_first, (), copies, scratch_bytes=c.scratch_bytes)
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
@@ -134,7 +135,7 @@ def _step(part: Part, storages: Mapping[str, str]) -> Step:
     reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
     written = storages[part.output.name]
     pairs = ((read, written) for read in reads if _may_overwrite(part, read, storages))
-    return Step(part.name, reads, (written,), part.kernel.scratch_bytes, tuple(pairs))
+    return Step(part.name, reads, (written,), part.least_scratch_bytes, tuple(pairs))
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:

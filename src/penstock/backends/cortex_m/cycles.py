@@ -13,6 +13,12 @@ BLOCK, PAIR, QUAD, CORRECTIONS = 68, 23, 86, 22
 """Of a tile: four pairs of inputs, a pair beyond them, what surrounds them, corrections."""
 PIXEL, ROW, FOUR, SINGLE = 148.0, 36.0, 7.9, 18.5
 """Of a window: all of it, each row, each four bytes of a row, each byte that fills no four."""
+RUNS_QUAD, RUN, RUNS_FOUR = 90, 22, 40
+"""Of two pixels read where they lie, and four outputs: what surrounds runs, a run, four inputs."""
+LONE_QUAD, LONE_FOUR = 62, 25
+"""The same of one pixel."""
+TWO_PIXELS, ONE_PIXEL, RUN_FOUND = 150.0, 100.0, 15.0
+"""Of pixels: what surrounds their outputs, and each run that is looked up."""
 COPIED_RUN = 75
 """Of a run of taps of a window that leaves the tensor."""
 NINE_TAPS, OTHER_TAP, TAPS_PIXEL, BORDER = 153, 24, 37.0, 600.0
@@ -36,6 +42,17 @@ def of_convolution(
     gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + SINGLE * (row_bytes % 4))
     sums = -(-pixels // 2) * -(-outputs // 4) * tile
     return round(sums + pixels * gather + copied * COPIED_RUN)
+
+
+def of_direct_convolution(output: tuple[int, ...], fours: int, taps: int, *, signed: bool) -> int:
+    """Cycles of a convolution that reads inputs where they lie; `fours`: of input channels."""
+    images, height, width, outputs = output
+    quad = RUNS_QUAD + taps * (RUN + RUNS_FOUR * fours) + CORRECTIONS * signed
+    lone = LONE_QUAD + taps * (RUN + LONE_FOUR * fours) + CORRECTIONS * signed // 2
+    two, one = divmod(width, 2)
+    pixels = two * (TWO_PIXELS + RUN_FOUND * 2 * taps) + one * (ONE_PIXEL + RUN_FOUND * taps)
+    quads = -(-outputs // 4) * (two * quad + one * lone)
+    return round(images * height * (pixels + quads))
 
 
 def of_depthwise(pixels: int, border_runs: int, channels: int, taps: int) -> int:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.backends.cortex_m import cycles, taps, tiles
-from penstock.backends.cortex_m.layer import LayerOp, certificate, layer_of
+from penstock.backends.cortex_m.layer import Layer, LayerOp, certificate, layer_of
 from penstock.fixedpoint import Int64s
-from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
+from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
@@ -23,6 +24,11 @@ from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.form import Class
 from penstock.requantisation.pairs import INPUTS, weighted_sum
+
+MOST_STACK_BYTES = 192
+"""Working memory of so many bytes lies on the stack."""
+MOST_RUNS = 25
+"""So many runs of a window has a kernel room for that reads inputs where they lie."""
 
 
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
@@ -62,17 +68,17 @@ def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Two windows with four output channels at a time, where each reads all input channels; sums
-    that fit 24 bits."""
+    that fit 24 bits.  Windows are put together in working memory."""
     x, outputs = site.inputs[0], site.output.shape[3]
-    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    packed = _packed(op, site)
+    if packed is None:
+        return None
+    layer, weights = packed
     row_elements = op.columns.size * x.shape[3]
-    if layer is None:
-        return None
-    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
-    if weights is None:
-        return None
     pairs = -(-op.rows.size * row_elements // 2)
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
+    work_bytes = 8 * pairs + row_elements * is_padded
+    on_stack = work_bytes <= MOST_STACK_BYTES
     return Kernel(
         "conv2d_s8_dsp",
         params=(
@@ -89,7 +95,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
-        scratch_bytes=8 * pairs + row_elements * is_padded,
+        scratch_bytes=0 if on_stack else work_bytes,
+        stack_bytes=work_bytes if on_stack else 0,
         by_rows=True,
         work_cycles=cycles.of_convolution(
             math.prod(site.output.shape[:3]),
@@ -100,6 +107,64 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             signed=layer.form.corrects,
         ),
     )
+
+
+def direct_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of a convolution that reads its inputs where they lie, in fours."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _direct(op, site)
+        case _:
+            return None
+
+
+def _direct(op: Conv2D, site: Site) -> Kernel | None:
+    """Two pixels with four output channels at a time; sums that fit 24 bits."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    taps_count = op.rows.size * op.columns.size
+    if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
+        return None
+    packed = _packed(op, site)
+    if packed is None:
+        return None
+    layer, weights = packed
+    columns = _inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    return Kernel(
+        "conv2d_direct_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            *columns,
+            ("quads", outputs // tiles.QUAD),
+            ("quads_rest", outputs % tiles.QUAD),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
+        ),
+        folded=(1, 2),
+        by_rows=True,
+        work_cycles=cycles.of_direct_convolution(
+            site.output.shape, x.shape[3] // tiles.QUAD, taps_count, signed=layer.form.corrects
+        ),
+    )
+
+
+def _packed(op: Conv2D | DepthwiseConv2D, site: Site) -> tuple[Layer, Table] | None:
+    """The layer of a convolution and its weights in fours of each row of its windows."""
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(site.output.shape[3]))
+    if layer is None:
+        return None
+    order = tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
+    weights = tiles.packed_weights(layer.weights[:, order])
+    return None if weights is None else (layer, weights)
+
+
+def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
+    """A pixel of padding; where there is none, as little as an array may be."""
+    return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
 def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
@@ -130,16 +195,15 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         params=(
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
-            ("in_zero", x.zero_point),
             *_inner_columns(op.columns, x.shape[2]),
             *layer.clamps,
         ),
         tables=(
             ("weights", taps.packed_weights(layer.weights)),
             ("scales", taps.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
         ),
         folded=(1, 2),
-        scratch_bytes=x.shape[3],
         by_rows=True,
         work_cycles=cycles.of_depthwise(
             math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count

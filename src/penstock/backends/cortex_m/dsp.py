@@ -15,11 +15,14 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
+from penstock.ops.average_last import AverageLast
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.running_sum import RunningSum
+from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.form import Class
@@ -50,8 +53,22 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             )
             window = (op.rows.size, op.columns.size)
             return replace(op.kernel(site), work_cycles=estimate(site.output.elements, window))
+        case RunningSum() | AverageLast() | Softmax():
+            return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
         case _:
             return None
+
+
+def _portable_cycles(op: RunningSum | AverageLast | Softmax, site: Site) -> int:
+    """Cycles of portable kernels that take many for what their engine knows of them."""
+    match op:
+        case RunningSum():
+            return round(cycles.SUMMED * site.inputs[0].elements)
+        case AverageLast():
+            return cycles.AVERAGED * site.output.elements
+        case Softmax():
+            rows = site.output.elements // site.output.shape[-1]
+            return cycles.SOFTMAX * site.output.elements + cycles.SOFTMAX_ROW * rows
 
 
 def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
@@ -147,8 +164,28 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         by_rows=True,
         work_cycles=cycles.of_direct_convolution(
-            site.output.shape, x.shape[3] // tiles.QUAD, taps_count, signed=layer.form.corrects
+            _pixels(op, site), outputs, signed=layer.form.corrects
         ),
+    )
+
+
+def _pixels(op: Conv2D, site: Site) -> tuple[cycles.Pixels, cycles.Pixels]:
+    """Pixels whose windows are read row by row, and those whose windows are read tap by tap."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    (_, left), (_, right) = (
+        _inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    )
+    (_, top), (_, bottom) = _inner_columns(op.rows, x[1])
+    rows = images * max(0, min(height, bottom) - top)
+    pairs = sum(left <= k and k + 1 < right for k in range(0, width - 1, 2))
+    lone = width % 2 * (left < width <= right)
+    fours = x[3] // tiles.QUAD
+    inner = cycles.Pixels(rows * pairs, rows * lone, op.rows.size, op.columns.size * fours)
+    return inner, cycles.Pixels(
+        images * height * (width // 2) - inner.pairs,
+        images * height * (width % 2) - inner.lone,
+        op.rows.size * op.columns.size,
+        fours,
     )
 
 
@@ -206,8 +243,13 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         by_rows=True,
         work_cycles=cycles.of_depthwise(
-            math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count
+            math.prod(site.output.shape[:2]),
+            math.prod(site.output.shape[:3]),
+            _runs(op, site),
+            x.shape[3],
+            count,
         ),
+        call_cycles=cycles.TAPS_CALL,
     )
 
 

@@ -26,7 +26,7 @@ from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.options import Options
 
-TARGET = "cortex-m4-dsp"
+TARGET = "cortex-m4"
 RUN = "gcc-m4-O3"
 LIMITS = {
     "vww_96_int8": 0.65,

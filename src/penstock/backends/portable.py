@@ -55,12 +55,12 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
         graph,
         (
             *(Part((), CALLER, PULL, value) for value in pulled),
-            *(_part(node, engine) for node in graph.nodes if not node.op.ALIAS),
+            *(part_of(node, engine) for node in graph.nodes if not node.op.ALIAS),
         ),
     )
 
 
-def _part(node: Node, processor: Engine) -> Part:
+def part_of(node: Node, processor: Engine) -> Part:
     """A node with the kernels that serve it, on the engine that runs it."""
     if isinstance(node.op, Composite):
         return Part((node,), node.op.engine, node.op.kernel(node.site))

@@ -2,7 +2,8 @@
 
 The parts of a cascade use one scratch, one after the other.  So where there is room for so many
 bytes, each part whose fast kernel needs no more runs that kernel, and the others their lean ones;
-and of the rooms that a cascade may have, those between two needs do no good.
+and of the rooms that a cascade may have, those between two needs do no good.  The search takes it
+that a call of either kernel adds the same; costs of whole schedules are exact.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.schedule import Schedule
 from penstock.zoo.registry import open_zoo
 
-TARGET = load_target("cortex-m4-dsp")
+TARGET = load_target("cortex-m4")
 FREE = 4
 """Parts that keep their choice; 2 ** FREE searches judge."""
 

@@ -30,6 +30,8 @@ NINE_TAPS, OTHER_TAP, TAPS_PIXEL = 153, 24, 23.0
 """Of four channels: nine taps, or each of any other number; of a pixel."""
 TAPS_FOUND, TAPS_ROW, TAPS_CALL = 530.0, 120.0, 150
 """Where taps are found; of each row; of each call."""
+CALL = 90
+"""Of a call of any other kernel."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
 """Of four outputs: sixteen inputs, four inputs beyond them, what surrounds them."""
 ELEMENT, SUM_ROW = 14.7, 83.0
@@ -46,12 +48,24 @@ def of_convolution(
 ) -> int:
     """Cycles of a convolution; `window`: its rows and the bytes of each; `copied`: runs of
     taps that are put together where windows leave the tensor."""
-    blocks, rest = divmod(pairs, BLOCK_PAIRS)
-    tile = QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
     rows, row_bytes = window
     gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + REST * (row_bytes % 4 > 0))
-    sums = -(-pixels // 2) * -(-outputs // 4) * tile
+    sums = -(-pixels // 2) * -(-outputs // 4) * _tile(pairs, signed)
     return round(sums + pixels * gather + copied * COPIED_RUN)
+
+
+def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) -> int:
+    """Cycles of a last pixel beyond half those of two; `in_fours`: it is read where it lies."""
+    tile = _tile(pairs, signed)
+    blocks, rest = divmod(pairs // 2, BLOCK_PAIRS)
+    row = ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
+    return -(-outputs // 4) * ((row if in_fours else tile) - tile // 2)
+
+
+def _tile(pairs: int, signed: bool) -> int:
+    """Cycles of two windows and four outputs."""
+    blocks, rest = divmod(pairs, BLOCK_PAIRS)
+    return QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,12 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
     work_bytes = 8 * pairs + row_elements * is_padded
     on_stack = work_bytes <= MOST_STACK_BYTES
+    lone = cycles.of_lone_window(
+        outputs,
+        pairs,
+        in_fours=op.rows.size * op.columns.size == 1 and row_elements % tiles.QUAD == 0,
+        signed=layer.form.corrects,
+    )
     return Kernel(
         "conv2d_s8_dsp",
         params=(
@@ -123,6 +129,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
             signed=layer.form.corrects,
         ),
+        call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
     )
 
 
@@ -166,6 +173,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
         work_cycles=cycles.of_direct_convolution(
             _pixels(op, site), outputs, signed=layer.form.corrects
         ),
+        call_cycles=cycles.CALL,
     )
 
 

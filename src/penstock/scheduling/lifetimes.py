@@ -176,14 +176,9 @@ def storage_of_block(name: str) -> str:
     return found[1] if found else name
 
 
-def scratch_name(part: str) -> str:
-    """Name of the scratch buffer of a part; a cascade's is named after its last part."""
-    return f"{part}/scratch"
-
-
 def scratch_of(schedule: Schedule, plan: Plan) -> str:
-    """Name of the scratch that the parts of a cascade use one after the other."""
-    return scratch_name(schedule.parts.parts[plan.parts[-1]].name)
+    """Name of the scratch that the parts of a cascade use one after the other: its last part's."""
+    return f"{schedule.parts.parts[plan.parts[-1]].name}/scratch"
 
 
 def copy_name(copy: ConstantCopy) -> str:

@@ -28,7 +28,7 @@ from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.options import Options
 
-TARGET = "cortex-m4-dsp"
+TARGET = "cortex-m4"
 NETWORKS = ("vww_96_int8", "kws_ref_model", "pretrainedResnet_quant", "ad01_int8")
 
 

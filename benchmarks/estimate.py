@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.entry import console, entry, first_line
-from benchmarks.figures import MAX_SIMULATED_MACS, TARGET, ZOO
+from benchmarks.figures import MAX_SIMULATED_MACS, ZOO
 from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, execution
@@ -37,6 +37,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.ir.region import Region
 from penstock.pipeline import Compilation, Point, compile_request, with_point
 
+TARGET = "cortex-m4-portable"
 FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_loop")
 CASCADES = 5
 """So many points with cascades of each network are simulated."""

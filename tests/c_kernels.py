@@ -166,7 +166,7 @@ class Library:
         kernel = kernel or sample.op.kernel(sample.site)
         params, kept = _params(kernel, sample)
         sources = (CView * max(1, len(inputs)))(*(view.c for view in inputs))
-        scratch = np.zeros(kernel.scratch_bytes + 16, np.int8)
+        scratch = np.zeros(kernel.scratch_bytes + kernel.stack_bytes + 16, np.int8)
         aligned = -scratch.ctypes.data % 16
         call = getattr(self._loaded, f"call_{kernel.name}")
         pointer = ctypes.c_void_p(scratch.ctypes.data + aligned)

@@ -275,7 +275,7 @@ class Play:
             (k, s) in self.judge.joins and {(s, r) for r in range(first, end)} <= self.live - left
             for s in self.asks(k)
         )
-        scratch = sum(self.judge.steps[k].scratch_bytes for k in self.steps)
+        scratch = max(self.judge.steps[k].scratch_bytes for k in self.steps)
         during = self._bytes(self.live | (set() if joined else rows))
         self.peak_bytes = max(self.peak_bytes, scratch + during)
         self.called.append(k)

@@ -54,7 +54,7 @@ class CoreLibrary:
         sink = self._put(views[-1].tobytes(), 4)
         guard = bytes([POISON]) * GUARD_BYTES
         self._put(guard, 8)
-        scratch = self._put(bytes([POISON]) * kernel.scratch_bytes, 4)
+        scratch = self._put(bytes([POISON]) * (kernel.scratch_bytes + kernel.stack_bytes), 4)
         after = self._put(guard, 1)
         self._core.call(f"call_{kernel.name}", params, sources, sink, *rows, scratch)
         assert self._core.read(after, GUARD_BYTES) == guard, "written behind the scratch"

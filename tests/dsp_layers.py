@@ -48,7 +48,8 @@ def _shape(draw: st.DrawFn, channels: int) -> tuple[int, int, int, int]:
 
 
 def _conv(draw: st.DrawFn) -> Sample:
-    x = _shape(draw, draw(st.integers(1, 40)))
+    channels = st.one_of(st.integers(1, 40), st.integers(1, 12).map(lambda fours: 4 * fours))
+    x = _shape(draw, draw(channels))
     rows, columns = draw(windows(x[1], 4)), draw(windows(x[2], 4))
     outputs = draw(st.integers(1, 20))
     op = Conv2D(rows, columns, draw(activations))

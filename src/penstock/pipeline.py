@@ -18,7 +18,7 @@ from typing import TypeVar
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.engines import Engines
 from penstock.backends.offload import offload, require_nothing_left, with_program_passes
-from penstock.backends.portable import Processor, assign, lean
+from penstock.backends.portable import Processor, assign
 from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
@@ -191,22 +191,14 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
-    """The schedules worth considering; below the least memory that fast kernels need with their
-    scratch, those of kernels that need none."""
+    """The schedules worth considering."""
     memories = Memories(
         target.memories_for("arena"),
         target.memory_for("constant"),
         target.engines[0],
         target.copier,
     )
-    engines = Engines(Processor(target.engines[0]))
-    found = cascades(parts, engines, memories, options).schedules
-    without_scratch = lean(parts)
-    if without_scratch == parts:
-        return Frontier(found)
-    least = min(schedule.peak_bytes for schedule in found)
-    others = cascades(without_scratch, engines, memories, options).schedules
-    return Frontier((*(other for other in others if other.peak_bytes < least), *found))
+    return cascades(parts, Engines(Processor(target.engines[0])), memories, options)
 
 
 def place(

@@ -14,7 +14,7 @@ from c_kernels import Library
 from core_kernels import CoreLibrary
 from dsp_layers import layers
 from kernel_cases import Case
-from penstock.backends.cortex_m.dsp import dsp_kernel
+from penstock.backends.cortex_m.dsp import direct_kernel, dsp_kernel
 from penstock.ir.op import Kernel, Sample
 from penstock.ops.activation import Activation
 from penstock.ops.conv2d import Conv2D
@@ -24,7 +24,13 @@ from penstock.ops.samples import bias, int8, sample, weights
 from penstock.ops.window import Window
 from strategies import seeds
 
-NAMES = ("conv2d_s8_dsp", "depthwise_conv2d_s8_dsp", "fully_connected_s8_dsp", "add_s8_dsp")
+NAMES = (
+    "conv2d_s8_dsp",
+    "conv2d_direct_s8_dsp",
+    "depthwise_conv2d_s8_dsp",
+    "fully_connected_s8_dsp",
+    "add_s8_dsp",
+)
 THREE = Window(3, 1, 1, 1, 1)
 
 
@@ -40,19 +46,19 @@ def host(host_compilers: tuple[str, ...], tmp_path_factory: pytest.TempPathFacto
     return Library(set(NAMES), host_compilers[0], tmp_path_factory.mktemp("host"))
 
 
-def special(found: Sample) -> Kernel:
-    """The special kernel of a layer that has one."""
-    kernel = dsp_kernel(found.op, found.site)
-    assume(kernel is not None)
-    assert kernel is not None
-    return kernel
+def special(found: Sample) -> list[Kernel]:
+    """The special kernels of a layer that has any."""
+    every = (make(found.op, found.site) for make in (direct_kernel, dsp_kernel))
+    kernels = [kernel for kernel in every if kernel is not None]
+    assume(kernels)
+    return kernels
 
 
 @given(found=layers(), data=st.data(), seed=seeds)
 def test_a_kernel_on_the_core_computes_what_the_operator_says(
     core: CoreLibrary, found: Sample, data: st.DataObject, seed: int
 ) -> None:
-    case = Case(found, special(found), data, seed)
+    case = Case(found, data.draw(st.sampled_from(special(found))), data, seed)
     core.run(case.kernel, case.inputs, case.output, case.rows)
     case.check()
 
@@ -61,18 +67,18 @@ def test_a_kernel_on_the_core_computes_what_the_operator_says(
 def test_the_same_c_computes_it_on_this_machine(
     host: Library, found: Sample, data: st.DataObject, seed: int
 ) -> None:
-    case = Case(found, special(found), data, seed)
+    case = Case(found, data.draw(st.sampled_from(special(found))), data, seed)
     host.run(case.sample, case.inputs, case.output, case.rows, case.kernel)
     case.check()
 
 
 @given(found=layers())
 def test_parameters_are_those_of_the_header(found: Sample) -> None:
-    kernel = special(found)
-    members = {name for _, name in header(kernel.name).members}
-    assert members == {name for name, _ in (*kernel.params, *kernel.tables)}
-    assert all(-(2**31) <= number < 2**31 for _, number in kernel.params)
-    assert (kernel.work_cycles or 0) > 0
+    for kernel in special(found):
+        members = {name for _, name in header(kernel.name).members}
+        assert members == {name for name, _ in (*kernel.params, *kernel.tables)}
+        assert all(-(2**31) <= number < 2**31 for _, number in kernel.params)
+        assert (kernel.work_cycles or 0) > 0
 
 
 SERVED = {

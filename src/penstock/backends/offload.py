@@ -8,15 +8,13 @@ from typing import TypeVar
 
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
 from penstock.backends.partition import Refusals, choose, partition
-from penstock.backends.portable import Processor
+from penstock.backends.portable import Processor, part_of
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError, TargetError
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
-from penstock.ir.op import Kernel
 from penstock.ir.verify import verify
 from penstock.program.program import Program
-from penstock.scheduling.part import Part
 
 _Noun = TypeVar("_Noun", Graph, Program)
 _PROGRAM_PHASES = (
@@ -42,7 +40,7 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
-        return processor.work_cycles(Part((node,), "", Kernel("")))
+        return processor.work_cycles(part_of(node, target.engines[0]))
 
     left: tuple[Left, ...] = ()
     for accelerator in accelerators:

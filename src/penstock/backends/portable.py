@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from penstock.backends.cortex_m.variants import kernel_for
+from penstock.backends.cortex_m.variants import kernels_for
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
-from penstock.ir.op import Kernel
 from penstock.scheduling.part import PULL, Part, Parts
 
 CALLER = "caller"
@@ -38,16 +37,12 @@ class Processor:
 
     def call_cycles(self, part: Part) -> int:
         """Cycles that each call adds."""
-        return round(self.engine.cycles_per_call)
+        known = part.kernel.call_cycles
+        return round(self.engine.cycles_per_call) if known is None else known
 
     def cycles(self, part: Part, stripes: Sequence[int]) -> int:
         """Cycles of so many calls."""
         return self.work_cycles(part) + len(stripes) * self.call_cycles(part)
-
-
-def kernel_of(node: Node, engine: Engine) -> Kernel:
-    """The kernel that serves a node on an engine: a special one where the engine has one."""
-    return kernel_for(node.op, node.site, engine.kernels)
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
@@ -60,27 +55,14 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
         graph,
         (
             *(Part((), CALLER, PULL, value) for value in pulled),
-            *(
-                Part((node,), _engine(node, engine), kernel_of(node, engine))
-                for node in graph.nodes
-                if not node.op.ALIAS
-            ),
+            *(part_of(node, engine) for node in graph.nodes if not node.op.ALIAS),
         ),
     )
 
 
-def _engine(node: Node, processor: Engine) -> str:
-    """Who runs a node."""
-    return node.op.engine if isinstance(node.op, Composite) else processor.name
-
-
-def lean(parts: Parts) -> Parts:
-    """The same parts, each with its portable kernel where a special one needs scratch."""
-    return replace(parts, parts=tuple(map(_lean, parts.parts)))
-
-
-def _lean(part: Part) -> Part:
-    if not part.nodes or not part.kernel.scratch_bytes:
-        return part
-    node = part.nodes[-1]
-    return replace(part, kernel=node.op.kernel(node.site))
+def part_of(node: Node, processor: Engine) -> Part:
+    """A node with the kernels that serve it, on the engine that runs it."""
+    if isinstance(node.op, Composite):
+        return Part((node,), node.op.engine, node.op.kernel(node.site))
+    kernel, lean = kernels_for(node.op, node.site, processor.kernels)
+    return Part((node,), processor.name, kernel, lean=lean)

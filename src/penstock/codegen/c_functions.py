@@ -122,6 +122,13 @@ class _Frame:
         return ("lower", "upper") if self.by_rows else ("0", str(row_count(type.shape)))
 
 
+def _scratch(frame: _Frame, call: Call) -> str:
+    """The argument that says where a kernel's working memory lies, if it takes one."""
+    if call.kernel.stack_bytes:
+        return ", (int8_t *)scratch"
+    return f", {_address(frame.program, frame.names, call.scratch)}" if call.scratch else ""
+
+
 def _step(frame: _Frame, call: Call) -> str:
     """The function of a step, behind the parameters of its kernel."""
     names, kernel = frame.names, call.kernel
@@ -132,7 +139,7 @@ def _step(frame: _Frame, call: Call) -> str:
     members = {*(member for member, _ in kernel.constants), *kernel.folded}
     sources = ", ".join(frame.view(v) for k, v in enumerate(call.inputs) if k not in members)
     lower, upper = frame.rows(call.output.type)
-    scratch = f", {_address(frame.program, names, call.scratch)}" if call.scratch else ""
+    scratch = _scratch(frame, call)
     return "\n".join(
         (
             _step_comment(call, number),
@@ -144,6 +151,11 @@ def _step(frame: _Frame, call: Call) -> str:
             *(f"    p.{member} = {pointer};" for member, pointer in moved.items()),
             f"    const penstock_source x[] = {{{sources}}};",
             f"    const penstock_sink y = {frame.view(call.output)};",
+            *(
+                [f"    int32_t scratch[{-(-kernel.stack_bytes // 4)}];"]
+                if kernel.stack_bytes
+                else []
+            ),
             f"    {kernel.name}(&{'p' if moved else params}, x, &y, {lower}, {upper}{scratch});",
             f"    PENSTOCK_TRACE({number}, &y, {lower}, {upper});",
             "}",

@@ -69,7 +69,8 @@ class Kernel:
     `constants`: (input, member): inputs that the kernel reads from constant memory as they stand in
         the model (weights, bias); the other inputs are seen through views, in order.
     `folded`: constant inputs whose elements are in tables, in an order of the kernel's own.
-    `scratch_bytes`: working memory that the call needs.
+    `scratch_bytes`: working memory that the call needs, planned beside the tensors; `stack_bytes`:
+        so little of it that the call has it on its stack.
     `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
         rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
     `accumulates`: row r of the output is row r - 1 of it, and what the inputs add; the kernel goes
@@ -78,7 +79,7 @@ class Kernel:
         is called.
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
-        engine.
+        engine; `call_cycles`: what each call adds.
     """
 
     name: str
@@ -87,11 +88,13 @@ class Kernel:
     constants: tuple[tuple[int, str], ...] = ()
     folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
+    stack_bytes: int = 0
     by_rows: bool = False
     accumulates: bool = False
     body: Callable[..., Any] | None = None
     cycles: Callable[[int], int] | None = None
     work_cycles: int | None = None
+    call_cycles: int | None = None
 
     @property
     def table_bytes(self) -> int:

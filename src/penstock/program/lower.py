@@ -29,9 +29,9 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_name
+from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_of
 from penstock.scheduling.part import Part
-from penstock.scheduling.plan import ConstantCopy
+from penstock.scheduling.plan import ConstantCopy, Plan
 from penstock.scheduling.rows import Storage, alike
 
 CONSTANT_ALIGNMENT_BYTES = 4
@@ -83,7 +83,7 @@ def _run(unfolded: Unfolded, writer: _Writer) -> Iterator[Command]:
         yield from (writer.wait(copy) for copy in copies if copy.early)
         places = {copy.constant: copy_name(copy) for copy in copies}
         tables = unfolded.tables_of(cascade.plan)
-        yield from commands(tables, cascade, partial(writer.call, places, cascade.plan.stripe))
+        yield from commands(tables, cascade, partial(writer.call, places, cascade.plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ class _Writer:
     def call(
         self,
         copied: Mapping[str, str],
-        stripe: int | None,
+        plan: Plan,
         position: int,
         first: Expr,
         end: Expr,
     ) -> Command:
-        """Rows [first, end) of the part at a position, at most `stripe` (None: all); `copied`:
-        buffers of copied constants."""
+        """Rows [first, end) of the part at a position, at most as many as the plan's stripe has;
+        `copied`: buffers of copied constants."""
         part = self.unfolded.schedule.steps[position]
         if part.pulled is not None:
             return Pull(self.view(part.pulled, {}), first, end)
@@ -172,7 +172,9 @@ class _Writer:
             )
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
-        rows = min(row_count(shape), stripe or row_count(shape))
+        rows = min(row_count(shape), plan.stripe or row_count(shape))
+        schedule = self.unfolded.schedule
+        scratch = scratch_of(schedule, plan) if part.kernel.scratch_bytes else None
         return Call(
             node.op,
             node.site,
@@ -181,18 +183,19 @@ class _Writer:
             inputs,
             output,
             box,
-            scratch_name(part.name) if part.kernel.scratch_bytes else None,
+            scratch,
             node.origin,
-            self._body(part, inputs, output, rows),
+            self._body(part, inputs, output, rows, scratch),
         )
 
     @staticmethod
-    def _body(part: Part, inputs: tuple[View, ...], output: View, rows: int) -> tuple[Command, ...]:
+    def _body(
+        part: Part, inputs: tuple[View, ...], output: View, rows: int, scratch: str | None
+    ) -> tuple[Command, ...]:
         """How an accelerator does a call of at most so many rows; nothing where none does."""
         if part.kernel.body is None:
             return ()
         places = {name: table_name(part, name) for name, _ in part.kernel.tables}
-        scratch = scratch_name(part.name) if part.kernel.scratch_bytes else None
         body: Body = part.kernel.body
         return body(inputs, output, rows, places, scratch)
 
@@ -224,17 +227,14 @@ class _Writer:
 
 
 def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
-    memory = unfolded.schedule.homes.tensors
+    """A buffer for the scratch of each cascade that has any."""
+    schedule = unfolded.schedule
+    named = ((scratch_of(schedule, plan), plan.scratch_bytes) for plan in schedule.plans)
+    home = schedule.homes.tensors
     return tuple(
-        Buffer(
-            scratch_name(part.name),
-            Kind.SCRATCH,
-            memory,
-            addresses.offsets[scratch_name(part.name)],
-            part.kernel.scratch_bytes,
-        )
-        for part in unfolded.schedule.steps
-        if part.kernel.scratch_bytes
+        Buffer(name, Kind.SCRATCH, home, addresses.offsets[name], size)
+        for name, size in named
+        if size
     )
 
 

@@ -228,7 +228,7 @@ def make_report(
         static=sum(others),  # the model's objects have no data but these blocks
         stack=stack_bytes,
         io=_bytes_of(program, Kind.IO),
-        scratch=_bytes_of(program, Kind.SCRATCH),
+        scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
     )
     return Report(
         model.name,

@@ -8,7 +8,7 @@
 #ifndef PENSTOCK_CONV2D_S8_DSP_H
 #define PENSTOCK_CONV2D_S8_DSP_H
 
-#include "tile.h"
+#include "row_tile.h"
 #include "window.h"
 
 struct conv2d_s8_dsp {
@@ -97,14 +97,6 @@ static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int
     }
 }
 
-/* Clamps the outputs of a pixel. */
-static inline void conv2d_s8_dsp_clamp(const struct conv2d_s8_dsp *p, int8_t *out) {
-    for (int32_t o = 0; o < p->out_c; o++) {
-        const int32_t y = out[o] < p->least ? p->least : out[o];
-        out[o] = (int8_t)(y > p->most ? p->most : y);
-    }
-}
-
 /* The output pixels of the two windows. */
 static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *windows,
                                   int8_t *out0, int8_t *out1) {
@@ -123,8 +115,38 @@ static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *w
         memcpy(out0 + 4 * quads, four[0], (size_t)p->quads_rest);
     }
     if (p->least > -128 || p->most < 127) {
-        conv2d_s8_dsp_clamp(p, out1);
-        conv2d_s8_dsp_clamp(p, out0);
+        penstock_clamp_bytes(out1, p->out_c, p->least, p->most);
+        penstock_clamp_bytes(out0, p->out_c, p->least, p->most);
+    }
+}
+
+/* The only input pixel that the last output pixel before row `upper` reads, if it may be read in fours
+ * where it lies; else NULL. */
+static const int8_t *conv2d_s8_dsp_lone(const struct conv2d_s8_dsp *p, const penstock_source *x,
+                                        int32_t upper) {
+    const int32_t row = upper - 1;
+    const int32_t at = row % p->out_h * p->stride_h - p->pad_top;
+    const int32_t left = (p->out_w - 1) * p->stride_w - p->pad_left;
+    if (p->kernel_h * p->kernel_w > 1 || p->row_rest || at < 0 || at >= p->in_h || left < 0 ||
+        left >= p->in_w) {
+        return NULL;
+    }
+    return penstock_read_row(x, row / p->out_h * p->in_h + at) + left * p->in_c;
+}
+
+/* The output of the last pixel before row `upper`, whose window waits for another. */
+static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_source *x,
+                               int32_t upper, const int8_t *windows, int8_t *out) {
+    const int8_t *pixel = conv2d_s8_dsp_lone(p, x, upper);
+    if (!pixel || p->quads_rest > 0) {
+        conv2d_s8_dsp_outputs(p, windows, out, out);
+        return;
+    }
+    const struct penstock_tile tile = {pixel,    p->weights, p->scales,
+                                       p->pairs, p->quads,   p->shift};
+    (p->is_signed ? penstock_row_signed : penstock_row_plain)(&tile, out);
+    if (p->least > -128 || p->most < 127) {
+        penstock_clamp_bytes(out, p->out_c, p->least, p->most);
     }
 }
 
@@ -154,7 +176,7 @@ static void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *
         }
     }
     if (waiting) {
-        conv2d_s8_dsp_outputs(p, scratch, waiting, waiting);
+        conv2d_s8_dsp_last(p, x, upper, scratch, waiting);
     }
 }
 

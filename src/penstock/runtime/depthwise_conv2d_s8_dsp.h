@@ -2,7 +2,7 @@
  *   x  (N, H,  W,  C)  int8     at least four channels
  *   y  (N, Ho, Wo, C)  int8
  * Weights and scales lie as taps.h says; the bias is in them.  Where the channels fill no fours, the
- * last four overlap those before.  Scratch: a pixel of padding, which counts as in_zero.
+ * last four overlap those before.  `padding` is a pixel of it.
  * Computes rows [lower, upper) of y, counted through N and Ho. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
@@ -13,11 +13,12 @@
 struct depthwise_conv2d_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-    int32_t in_zero, least, most;
+    int32_t least, most;
     int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
     int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
+    const int8_t *padding;
 };
 
 /* `pixels` output pixels whose taps all move along. */
@@ -43,26 +44,24 @@ static void depthwise_conv2d_s8_dsp_run(const struct depthwise_conv2d_s8_dsp *p,
 /* The taps of an output column; outside of the tensor, the padding. */
 static void depthwise_conv2d_s8_dsp_taps(const struct depthwise_conv2d_s8_dsp *p,
                                          const penstock_source *x, int32_t first_row, int32_t top,
-                                         int32_t column, const int8_t *padding,
-                                         const int8_t **tap) {
+                                         int32_t column, const int8_t **tap) {
     const int32_t left = column * p->stride_w - p->pad_left;
     for (int32_t k = 0; k < p->kernel_h; k++) {
         const int32_t at = top + k * p->dilation_h;
         const int inside = at >= 0 && at < p->in_h;
-        const int8_t *row = inside ? penstock_read_row(x, first_row + at) : padding;
+        const int8_t *row = inside ? penstock_read_row(x, first_row + at) : NULL;
         for (int32_t l = 0; l < p->kernel_w; l++) {
             const int32_t in_column = left + l * p->dilation_w;
             const int there = inside && in_column >= 0 && in_column < p->in_w;
-            *tap++ = there ? row + in_column * p->in_c : padding;
+            *tap++ = there ? row + in_column * p->in_c : p->padding;
         }
     }
 }
 
 static void depthwise_conv2d_s8_dsp(const struct depthwise_conv2d_s8_dsp *p,
                                     const penstock_source *x, const penstock_sink *y,
-                                    int32_t lower, int32_t upper, int8_t *scratch) {
+                                    int32_t lower, int32_t upper) {
     const int8_t *tap[PENSTOCK_MOST_TAPS];
-    memset(scratch, p->in_zero, (size_t)p->in_c);
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
@@ -72,7 +71,7 @@ static void depthwise_conv2d_s8_dsp(const struct depthwise_conv2d_s8_dsp *p,
             const int together =
                 is_inner && column >= p->inner_lower && column < p->inner_upper;
             const int32_t pixels = together ? p->inner_upper - column : 1;
-            depthwise_conv2d_s8_dsp_taps(p, x, first_row, top, column, scratch, tap);
+            depthwise_conv2d_s8_dsp_taps(p, x, first_row, top, column, tap);
             depthwise_conv2d_s8_dsp_run(p, tap, p->stride_w * p->in_c, pixels,
                                         out + column * p->out_c);
             column += pixels;

@@ -80,6 +80,15 @@ static inline int32_t penstock_saturate(int32_t x) {
 #endif
 }
 
+/* Clamps `count` numbers to [least, most]. */
+static inline void penstock_clamp_bytes(int8_t *numbers, int32_t count, int32_t least,
+                                        int32_t most) {
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t x = numbers[k] < least ? least : numbers[k];
+        numbers[k] = (int8_t)(x > most ? most : x);
+    }
+}
+
 /* base + floor(x * factor / 2^32). */
 static inline int32_t penstock_high_product(int32_t x, int32_t factor, int32_t base) {
     return (int32_t)((uint32_t)base + (uint32_t)(int32_t)((int64_t)x * factor >> 32));

@@ -69,7 +69,10 @@
     PENSTOCK_ROW_FOUR("r6")                                                                       \
     "subs r12,#1\n"                                                                               \
     "bne 4b\n"                                                                                    \
-    "5:\n"                                                                                        \
+    "5:\n" PENSTOCK_ROW_FRACTIONS
+
+/* Sums with their fractions; r0 is the scales. */
+#define PENSTOCK_ROW_FRACTIONS                                                                    \
     "ldr r0,[sp,#8]\n"                                                                            \
     "ldr r10,[r0,#48]\n"                                                                          \
     "ldr r12,[sp,#12]\n"                                                                          \

@@ -49,6 +49,17 @@ struct penstock_tile {
     "smlad r8,r10,lr,r8\n"                                                                        \
     "smlad r9,r11,lr,r9\n"
 
+/* What four channels begin with: r12 is their scales. */
+#define PENSTOCK_TILE_OFFSETS                                                                     \
+    "ldr r2,[r12]\n"                                                                              \
+    "ldr r4,[r12,#4]\n"                                                                           \
+    "mov r3,r2\n"                                                                                 \
+    "mov r5,r4\n"                                                                                 \
+    "movs r6,#0\n"                                                                                \
+    "movs r7,#0\n"                                                                                \
+    "mov r8,r6\n"                                                                                 \
+    "mov r9,r6\n"
+
 #define PENSTOCK_TILE_SUMS                                                                        \
     "push {r4-r11,lr}\n"                                                                          \
     "sub sp,#36\n"                                                                                \
@@ -63,14 +74,7 @@ struct penstock_tile {
     "ldr r12,[sp,#12]\n"                                                                          \
     "ldr r0,[sp,#8]\n"                                                                            \
     "ldr r10,[sp,#20]\n"                                                                          \
-    "ldr r2,[r12]\n"                                                                              \
-    "ldr r4,[r12,#4]\n"                                                                           \
-    "mov r3,r2\n"                                                                                 \
-    "mov r5,r4\n"                                                                                 \
-    "movs r6,#0\n"                                                                                \
-    "movs r7,#0\n"                                                                                \
-    "mov r8,r6\n"                                                                                 \
-    "mov r9,r6\n"                                                                                 \
+    PENSTOCK_TILE_OFFSETS                                                                         \
     "cmp r0,r10\n"                                                                                \
     "beq 3f\n"                                                                                    \
     "2:\n" /* four pairs more */                                                                  \
@@ -94,7 +98,10 @@ struct penstock_tile {
     "adds r1,#8\n"                                                                                \
     "cmp r0,r10\n"                                                                                \
     "bne 4b\n"                                                                                    \
-    "5:\n" /* sums with their fractions */                                                        \
+    "5:\n" PENSTOCK_TILE_FRACTIONS
+
+/* Sums with their fractions; r0 is the scales. */
+#define PENSTOCK_TILE_FRACTIONS                                                                   \
     "ldr r0,[sp,#12]\n"                                                                           \
     "ldr r11,[r0,#48]\n"                                                                          \
     "ldr r12,[r0,#8]\n"                                                                           \
@@ -172,22 +179,25 @@ struct penstock_tile {
     "str r10,[sp]\n"                                                                              \
     "str r11,[sp,#4]\n"                                                                           \
     "cmp r10,r12\n"                                                                               \
-    "bne 1b\n"                                                                                    \
-    "add sp,#36\n"                                                                                \
+    "bne 1b\n"
+
+#define PENSTOCK_TILE_RETURN(frame_bytes)                                                         \
+    "add sp,#" #frame_bytes "\n"                                                                  \
     "pop {r4-r11,pc}\n"
 
 /* Outputs of both pixels; where `out0` is `out1`, those of pixel 0.  Without corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_tile_plain(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
-    __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_OUTPUTS);
+    __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_OUTPUTS PENSTOCK_TILE_RETURN(36));
 }
 
 /* The same with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_tile_signed(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
-    __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_CORRECTIONS PENSTOCK_TILE_OUTPUTS);
+    __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_CORRECTIONS PENSTOCK_TILE_OUTPUTS
+                         PENSTOCK_TILE_RETURN(36));
 }
 
 #else

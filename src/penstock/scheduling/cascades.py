@@ -8,7 +8,7 @@ bytes and time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.scheduling.cost import CostModel
@@ -45,6 +45,7 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
     if len(memories.tensors) > 1:
         chosen += _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
         chosen.sort(key=lambda p: (p.peak_bytes, p.time))
+    chosen[1:1] = _lean_twins(chosen[:1], parts)
     return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
 
 
@@ -66,6 +67,22 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
         if p.peak_bytes <= least * (1 + slack):
             kept.append(p)
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
+
+
+def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
+    """The proposals without the scratch that their cascades can do without, where they have any: it
+    may take memory after all, where blocks cannot be placed without gaps."""
+    twins = [
+        replace(p, cascades=tuple(_without_scratch(c, p.order, parts) for c in p.cascades))
+        for p in chosen
+    ]
+    return [twin for twin in twins if twin not in chosen]
+
+
+def _without_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
+    steps = (parts.parts[k] for k in order[cascade.lower : cascade.upper])
+    least = max(part.least_scratch_bytes for part in steps)
+    return replace(cascade, scratch_bytes=least)
 
 
 def _partition_gap(parts: Parts, peak_bytes: int, memories: Memories, options: Options) -> float:
@@ -112,7 +129,8 @@ def _plan(c: Candidate, order: tuple[int, ...], names: list[str]) -> Plan:
     """A candidate as a plan that is not costed."""
     copies = tuple(ConstantCopy(name, size, names[m], False) for name, size, m in c.copied)
     stripe = None if c.stripe == WHOLE else c.stripe
-    return Plan(order[c.lower : c.upper], stripe, c.nearest_first, (), copies)
+    parts = order[c.lower : c.upper]
+    return Plan(parts, stripe, c.nearest_first, (), copies, scratch_bytes=c.scratch_bytes)
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
@@ -134,7 +152,7 @@ def _step(part: Part, storages: Mapping[str, str]) -> Step:
     reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
     written = storages[part.output.name]
     pairs = ((read, written) for read in reads if _may_overwrite(part, read, storages))
-    return Step(part.name, reads, (written,), part.kernel.scratch_bytes, tuple(pairs))
+    return Step(part.name, reads, (written,), part.least_scratch_bytes, tuple(pairs))
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:

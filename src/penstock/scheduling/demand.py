@@ -37,7 +37,8 @@ class Tables(NamedTuple):
     rows[s], row_bytes[s]; places[s]: how many rows there is room for, all or one;
     maker[s]: position of the part that computes it, -1: the caller;
     last[s]: last position that reads it, the number of parts: it stays to the end;
-    written[p], whole[p], accumulates[p], scratch[p], call_cycles[p];
+    written[p], whole[p], accumulates[p], scratch[p], call_cycles[p]; the parts of a cascade use
+    the same scratch, one after the other;
     reads of p are e in [reads[p], reads[p + 1]), in the order in which they are asked for:
     storage[e], reader[e] = p, joint[e]: whether p may write each row over the same row of it;
     needed[table[e] + n], done[table[e] + n];
@@ -337,7 +338,7 @@ def _run(
     home = np.zeros(t.rows.shape[0], np.int64)
     asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows are needed
-    live = t.resident[lower] + t.scratch[lower:upper].sum()
+    live = t.resident[lower] + t.scratch[lower:upper].max()
     peak, count, cycles = live, 0, 0
     askers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(2 * (upper - lower)):
@@ -485,7 +486,7 @@ def _traffic(
     for s in range(t.rows.shape[0]):
         if t.maker[s] < lower <= t.last[s]:
             live[home[s]] += t.places[s] * t.row_bytes[s]
-    live[0] += t.scratch[lower:upper].sum()
+    live[0] += t.scratch[lower:upper].max()
     peaks = live.copy()
     if (peaks > rooms).any():
         return peaks, -1

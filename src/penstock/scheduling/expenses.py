@@ -44,8 +44,12 @@ class Expenses:
         for position, first, end in cascade.calls[:, :3].tolist():
             stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
-        costs = tuple(self._cost(k, some, schedule, copied) for k, some in stripes.items())
-        return replace(cascade.plan, costs=costs)
+        scratch = cascade.plan.scratch_bytes
+        costs = (
+            self._cost(k, self.parts.parts[k].within(scratch), some, schedule, copied)
+            for k, some in stripes.items()
+        )
+        return replace(cascade.plan, costs=tuple(costs))
 
     def with_copying(self, plans: tuple[Plan, ...], homes: Homes) -> tuple[Plan, ...]:
         """The plans with what their copies cost.  Early copies run while the plan before does."""
@@ -76,11 +80,12 @@ class Expenses:
     def _cost(
         self,
         k: int,
+        part: Part,
         stripes: list[tuple[int, int]],
         schedule: Schedule,
         copied: Mapping[str, str],
     ) -> Cost:
-        part = self.parts.parts[k]
+        """Cost of part number k in so many calls, by the kernel that serves it."""
         moved = [self._moved(k, *stripe) for stripe in stripes]
         homes = self._memories_of(part, schedule, copied)
         home = schedule.homes.of(self.owners[part.output.name])

@@ -176,9 +176,9 @@ def storage_of_block(name: str) -> str:
     return found[1] if found else name
 
 
-def scratch_name(part: str) -> str:
-    """Name of the scratch buffer of a part."""
-    return f"{part}/scratch"
+def scratch_of(schedule: Schedule, plan: Plan) -> str:
+    """Name of the scratch that the parts of a cascade use one after the other: its last part's."""
+    return f"{schedule.parts.parts[plan.parts[-1]].name}/scratch"
 
 
 def copy_name(copy: ConstantCopy) -> str:
@@ -232,11 +232,9 @@ def _copies(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
 
 def _scratch(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
     for cascade in unfolded.cascades:
-        end = cascade.tick + len(cascade.calls)
-        for k in cascade.plan.parts:
-            part = unfolded.schedule.parts.parts[k]
-            size = part.kernel.scratch_bytes
-            if size:
-                name = scratch_name(part.name)
-                buffer = Buffer(name, cascade.tick, end, size, SCRATCH_ALIGNMENT_BYTES)
-                yield unfolded.schedule.homes.tensors, buffer
+        size = cascade.plan.scratch_bytes
+        if size:
+            end = cascade.tick + len(cascade.calls)
+            name = scratch_of(unfolded.schedule, cascade.plan)
+            buffer = Buffer(name, cascade.tick, end, size, SCRATCH_ALIGNMENT_BYTES)
+            yield unfolded.schedule.homes.tensors, buffer

@@ -1,5 +1,8 @@
 """Part: nodes that run as one unit on one engine; Parts: the graph cut into them.
 
+A part may have two kernels: a fast one that needs scratch, and one that serves where there is no
+room for it.  A plan says how much room there is (`Plan.scratch_bytes`).
+
 A tensor's *storage* is the memory that holds it.  A value that is the bytes of another under a new
 shape (an alias) shares its storage, so nodes that only make aliases are no parts.
 """
@@ -7,7 +10,7 @@ shape (an alias) shares its storage, so nodes that only make aliases are no part
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from penstock.ir.graph import Graph, Node, Value
@@ -20,12 +23,26 @@ from penstock.scheduling.rows import RowParts
 class Part:
     """Nodes that run as one unit, for now one node, with the kernel that serves it.
 
-    Or, without nodes, `pulled`: the input of the network whose rows the caller hands over."""
+    Or, without nodes, `pulled`: the input of the network whose rows the caller hands over.
+    `lean`: the kernel without scratch that serves it where there is no room for `kernel`'s."""
 
     nodes: tuple[Node, ...]
     engine: str
     kernel: Kernel
     pulled: Value | None = None
+    lean: Kernel | None = None
+
+    def within(self, scratch_bytes: int) -> Part:
+        """The part with the one kernel that serves it where there is so much room for scratch."""
+        if self.lean is None:
+            return self
+        fits = self.kernel.scratch_bytes <= scratch_bytes
+        return replace(self, kernel=self.kernel if fits else self.lean, lean=None)
+
+    @property
+    def least_scratch_bytes(self) -> int:
+        """Scratch that it cannot do without."""
+        return self.within(0).kernel.scratch_bytes
 
     @property
     def name(self) -> str:

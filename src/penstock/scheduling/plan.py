@@ -25,7 +25,8 @@ class Plan:
 
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
     the inputs of a part, the one that reads least ahead is produced first, not the one that reads
-    furthest.  `copying`: what the copies cost, and waiting for them.
+    furthest.  `copying`: what the copies cost, and waiting for them.  `scratch_bytes`: working
+    memory that its parts use one after the other; each runs the kernel that it has room for.
     """
 
     parts: tuple[int, ...]
@@ -34,6 +35,7 @@ class Plan:
     costs: tuple[Cost, ...]
     copies: tuple[ConstantCopy, ...] = ()
     copying: Cost = NOTHING
+    scratch_bytes: int = 0
 
     @property
     def cost(self) -> Cost:

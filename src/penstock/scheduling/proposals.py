@@ -20,8 +20,9 @@ Away = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Positions [lower, upper) of an order as one cascade, see Plan; `away`: what it computes that
-    lives in another memory than the first; `copied`: (constant, bytes, memory) that it copies."""
+    """Positions [lower, upper) of an order as one cascade with so much scratch, see Plan; `away`:
+    what it computes that lives in another memory than the first; `copied`: (constant, bytes,
+    memory) that it copies."""
 
     lower: int
     upper: int
@@ -29,6 +30,7 @@ class Candidate:
     nearest_first: bool
     away: Away = ()
     copied: tuple[tuple[str, int, int], ...] = ()
+    scratch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Of a part's inputs, the one that reads furthest ahead is always asked for first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -29,6 +29,7 @@ from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
+from penstock.scheduling.scratch import Rooms
 
 FILL = 0.9
 """How much of a memory but the first may be alive at a time; addresses need the rest."""
@@ -68,6 +69,7 @@ class RegionSearch:
         self._memories, self._options = memories, options
         self._parts = [parts.parts[k] for k in order]
         calls = tuple(model.call_cycles(part) for part in parts.parts)
+        self._scratch = Rooms.of(parts, order, model)
         keep = options.keep_input
         self._tables = tables_of(
             parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=False
@@ -117,10 +119,9 @@ class RegionSearch:
             for copied in self._copied(cascade):
                 found = self._value(cascade, home, copied)
                 if found is not None:
-                    candidate = Candidate(
-                        c.lower, c.upper, c.stripe, c.nearest_first, tuple(sorted(mine)), copied
-                    )
-                    yield Valued(candidate, *found, before, after)
+                    candidate = replace(c, away=tuple(sorted(mine)), copied=copied)
+                    for room in self._scratch.valued(candidate, *found, FINE):
+                        yield replace(room, before=before, after=after)
 
     def _homes(self, inner: int, handed: int) -> Iterator[tuple[int, ...]]:
         """Homes of what only the cascade knows, then of each tensor that it hands on."""

@@ -80,7 +80,8 @@ class Read:
 class RowPart:
     """A part as rows see it: the storage that it writes, and what it reads.
 
-    `whole`: it computes all rows of its output at once; `accumulates`: each from the one before."""
+    `whole`: it computes all rows of its output at once; `accumulates`: each from the one before;
+    `scratch_bytes`: what it cannot do without."""
 
     written: int
     reads: tuple[Read, ...]
@@ -214,8 +215,8 @@ class _Making:
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
         reads = tuple(self._read(part, name, rows, steps) for name in read)
         written = self.number[self.owner[part.output.name]]
-        kernel = part.kernel
-        return RowPart(written, reads, steps == 1, kernel.accumulates, kernel.scratch_bytes)
+        scratch = part.least_scratch_bytes
+        return RowPart(written, reads, steps == 1, part.kernel.accumulates, scratch)
 
     def _read(self, part: Part, name: str, rows: int, steps: int) -> Read:
         storage = self.values[name]

@@ -56,8 +56,9 @@ class Schedule:
 
     @property
     def steps(self) -> tuple[Part, ...]:
-        """Parts in the order of the plans."""
-        return tuple(self.parts.parts[k] for k in self.order)
+        """Parts in the order of the plans, with the kernels that serve them there."""
+        parts = self.parts.parts
+        return tuple(parts[k].within(plan.scratch_bytes) for plan in self.plans for k in plan.parts)
 
 
 @dataclass(frozen=True, slots=True)

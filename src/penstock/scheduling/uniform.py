@@ -15,6 +15,7 @@ from penstock.scheduling.demand import WHOLE, candidates, choices, rivals_of, ta
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
+from penstock.scheduling.scratch import Rooms
 
 
 class UniformSearch:
@@ -35,6 +36,7 @@ class UniformSearch:
         self._rivals = rivals_of(
             self._tables[0], [1 << k for k in range(most.bit_length())], options.max_parts
         )
+        self._scratch = Rooms.of(parts, order, model)
         self._choices = np.append(0, np.cumsum(choices(*self._tables)))
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
@@ -43,7 +45,7 @@ class UniformSearch:
         Rule `prune_by_shorter`: a cascade that needs no less than shorter ones in its place, which
         make no more calls, is dominated by them."""
         alone = Candidate(upper - 1, upper, WHOLE, False)
-        yield Valued(alone, *whole(self._tables[0], upper - 1))
+        yield from self._scratch.valued(alone, *whole(self._tables[0], upper - 1))
         least = max(0, upper - self._options.max_parts)
         alike = int(np.searchsorted(self._choices, self._choices[upper]))
         for nearest_first, most in ((False, upper), (True, max(least, alike))):
@@ -56,4 +58,5 @@ class UniformSearch:
             )
             self.calls += calls
             for lower, stripe, peak, cycles in found.tolist():
-                yield Valued(Candidate(lower, upper, stripe, nearest_first), peak, cycles)
+                cascade = Candidate(lower, upper, stripe, nearest_first)
+                yield from self._scratch.valued(cascade, peak, cycles)

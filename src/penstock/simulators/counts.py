@@ -14,17 +14,20 @@ from penstock.simulators.thumb import Block
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`instructions` and `taken_branches` are exact, returns included; `cycles` are modelled."""
+    """`instructions`, `taken_branches` (returns included) and `code_bytes`, the bytes of all
+    instructions executed, are exact; `cycles` are modelled."""
 
     instructions: int = 0
     cycles: int = 0
     taken_branches: int = 0
+    code_bytes: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
             self.instructions + other.instructions,
             self.cycles + other.cycles,
             self.taken_branches + other.taken_branches,
+            self.code_bytes + other.code_bytes,
         )
 
     def __sub__(self, other: Counts) -> Counts:
@@ -32,6 +35,7 @@ class Counts:
             self.instructions - other.instructions,
             self.cycles - other.cycles,
             self.taken_branches - other.taken_branches,
+            self.code_bytes - other.code_bytes,
         )
 
 
@@ -44,6 +48,7 @@ def counts_by_phase(
     instructions = executions * np.array([len(b.instructions) for b in blocks], np.int64)
     cycles = executions * np.array([timing.block_cycles(b) for b in blocks], np.int64)
     cycles += taken * timing.taken_branch_cycles
-    totals = np.zeros((phases, 3), np.int64)
-    np.add.at(totals, records["phase"], np.stack((instructions, cycles, taken), axis=1))
+    sizes = executions * records["size"].astype(np.int64)
+    totals = np.zeros((phases, 4), np.int64)
+    np.add.at(totals, records["phase"], np.stack((instructions, cycles, taken, sizes), axis=1))
     return tuple(Counts(*(int(total) for total in row)) for row in totals)

@@ -118,10 +118,10 @@ def judged(simulator: Simulator, name: str, *arguments: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("core", "cycles"), [("cortex-m4", 33 + 10 * 2), ("cortex-m0plus", 43)])
 def test_a_loop_costs_what_one_counts_by_hand(load: Load, core: str, cycles: int) -> None:
-    """1 + 10 * 3 + 2 instructions; 9 branches back and the return."""
+    """1 + 10 * 3 + 2 instructions of two bytes; 9 branches back and the return."""
     outcome = load(NAKED, core, *NAKED_NAMES).call("loop", 10)
     assert outcome.return_value == 30
-    assert outcome.counts == Counts(instructions=33, cycles=cycles, taken_branches=10)
+    assert outcome.counts == Counts(33, cycles, taken_branches=10, code_bytes=66)
 
 
 def test_skipped_conditional_instructions_count(load: Load) -> None:
@@ -130,7 +130,7 @@ def test_skipped_conditional_instructions_count(load: Load) -> None:
     simulator = load(text, "cortex-m4", "choose")
     assert simulator.call("choose", 0).return_value == 1
     assert simulator.call("choose", 5).return_value == 2
-    assert simulator.call("choose", 5).counts == Counts(5, 5 + 2, 1)
+    assert simulator.call("choose", 5).counts == Counts(5, 5 + 2, 1, 10)
 
 
 @pytest.mark.parametrize(("name", "argument"), [("run", 200), ("run", 7), ("recursive", 12)])

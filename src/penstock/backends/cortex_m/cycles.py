@@ -7,22 +7,40 @@ surrounds them is a linear fit to layers of real networks on the simulated core.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 BLOCK_PAIRS = 4
 BLOCK, PAIR, QUAD, CORRECTIONS = 68, 23, 86, 22
 """Of a tile: four pairs of inputs, a pair beyond them, what surrounds them, corrections."""
-PIXEL, ROW, FOUR, SINGLE = 148.0, 36.0, 7.9, 18.5
-"""Of a window: all of it, each row, each four bytes of a row, each byte that fills no four."""
-COPIED_RUN = 75
+PIXEL, ROW, FOUR, REST = 148.0, 36.0, 7.5, 41.0
+"""Of a window: all of it, each row, each four bytes of a row, what is left of a row."""
+COPIED_RUN = 95
 """Of a run of taps of a window that leaves the tensor."""
-NINE_TAPS, OTHER_TAP, TAPS_PIXEL, BORDER = 153, 24, 37.0, 600.0
-"""Of four channels: nine taps, or each of any other number; of a pixel; where taps are found."""
+RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
+"""Of two pixels read where they lie and four outputs: what surrounds runs, a run, sixteen inputs of
+it, four inputs beyond them."""
+LONE_QUAD, LONE_BLOCK, LONE_FOUR = 64, 87, 25
+"""The same of one pixel; a run takes as long."""
+PIXELS_FOUND, RUN_FOUND = 270.0, 27.0
+"""Of one pixel or two: what surrounds their outputs, and each run that is looked up."""
+FOUR_LEFT = 140
+"""Of one pixel or two: outputs that fill no four."""
+NINE_TAPS, OTHER_TAP, TAPS_PIXEL = 153, 24, 23.0
+"""Of four channels: nine taps, or each of any other number; of a pixel."""
+TAPS_FOUND, TAPS_ROW, TAPS_CALL = 530.0, 120.0, 150
+"""Where taps are found; of each row; of each call."""
+CALL = 90
+"""Of a call of any other kernel."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
 """Of four outputs: sixteen inputs, four inputs beyond them, what surrounds them."""
 ELEMENT, SUM_ROW = 14.7, 83.0
 """Of a sum of two tensors."""
 POOL_OUTPUT, POOL_TAP, MAX_POOL_ROW, MAX_POOL_TAP = 40, 4, 100, 5
 """Of the portable pools: each output, each element under its window; of max pooling each row."""
+SUMMED, AVERAGED, SOFTMAX, SOFTMAX_ROW = 4.1, 25, 40, 100
+"""Of other portable kernels: an element that is added, an average, an element of a softmax and each
+row of it."""
 
 
 def of_convolution(
@@ -30,18 +48,56 @@ def of_convolution(
 ) -> int:
     """Cycles of a convolution; `window`: its rows and the bytes of each; `copied`: runs of
     taps that are put together where windows leave the tensor."""
-    blocks, rest = divmod(pairs, BLOCK_PAIRS)
-    tile = QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
     rows, row_bytes = window
-    gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + SINGLE * (row_bytes % 4))
-    sums = -(-pixels // 2) * -(-outputs // 4) * tile
+    gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + REST * (row_bytes % 4 > 0))
+    sums = -(-pixels // 2) * -(-outputs // 4) * _tile(pairs, signed)
     return round(sums + pixels * gather + copied * COPIED_RUN)
 
 
-def of_depthwise(pixels: int, border_runs: int, channels: int, taps: int) -> int:
-    """Cycles of a depthwise convolution; `border_runs`: how often its taps are found anew."""
+def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) -> int:
+    """Cycles of a last pixel beyond half those of two; `in_fours`: it is read where it lies."""
+    tile = _tile(pairs, signed)
+    blocks, rest = divmod(pairs // 2, BLOCK_PAIRS)
+    row = ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
+    return -(-outputs // 4) * ((row if in_fours else tile) - tile // 2)
+
+
+def _tile(pairs: int, signed: bool) -> int:
+    """Cycles of two windows and four outputs."""
+    blocks, rest = divmod(pairs, BLOCK_PAIRS)
+    return QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """Pairs of pixels, and pixels without another, whose windows are as many runs of fours."""
+
+    pairs: int
+    lone: int
+    runs: int
+    fours: int
+
+
+def of_direct_convolution(pixels: Sequence[Pixels], outputs: int, *, signed: bool) -> int:
+    """Cycles of a convolution that reads inputs where they lie."""
+    quads = -(-outputs // 4)
+    found = 0.0
+    for some in pixels:
+        blocks, rest = divmod(some.fours, 4)
+        two = RUNS_QUAD + some.runs * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+        one = LONE_QUAD + some.runs * (RUN + LONE_BLOCK * blocks + LONE_FOUR * rest)
+        around = PIXELS_FOUND + FOUR_LEFT * (outputs % 4 > 0)
+        found += some.pairs * (quads * (two + CORRECTIONS * signed) + around)
+        found += some.lone * (quads * (one + CORRECTIONS * signed // 2) + around)
+        found += (2 * some.pairs + some.lone) * some.runs * RUN_FOUND
+    return round(found)
+
+
+def of_depthwise(rows: int, pixels: int, runs: int, channels: int, taps: int) -> int:
+    """Cycles of a depthwise convolution; `runs`: how often its taps are found anew."""
     four = NINE_TAPS if taps == 9 else OTHER_TAP * taps + 60
-    return round(pixels * (TAPS_PIXEL + -(-channels // 4) * four) + border_runs * BORDER)
+    each = TAPS_PIXEL + -(-channels // 4) * four
+    return round(pixels * each + runs * TAPS_FOUND + rows * TAPS_ROW)
 
 
 def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:

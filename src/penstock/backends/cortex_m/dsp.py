@@ -8,18 +8,27 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.backends.cortex_m import cycles, taps, tiles
-from penstock.backends.cortex_m.layer import LayerOp, certificate, layer_of
+from penstock.backends.cortex_m.layer import Layer, LayerOp, certificate, layer_of
 from penstock.backends.cortex_m.params import inner_columns, sum_params
-from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
+from penstock.ops.average_last import AverageLast
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.running_sum import RunningSum
+from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
 from penstock.requantisation.form import Class
+
+MOST_STACK_BYTES = 192
+"""Working memory of so many bytes lies on the stack."""
+MOST_RUNS = 25
+"""So many runs of a window has a kernel room for that reads inputs where they lie."""
 
 
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
@@ -41,8 +50,22 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             )
             window = (op.rows.size, op.columns.size)
             return replace(op.kernel(site), work_cycles=estimate(site.output.elements, window))
+        case RunningSum() | AverageLast() | Softmax():
+            return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
         case _:
             return None
+
+
+def _portable_cycles(op: RunningSum | AverageLast | Softmax, site: Site) -> int:
+    """Cycles of portable kernels that take many for what their engine knows of them."""
+    match op:
+        case RunningSum():
+            return round(cycles.SUMMED * site.inputs[0].elements)
+        case AverageLast():
+            return cycles.AVERAGED * site.output.elements
+        case Softmax():
+            rows = site.output.elements // site.output.shape[-1]
+            return cycles.SOFTMAX * site.output.elements + cycles.SOFTMAX_ROW * rows
 
 
 def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
@@ -59,17 +82,23 @@ def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Two windows with four output channels at a time, where each reads all input channels; sums
-    that fit 24 bits."""
+    that fit 24 bits.  Windows are put together in working memory."""
     x, outputs = site.inputs[0], site.output.shape[3]
-    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    packed = _packed(op, site)
+    if packed is None:
+        return None
+    layer, weights = packed
     row_elements = op.columns.size * x.shape[3]
-    if layer is None:
-        return None
-    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
-    if weights is None:
-        return None
     pairs = -(-op.rows.size * row_elements // 2)
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
+    work_bytes = 8 * pairs + row_elements * is_padded
+    on_stack = work_bytes <= MOST_STACK_BYTES
+    lone = cycles.of_lone_window(
+        outputs,
+        pairs,
+        in_fours=op.rows.size * op.columns.size == 1 and row_elements % tiles.QUAD == 0,
+        signed=layer.form.corrects,
+    )
     return Kernel(
         "conv2d_s8_dsp",
         params=(
@@ -86,7 +115,8 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
-        scratch_bytes=8 * pairs + row_elements * is_padded,
+        scratch_bytes=0 if on_stack else work_bytes,
+        stack_bytes=work_bytes if on_stack else 0,
         by_rows=True,
         work_cycles=cycles.of_convolution(
             math.prod(site.output.shape[:3]),
@@ -96,7 +126,87 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
             signed=layer.form.corrects,
         ),
+        call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
     )
+
+
+def direct_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of a convolution that reads its inputs where they lie, in fours."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _direct(op, site)
+        case _:
+            return None
+
+
+def _direct(op: Conv2D, site: Site) -> Kernel | None:
+    """Two pixels with four output channels at a time; sums that fit 24 bits."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    taps_count = op.rows.size * op.columns.size
+    if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
+        return None
+    packed = _packed(op, site)
+    if packed is None:
+        return None
+    layer, weights = packed
+    columns = inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    return Kernel(
+        "conv2d_direct_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            *columns,
+            ("quads", outputs // tiles.QUAD),
+            ("quads_rest", outputs % tiles.QUAD),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
+        ),
+        folded=(1, 2),
+        by_rows=True,
+        work_cycles=cycles.of_direct_convolution(
+            _pixels(op, site), outputs, signed=layer.form.corrects
+        ),
+        call_cycles=cycles.CALL,
+    )
+
+
+def _pixels(op: Conv2D, site: Site) -> tuple[cycles.Pixels, cycles.Pixels]:
+    """Pixels whose windows are read row by row, and those whose windows are read tap by tap."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    (_, left), (_, right) = (
+        inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    )
+    (_, top), (_, bottom) = inner_columns(op.rows, x[1])
+    rows = images * max(0, min(height, bottom) - top)
+    pairs = sum(left <= k and k + 1 < right for k in range(0, width - 1, 2))
+    lone = width % 2 * (left < width <= right)
+    fours = x[3] // tiles.QUAD
+    inner = cycles.Pixels(rows * pairs, rows * lone, op.rows.size, op.columns.size * fours)
+    return inner, cycles.Pixels(
+        images * height * (width // 2) - inner.pairs,
+        images * height * (width % 2) - inner.lone,
+        op.rows.size * op.columns.size,
+        fours,
+    )
+
+
+def _packed(op: Conv2D | DepthwiseConv2D, site: Site) -> tuple[Layer, Table] | None:
+    """The layer of a convolution and its weights in fours of each row of its windows."""
+    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(site.output.shape[3]))
+    if layer is None:
+        return None
+    order = tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
+    weights = tiles.packed_weights(layer.weights[:, order])
+    return None if weights is None else (layer, weights)
+
+
+def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
+    """A pixel of padding; where there is none, as little as an array may be."""
+    return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
 def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
@@ -127,20 +237,24 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         params=(
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
-            ("in_zero", x.zero_point),
             *inner_columns(op.columns, x.shape[2]),
             *layer.clamps,
         ),
         tables=(
             ("weights", taps.packed_weights(layer.weights)),
             ("scales", taps.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
         ),
         folded=(1, 2),
-        scratch_bytes=x.shape[3],
         by_rows=True,
         work_cycles=cycles.of_depthwise(
-            math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count
+            math.prod(site.output.shape[:2]),
+            math.prod(site.output.shape[:3]),
+            _runs(op, site),
+            x.shape[3],
+            count,
         ),
+        call_cycles=cycles.TAPS_CALL,
     )
 
 

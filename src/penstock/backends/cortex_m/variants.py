@@ -16,11 +16,33 @@ FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
 }
 """By the `kernels` of an engine: the special kernel of an operator; None where the portable one
 serves."""
+LEAN_FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
+    "dsp": dsp.direct_kernel,
+    "mve": dsp.direct_kernel,
+}
+"""The same, of kernels that need no scratch, for operators whose special kernel may need some."""
 
 
 def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
     """The kernel that serves a node on an engine with these kernels."""
-    return FAMILIES[kernels](op, site) or op.kernel(site)
+    return kernels_for(op, site, kernels)[0]
+
+
+def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None]:
+    """The kernel that serves a node on an engine with these kernels; and where that needs scratch,
+    the one that serves it without."""
+    fast = FAMILIES[kernels](op, site) or op.kernel(site)
+    if not fast.scratch_bytes:
+        return fast, None
+    lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
+    if lean is None:
+        return fast, op.kernel(site)
+    return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
+
+
+def _cycles(kernel: Kernel) -> int:
+    assert kernel.work_cycles is not None, "special kernels know what they cost"
+    return kernel.work_cycles
 
 
 CLASSES: Mapping[str, Callable[[Op, Site], tuple[Class, ...]]] = {

@@ -1,0 +1,110 @@
+"""Scratch: a cascade has as much as is worth it, and its parts run what they have room for.
+
+The judge decides by itself which parts have room, in every way, and searches each time without a
+choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from penstock.backends.engines import Engines
+from penstock.backends.portable import Processor, assign
+from penstock.hardware.load import load_target
+from penstock.ir.op import Kernel
+from penstock.memory.problem import peak_live_bytes
+from penstock.pipeline import schedule, simplify
+from penstock.scheduling.lifetimes import Unfolded, problems
+from penstock.scheduling.options import DEFAULTS
+from penstock.scheduling.pareto import efficient
+from penstock.scheduling.part import Part, Parts
+from penstock.scheduling.schedule import Schedule
+from penstock.zoo.registry import open_zoo
+
+TARGET = load_target("cortex-m4")
+FREE = 4
+"""Parts that keep their choice; 2 ** FREE searches judge."""
+
+
+def decided(part: Part, *, lean: bool) -> Part:
+    """The part with one kernel, whatever room there is."""
+    return part.within(0) if lean else replace(part, lean=None)
+
+
+@pytest.fixture(scope="module")
+def parts() -> Parts:
+    """A network of which the first few parts with two kernels keep them."""
+    every = assign(simplify(open_zoo("zoo:resnet8")), TARGET)
+    choosers = [part.name for part in every.parts if part.lean is not None]
+    assert len(choosers) > FREE
+    free = choosers[:FREE]
+    return replace(every, parts=tuple(p if p.name in free else p.within(0) for p in every.parts))
+
+
+@pytest.fixture(scope="module")
+def found(parts: Parts) -> tuple[Schedule, ...]:
+    return schedule(parts, TARGET, DEFAULTS).schedules
+
+
+def efficient_points(schedules: Iterable[Schedule]) -> list[tuple[int, int]]:
+    points = [(s.peak_bytes, s.cost.cycles) for s in schedules]
+    return [points[k] for k in efficient(points)]
+
+
+def test_no_decision_of_ones_own_beats_the_search(
+    parts: Parts, found: tuple[Schedule, ...]
+) -> None:
+    free = [part.name for part in parts.parts if part.lean is not None]
+    every: list[Schedule] = []
+    for count in range(len(free) + 1):
+        for chosen in combinations(free, count):
+            alone = tuple(decided(part, lean=part.name in chosen) for part in parts.parts)
+            every += schedule(replace(parts, parts=alone), TARGET, DEFAULTS).schedules
+    assert efficient_points(found) == efficient_points(every)
+
+
+def test_the_scratch_of_a_cascade_is_what_its_parts_use(found: tuple[Schedule, ...]) -> None:
+    rooms: set[int] = set()
+    for one in found:
+        steps = iter(one.steps)
+        for plan in one.plans:
+            kernels = [next(steps).kernel for _ in plan.parts]
+            assert plan.scratch_bytes == max(kernel.scratch_bytes for kernel in kernels)
+            rooms.add(plan.scratch_bytes)
+    assert len(rooms) > 2
+
+
+def test_the_search_knows_what_scratch_takes(found: tuple[Schedule, ...]) -> None:
+    for one in found:
+        ((_, rectangles),) = problems(Unfolded(one))
+        assert peak_live_bytes(rectangles) <= one.peak_bytes + 16
+        assert one.peak_bytes <= peak_live_bytes(rectangles)
+
+
+def test_cycles_are_those_of_the_kernels_that_run(found: tuple[Schedule, ...]) -> None:
+    engines = Engines(Processor(TARGET.engines[0]))
+    slow, fast = (sum(engines.work_cycles(step) for step in s.steps) for s in (found[0], found[-1]))
+    calls = [np.array([c.calls for plan in s.plans for c in plan.costs]) for s in found]
+    assert slow > fast
+    for one, made in zip(found, calls, strict=True):
+        work = sum(engines.work_cycles(step) for step in one.steps)
+        each = np.array([engines.call_cycles(step) for step in one.steps])
+        assert one.cost.cycles == work + int(made @ each)
+
+
+def test_what_needs_no_scratch_has_no_second_kernel(parts: Parts) -> None:
+    for part in parts.parts:
+        if part.lean is not None:
+            assert part.kernel.scratch_bytes > 0
+            assert part.within(part.kernel.scratch_bytes).kernel == part.kernel
+            assert part.within(part.kernel.scratch_bytes - 1).kernel == part.lean
+
+
+def test_a_part_may_need_scratch_whatever_room_there_is() -> None:
+    part = Part((), "cpu", Kernel("k", scratch_bytes=8))
+    assert part.within(0) is part
+    assert part.least_scratch_bytes == 8

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.requantisation.channels import Booleans, Channels
+from penstock.requantisation.demands import first_factors
 from penstock.requantisation.form import Class, Form, proved
 
 MOST_SHIFT = 22
@@ -26,8 +27,6 @@ TILT = 8
 BATCHES = ((1, 16), (16, 64), (64, 256))
 """Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
 unit."""
-WIDE = np.int64(2) ** 40
-"""Beyond every offset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +131,7 @@ def _origin(layer: _Layer, *, signed: bool) -> int:
     return (layer.channels.zero << layer.shift) + (1 << layer.shift >> 1) * signed
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Solution:
     """Constants by channel, and the channels for which there are any."""
 
@@ -141,28 +140,24 @@ class _Solution:
     correction: Int64s
     found: Booleans
 
-    @staticmethod
-    def empty(count: int) -> _Solution:
-        factor, offset, correction = (np.zeros(count, np.int64) for _ in range(3))
-        return _Solution(factor, offset, correction, np.zeros(count, np.bool_))
-
 
 def _solve(layer: _Layer, base: Int64s, *, signed: bool) -> _Solution:
     """Constants of each channel with its base, by the first factor that serves."""
-    solution = _Solution.empty(len(base))
-    origin = _origin(layer, signed=signed)
-    goal = layer.channels.levels << (32 + layer.shift)
-    for factor in _factors(layer):
-        left = np.flatnonzero(~solution.found)
-        if not len(left):
-            break
-        goals = goal - ((base[left, None] + origin) << 32)
-        demand = _Demand(layer.only(left), goals, factor[left])
-        offset, correction, found = demand.signed() if signed else demand.plain()
-        chosen = left[found]
-        solution.factor[chosen], solution.found[chosen] = factor[chosen], True
-        solution.offset[chosen], solution.correction[chosen] = offset[found], correction[found]
-    return solution
+    channels, origin = layer.channels, _origin(layer, signed=signed)
+    goals = (channels.levels << (32 + layer.shift)) - ((base[:, None] + origin) << 32)
+    factors = np.stack(list(_factors(layer)), axis=1)
+    first, offset, correction = first_factors(
+        channels.lower,
+        channels.upper,
+        layer.thresholds,
+        goals,
+        factors,
+        layer.fraction_bits,
+        signed,
+    )
+    chosen = np.take_along_axis(factors, np.maximum(first, 0)[:, None], axis=1)[:, 0]
+    found = first >= 0
+    return _Solution(np.where(found, chosen, 0), offset, correction, found)
 
 
 def _factors(layer: _Layer) -> Iterator[Int64s]:
@@ -179,40 +174,3 @@ def _factors(layer: _Layer) -> Iterator[Int64s]:
     for distance in range(1, NEIGHBOURS + 1):
         yield np.minimum(nearest + distance * step, 2**31 - 1)
         yield np.maximum(nearest - distance * step, 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Demand:
-    """t * factor >= goal[channel, level] from the level's threshold on, and not before."""
-
-    layer: _Layer
-    goal: Int64s
-    factor: Int64s
-
-    def plain(self) -> tuple[Int64s, Int64s, Booleans]:
-        """Offsets, no corrections, and the channels in which there is an offset."""
-        low, high = self._offsets(self.layer.channels.lower, self.layer.channels.upper)
-        return (low + high) >> 1, np.zeros_like(low), low <= high
-
-    def signed(self) -> tuple[Int64s, Int64s, Booleans]:
-        """Offsets below one accumulator, corrections where t < 0, and where there are both."""
-        lower, upper = self.layer.channels.lower, self.layer.channels.upper
-        low, high = self._offsets(np.maximum(lower, 0), upper)
-        low, high = np.maximum(low, 0), np.minimum(high, (1 << self.layer.fraction_bits) - 1)
-        low_below, high_below = self._offsets(lower, np.minimum(upper, 0))
-        offset, below = (low + high) >> 1, (low_below + high_below) >> 1
-        correction = np.where(lower < 0, offset - below, 0)
-        return offset, correction, (low <= high) & (low_below <= high_below)
-
-    def _offsets(self, lower: Int64s, upper: Int64s) -> tuple[Int64s, Int64s]:
-        """The least and the greatest offset that does for accumulators in [lower, upper), of which
-        there may be none; where only one end is demanded, or none, the other is near it."""
-        bits, thresholds = self.layer.fraction_bits, self.layer.thresholds
-        reached = -(-self.goal // self.factor[:, None])
-        at = np.maximum(thresholds, lower[:, None])
-        before = np.minimum(thresholds, upper[:, None]) - 1
-        low = np.where(at < upper[:, None], reached - (at << bits), -WIDE)
-        high = np.where(before >= lower[:, None], reached - 1 - (before << bits), WIDE)
-        low, high = low.max(axis=1, initial=-WIDE), high.min(axis=1, initial=WIDE)
-        low = np.where(low == -WIDE, np.where(high == WIDE, 0, high - (1 << bits)), low)
-        return low, np.where(high == WIDE, low + (1 << bits), high)

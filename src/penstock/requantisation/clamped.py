@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.fixedpoint import Int64s
-from penstock.requantisation.certify import NEIGHBOURS, WIDE
+from penstock.requantisation.certify import NEIGHBOURS
 from penstock.requantisation.channels import Booleans, Channels
+from penstock.requantisation.demands import WIDE
 from penstock.requantisation.form import Class
 
 OUTPUT_BIT = 24

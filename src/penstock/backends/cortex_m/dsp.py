@@ -68,7 +68,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     weights = tiles.packed_weights(layer.weights[:, tiles.window_order(op.rows.size, row_elements)])
     if weights is None:
         return None
-    pairs = -(-op.rows.size * row_elements // 2)
+    pairs = -(-op.rows.size * row_elements // tiles.QUAD) * 2
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
     return Kernel(
         "conv2d_s8_dsp",

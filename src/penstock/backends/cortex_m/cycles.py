@@ -7,14 +7,21 @@ surrounds them is a linear fit to layers of real networks on the simulated core.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 BLOCK_PAIRS = 4
-BLOCK, PAIR, QUAD, CORRECTIONS = 68, 23, 86, 22
-"""Of a tile: four pairs of inputs, a pair beyond them, what surrounds them, corrections."""
-PIXEL, ROW, FOUR, SINGLE = 148.0, 36.0, 7.9, 18.5
-"""Of a window: all of it, each row, each four bytes of a row, each byte that fills no four."""
-COPIED_RUN = 75
+TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
+"""Of a tile: its first two pairs of inputs and what surrounds them, four pairs beyond them, the two
+of a block that begins in its middle, corrections."""
+TWO, TWO_ROW, TWO_FOUR, TWO_SINGLE = 165, 28, 13, 25
+"""Of two neighbouring windows: all of them, each row, each four bytes of it, each byte that fills
+no four."""
+PIXEL, ROW, FOUR, SINGLE = 148, 36, 9, 18
+"""Of a window that is put together alone, likewise."""
+COPIED_RUN = 65
 """Of a run of taps of a window that leaves the tensor."""
+REST_OF_CHANNELS = 110
+"""Of two windows where output channels fill no fours."""
 NINE_TAPS, OTHER_TAP, TAPS_PIXEL, BORDER = 153, 24, 37.0, 600.0
 """Of four channels: nine taps, or each of any other number; of a pixel; where taps are found."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
@@ -25,17 +32,32 @@ POOL_OUTPUT, POOL_TAP, MAX_POOL_ROW, MAX_POOL_TAP = 40, 4, 100, 5
 """Of the portable pools: each output, each element under its window; of max pooling each row."""
 
 
-def of_convolution(
-    pixels: int, outputs: int, pairs: int, window: tuple[int, int], copied: int, *, signed: bool
-) -> int:
-    """Cycles of a convolution; `window`: its rows and the bytes of each; `copied`: runs of
-    taps that are put together where windows leave the tensor."""
-    blocks, rest = divmod(pairs, BLOCK_PAIRS)
-    tile = QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
-    rows, row_bytes = window
-    gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + SINGLE * (row_bytes % 4))
-    sums = -(-pixels // 2) * -(-outputs // 4) * tile
-    return round(sums + pixels * gather + copied * COPIED_RUN)
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of a convolution: how many, of which so many neighbours by twos; rows of each and the
+    bytes of a row; runs of taps that are put together where windows leave the tensor."""
+
+    pixels: int
+    twos: int
+    rows: int
+    row_bytes: int
+    copied: int
+
+    @property
+    def cycles(self) -> int:
+        """What it takes to lay them out."""
+        fours, singles = divmod(self.row_bytes, 4)
+        two = TWO + self.rows * (TWO_ROW + TWO_FOUR * fours + TWO_SINGLE * singles)
+        lone = PIXEL + self.rows * (ROW + FOUR * fours + SINGLE * singles)
+        return self.twos * two + (self.pixels - 2 * self.twos) * lone + self.copied * COPIED_RUN
+
+
+def of_convolution(windows: Windows, outputs: int, pairs: int, *, signed: bool) -> int:
+    """Cycles of a convolution; `pairs` of inputs of a window, even."""
+    blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
+    tile = TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
+    both = -(-outputs // 4) * tile + REST_OF_CHANNELS * (outputs % 4 > 0)
+    return -(-windows.pixels // 2) * both + windows.cycles
 
 
 def of_depthwise(pixels: int, border_runs: int, channels: int, taps: int) -> int:

@@ -89,28 +89,32 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=8 * pairs + row_elements * is_padded,
         by_rows=True,
         work_cycles=cycles.of_convolution(
-            math.prod(site.output.shape[:3]),
-            outputs,
-            pairs,
-            (op.rows.size, row_elements),
-            _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
-            signed=layer.form.corrects,
+            _windows(op, site), outputs, pairs, signed=layer.form.corrects
         ),
     )
 
 
-def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
-    """Rows of windows that are not read where they lie."""
+def _windows(op: Conv2D | DepthwiseConv2D, site: Site) -> cycles.Windows:
+    """How the windows of a convolution are laid out."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     columns = inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
-    inner = min(width, columns[1][1]) - columns[0][1]
-    above_and_below = op.rows.size * height - sum(
-        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+    inner = max(0, min(width, columns[1][1]) - columns[0][1])
+    inside = [
+        [
+            0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+            for k in range(op.rows.size)
+        ]
         for row in range(height)
-        for k in range(op.rows.size)
+    ]
+    outside = sum(not tap for taps in inside for tap in taps)
+    lines = (width - inner) * height * op.rows.size + inner * outside
+    return cycles.Windows(
+        images * height * width,
+        images * sum(map(all, inside)) * (inner // 2),
+        op.rows.size,
+        op.columns.size * x[3],
+        images * lines * (op.columns.size if op.columns.dilation > 1 else 2),
     )
-    inner = max(0, inner)
-    return images * ((width - inner) * height * op.rows.size + inner * above_and_below)
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:

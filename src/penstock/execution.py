@@ -201,6 +201,11 @@ class Firmware:
         elf = self._folder / f"{kind}.elf"
         return Simulator(link_firmware(self._tools, objects, elf, keep=kept), self._core)
 
+    @property
+    def simulator(self) -> Simulator:
+        """The core with the model as it is."""
+        return self._simulator
+
     @cached_property
     def _traced(self) -> Simulator:
         """The same model, which keeps a copy of what it computes."""

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from rich.table import Table
 
 from benchmarks.entry import console, entry
@@ -41,9 +40,24 @@ OUTPUTS = (8, 16, 32, 64)
 WIDE_LOADED_BYTES = 2 * 4 + 3 * 8
 MOST_CYCLES, MOST_INSTRUCTIONS = 15.0, 8.0
 LEAST_BYTES_RATIO, LEAST_CYCLES_RATIO = 5.0, 4.0
-WIDE_NAMES = frozenset("ldrd strd adc adcs sbc sbcs smull umull smlal umlal asrl lsll".split())
+WIDE_NAMES = frozenset(
+    [
+        "ldrd",
+        "strd",
+        "adc",
+        "adcs",
+        "sbc",
+        "sbcs",
+        "smull",
+        "umull",
+        "smlal",
+        "umlal",
+        "asrl",
+        "lsll",
+    ]
+)
 """Instructions on two registers at once, and additions with a carry."""
-SUMMING = frozenset("smlad smuad smlabb smlatt".split())
+SUMMING = frozenset(["smlad", "smuad", "smlabb", "smlatt"])
 TILES = {  # the function, its outputs a turn, and words of constants loaded before the sums
     ("conv2d_s8_dsp", 0): ("penstock_tile_plain", 8, 2),
     ("conv2d_s8_dsp", 1): ("penstock_tile_signed", 8, 2),

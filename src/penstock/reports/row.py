@@ -46,6 +46,12 @@ class Row:
         return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
 
     @property
+    def classes(self) -> str:
+        """Output channels by class of requantisation."""
+        found = self.layer.requantisation
+        return ", ".join(f"{letter} {count}" for letter, count in found.items()) or ABSENT
+
+    @property
     def simulated_cycles(self) -> int | None:
         return self.measured.cycles if self.measured else None
 

@@ -5,6 +5,7 @@ Names are Text, never markup, so that a name such as "[red]" is only a name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -39,6 +40,7 @@ def summary(report: Report) -> RenderableType:
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
         ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
         *_cycle_lines(report),
+        *_class_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -253,6 +255,17 @@ def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
         per_mac(row.cycles, layer.macs),
         number(layer.read_bytes + layer.written_bytes),
     )
+
+
+def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """How many channels there are, by class of requantisation."""
+    counts: Counter[str] = Counter()
+    for layer in report.requantisation:
+        counts.update(layer.classes)
+    if not counts:
+        return ()
+    classes = ", ".join(f"{letter} {number(counts[letter])}" for letter in sorted(counts))
+    return (("channels", number(counts.total()), f"by class of requantisation: {classes}"),)
 
 
 def _frontier_words(report: Report) -> str:

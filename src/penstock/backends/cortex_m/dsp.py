@@ -91,6 +91,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         work_cycles=cycles.of_convolution(
             _windows(op, site), outputs, pairs, signed=layer.form.corrects
         ),
+        classes=layer.classes,
     )
 
 
@@ -145,6 +146,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         work_cycles=cycles.of_depthwise(
             math.prod(site.output.shape[:3]), _runs(op, site), x.shape[3], count
         ),
+        classes=layer.classes,
     )
 
 
@@ -182,6 +184,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         work_cycles=cycles.of_fully_connected(
             x.elements // depth, outputs, depth, signed=layer.form.corrects
         ),
+        classes=layer.classes,
     )
 
 

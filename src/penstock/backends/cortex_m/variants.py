@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.backends.cortex_m import dsp, thumb
+from penstock.backends.cortex_m.layer import LayerOp
 from penstock.ir.op import Kernel, Op, Site
 from penstock.requantisation.form import Class
 
@@ -19,7 +21,13 @@ serves."""
 
 def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
     """The kernel that serves a node on an engine with these kernels."""
-    return FAMILIES[kernels](op, site) or op.kernel(site)
+    special = FAMILIES[kernels](op, site)
+    if kernels == "portable" or not isinstance(op, LayerOp):
+        return special or op.kernel(site)
+    if special is None:
+        return replace(op.kernel(site), classes=Class.D.value * site.output.shape[-1])
+    letters = special.classes or "".join(c.value for c in classes_of(op, site, kernels))
+    return replace(special, classes=letters)
 
 
 CLASSES: Mapping[str, Callable[[Op, Site], tuple[Class, ...]]] = {

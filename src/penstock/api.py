@@ -365,12 +365,13 @@ def verify(
     *,
     reference: Literal["tflite"] | None = None,
     every_point: bool = False,
+    compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
     """Walks the verification ladder for a model; with `every_point`, the machine runs every point
-    of the frontier, on the first set of inputs.
+    of the frontier, on the first set of inputs.  `compiler`: of the simulated core's program.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
@@ -383,7 +384,13 @@ def verify(
         if truth is not None:
             sets = ladder.golden_inputs(done.model, truth)
         climbing = ladder.climb(
-            done, truth, sets, on_stage, every_point=every_point, executor=executor
+            done,
+            truth,
+            sets,
+            on_stage,
+            every_point=every_point,
+            compiler=compiler,
+            executor=executor,
         )
         rungs = tuple(climbing)
     verified = tuple(

@@ -136,6 +136,7 @@ def verify(
         bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
     limits: p.Limits = LIMITS,
+    compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -150,6 +151,7 @@ def verify(
             goldens=goldens,
             reference="tflite" if reference else None,
             every_point=every_point,
+            compiler=_compiler(compiler),
             workers=workers,
             on_stage=on_stage,
         )

@@ -24,8 +24,9 @@ LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """Weights (channels, taps) in the kernel's order; `classes` in the layer's; `offset`: what is added to a sum of weights times inputs as they
-    are stored, with the form's fraction; wrapped, since the sum of both fits int32."""
+    """Weights (channels, taps), in the kernel's order; `classes`, in the layer's; `offset`: what is
+    added to a sum of weights times inputs as they are stored, with the form's fraction; wrapped,
+    since the sum of both fits int32."""
 
     weights: Int64s
     offset: Int64s

@@ -1,5 +1,5 @@
-"""Random layers by number: shapes of 1 to 40, every stride, padding, dilation, multiplier, group and
-clamp, extreme scales and zero points."""
+"""Random layers by number: shapes of 1 to 40, every stride, padding, dilation, multiplier, group
+and clamp, extreme scales and zero points."""
 
 from __future__ import annotations
 

@@ -143,6 +143,17 @@ def layer_table(
     return table
 
 
+def code_table(functions: Sequence[tuple[str, int]]) -> Table:
+    """A line a function of the model's code, the largest first."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
+    table.add_column("function", "total", overflow="ellipsis")
+    total = sum(size for _, size in functions)
+    table.add_column("code bytes", number(total), justify="right", no_wrap=True)
+    for name, size in functions:
+        table.add_row(Text(printable(name)), number(size))
+    return table
+
+
 def choice_table(choices: Choices) -> RenderableType:
     """A line a choice, the chosen one marked; then the least with a streamed input."""
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
@@ -234,12 +245,15 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     measured = any(row.measured for row in lines)
     known = not (measured and any(row.layer.offloaded for row in lines))
     simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
+    instructions = sum(row.instructions or 0 for row in lines) if known else None
     cycles = sum(row.cycles for row in lines) if known else None
     return (
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
         *((("cycles\nsimulated", number(simulated)),) if measured else ()),
+        *((("instruc-\ntions", number(instructions)),) if measured else ()),
         ("cycles\n/MAC", per_mac(cycles, macs)),
+        *((("/floor", ""),) if measured else ()),
         ("bytes\nmoved", number(moved)),
     )
 
@@ -247,12 +261,14 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
 def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
     """The cells of the columns of numbers."""
     layer = row.layer
-    counted = (number(row.simulated_cycles),) if with_counts else ()
+    counted = (number(row.simulated_cycles), number(row.instructions)) if with_counts else ()
+    above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
     return (
         number(layer.macs),
         number(layer.cycles),
         *counted,
         per_mac(row.cycles, layer.macs),
+        *((above,) if with_counts else ()),
         number(layer.read_bytes + layer.written_bytes),
     )
 

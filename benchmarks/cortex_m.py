@@ -1,6 +1,7 @@
 """Cortex-M: modelled cycles of every layer beside CMSIS-NN's, and the classes of requantisation.
 
     python -m benchmarks.cortex_m BASELINE [--target NAME] [--models FOLDER] [--network NAME ...]
+                                  [--compiler zig|gcc]
 
 BASELINE is the file of CMSIS-NN's figures (`cmsis-nn-baseline.json`), beside the shared models.
 Both sides: one inference, zero wait states, the cycle model of `simulators/cortex_m_timing.py`; on
@@ -104,11 +105,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--target", default=TARGET, choices=tuple(YARDSTICKS))
     parser.add_argument("--models", type=Path, help="folder of models")
     parser.add_argument("--network", action="append", help="only this network; repeatable")
+    parser.add_argument("--compiler", choices=("zig", "gcc"), default="zig")
     wanted = parser.parse_args(arguments)
     baseline = read_baseline(wanted.baseline)
     shared = find_shared(wanted.models)
     models = shared.named(wanted.network or NETWORKS)
-    networks = [measure(str(path), path.stem, baseline, wanted.target) for path in models]
+    networks = [
+        measure(str(path), path.stem, baseline, wanted.target, wanted.compiler) for path in models
+    ]
     out = console()
     for network in networks:
         out.print(_layers(network, wanted.target))
@@ -132,7 +136,9 @@ def read_baseline(path: Path) -> Figures:
         ) from error
 
 
-def measure(model: str, name: str, baseline: Figures, target: str) -> Network:
+def measure(
+    model: str, name: str, baseline: Figures, target: str, compiler: str = "zig"
+) -> Network:
     """Compiles a network, runs one inference, and puts its layers beside theirs."""
     yardstick = YARDSTICKS[target]
     totals = {run: cost(baseline[run][name]["total"]) for run in yardstick.runs}
@@ -140,7 +146,7 @@ def measure(model: str, name: str, baseline: Figures, target: str) -> Network:
     theirs = baseline[run][name]
     options = Options(accumulate=False)  # CMSIS-NN's layers are whole
     done = compile_request(api.request(model, target, options=options))
-    with execution.firmware(done) as chip:
+    with execution.firmware(done, compiler) as chip:
         ran, sections = chip.run(api.drawn_sets(done, 1)[0]), chip.sections
     others = [x for x in theirs["layers"] if x["op"] != "RESHAPE"]
     layers = tuple(

@@ -33,6 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="draw 1000 examples where 20 are drawn, and run the tests marked long",
     )
     parser.addoption(
+        "--layers",
+        type=int,
+        default=60,
+        metavar="COUNT",
+        help="how many random layers each simulated core computes; 100000 for a night",
+    )
+    parser.addoption(
         "--update-golden",
         action="store_true",
         help="write the messages in tests/errors anew; read the diff before you commit it",

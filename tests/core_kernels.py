@@ -9,7 +9,7 @@ import numpy as np
 from c_header import RUNTIME, header
 from c_kernels import GUARD_BYTES, POISON, Bytes, View
 from penstock.hardware.load import load_target
-from penstock.ir.op import Kernel
+from penstock.ir.op import Kernel, Site
 from penstock.simulators import cores
 from penstock.toolchains.compiler import WARNINGS_AS_ERRORS, compile_objects
 from penstock.toolchains.cortex_m import link_firmware, zig_cortex_m
@@ -42,12 +42,20 @@ class CoreLibrary:
         self._core = cores.simulator(elf, chip.core)
         self._next = 0
 
-    def run(self, kernel: Kernel, inputs: list[View], output: View, rows: tuple[int, int]) -> None:
+    def run(
+        self,
+        kernel: Kernel,
+        inputs: list[View],
+        output: View,
+        rows: tuple[int, int],
+        site: Site | None = None,
+    ) -> None:
         """Computes rows [lower, upper) of an output, between guards that nobody may write.
 
-        Scratch is poison, and aligned to 4 bytes only; views lie at any address."""
+        `site`: where a kernel reads constants as they stand.  Scratch is poison, and aligned to 4
+        bytes only; views lie at any address."""
         self._next = self._core.symbol("pool")
-        params = self._put(self._params(kernel).tobytes(), 4)
+        params = self._put(self._params(kernel, site).tobytes(), 4)
         places = [self._put_memory(view) for view in (*inputs, output)]
         views = [self._view(v, at) for v, at in zip((*inputs, output), places, strict=True)]
         sources = self._put(np.concatenate(views[:-1]).tobytes(), 4)
@@ -65,10 +73,13 @@ class CoreLibrary:
             assert (found[-GUARD_BYTES:] == POISON).all(), "written behind a view"
             view.memory.bytes[:] = found[GUARD_BYTES:-GUARD_BYTES]
 
-    def _params(self, kernel: Kernel) -> Bytes:
+    def _params(self, kernel: Kernel, site: Site | None) -> Bytes:
         """The parameter structure; every member is a word."""
         tables = {name: self._put(table.array.tobytes(), 4) for name, table in kernel.tables}
-        words = dict(kernel.params) | tables
+        constants = {
+            name: self._put(site.constant(k).tobytes(), 4) for k, name in kernel.constants if site
+        }
+        words = dict(kernel.params) | tables | constants
         members = [words[name] for _, name in header(kernel.name).members]
         return (np.array(members, np.int64) & 0xFFFFFFFF).astype("<u4").view(np.uint8)
 

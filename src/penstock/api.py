@@ -264,12 +264,13 @@ class Ran:
     """One or more simulated inferences: outputs of each, and the report with simulated figures.
 
     `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
-    a stand-in for its driver."""
+    a stand-in for its driver.  `functions`: names and bytes of the code on the core."""
 
     compiled: Compiled
     outputs: tuple[Mapping[str, Array], ...]
     report: Report
     steps: tuple[Counts | None, ...]
+    functions: tuple[tuple[str, int], ...] = ()
 
 
 def run(
@@ -299,10 +300,11 @@ def run(
     with execution.firmware(done, compiler) as chip:
         runs = [chip.run(inputs) for inputs in sets]
         report = _with_measurements(compiled, runs, chip.sections)
+        functions = chip.functions
     _check_flash(report, wanted)
     offloaded = compiled.offloaded_steps
     steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
-    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps))
+    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,12 +367,13 @@ def verify(
     *,
     reference: Literal["tflite"] | None = None,
     every_point: bool = False,
+    compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = _silent,
     **settings: Unpack[Settings],
 ) -> Verified:
     """Walks the verification ladder for a model; with `every_point`, the machine runs every point
-    of the frontier, on the first set of inputs.
+    of the frontier, on the first set of inputs.  `compiler`: of the simulated core's program.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
     else each rung against the operators' arithmetic, on seeded inputs."""
@@ -383,7 +386,13 @@ def verify(
         if truth is not None:
             sets = ladder.golden_inputs(done.model, truth)
         climbing = ladder.climb(
-            done, truth, sets, on_stage, every_point=every_point, executor=executor
+            done,
+            truth,
+            sets,
+            on_stage,
+            every_point=every_point,
+            compiler=compiler,
+            executor=executor,
         )
         rungs = tuple(climbing)
     verified = tuple(

@@ -205,6 +205,11 @@ class Firmware:
         link_firmware(self._tools, objects, elf, keep=kept, layout=layout)
         return cores.simulator(elf, self._core)
 
+    @property
+    def simulator(self) -> Simulator:
+        """The core with the model as it is."""
+        return self._simulator
+
     @cached_property
     def _traced(self) -> Simulator:
         """The same model, which keeps a copy of what it computes."""
@@ -225,6 +230,13 @@ class Firmware:
             data=code.data + weights.data + arena.data,
             bss=code.bss + weights.bss + arena.bss,
         )
+
+    @property
+    def functions(self) -> tuple[tuple[str, int], ...]:
+        """Functions of the model's code and their bytes, the largest first: kernels, which layers
+        share, and steps, into which what only they call is inlined."""
+        found = (s for s in defined_symbols(self._objects[0]) if s.function and s.size_bytes)
+        return tuple(sorted(((s.name, s.size_bytes) for s in found), key=lambda f: (-f[1], f[0])))
 
     def run(self, inputs: Mapping[str, Array]) -> CoreRun:
         """One inference by the run function: its outputs, its counts and its stack.

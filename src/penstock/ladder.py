@@ -49,6 +49,7 @@ def climb(
     on_rung: Callable[[str], None] = lambda name: None,
     *,
     every_point: bool = False,
+    compiler: str = "zig",
     executor: Executor | None = None,
 ) -> Iterator[Rung]:
     """The rungs, lowest first; each is yielded when it has been compared."""
@@ -68,7 +69,7 @@ def climb(
     yield Rung("host", compare_sets(survivors, found, reference), note)
     if compilation.request.target.core is not None:
         on_rung("core")
-        runs = run_on_core(compilation, sets)
+        runs = run_on_core(compilation, sets, compiler)
         found = tuple(
             completed(compilation, run.tensors, inputs)
             for run, inputs in zip(runs, sets, strict=True)

@@ -136,6 +136,7 @@ def verify(
         bool, typer.Option(help="Run every point of the frontier in the machine.")
     ] = False,
     limits: p.Limits = LIMITS,
+    compiler: p.CompilerName = "zig",
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
@@ -150,6 +151,7 @@ def verify(
             goldens=goldens,
             reference="tflite" if reference else None,
             every_point=every_point,
+            compiler=_compiler(compiler),
             workers=workers,
             on_stage=on_stage,
         )
@@ -179,14 +181,23 @@ def profile(
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
-    """Print a table per layer: shapes, work, estimated and simulated cycles."""
+    """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
+    and what its code takes."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
         done = api.run(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
     if as_json:
-        print_json({**done.report.as_json(), "layers": api.layer_rows(done)})
+        print_json(
+            {
+                **done.report.as_json(),
+                "layers": api.layer_rows(done),
+                "functions": dict(done.functions),
+            }
+        )
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
+        if done.functions:
+            out.print(summary.code_table(done.functions))
         out.print(summary.summary(done.report))
 
 

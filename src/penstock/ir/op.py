@@ -80,6 +80,8 @@ class Kernel:
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
+    `classes`: letters of the cheapest proved requantisation of each output channel, or of the
+        reference's, where there are weights (docs/requantisation.md).
     """
 
     name: str
@@ -95,6 +97,7 @@ class Kernel:
     cycles: Callable[[int], int] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
+    classes: str = ""
 
     @property
     def table_bytes(self) -> int:

@@ -58,6 +58,7 @@ def render_html(
         extents=formats.extents,
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
+        report_classes=bool(report.requantisation),
         has_cascades=has_cascades,
         graph=graph_svg(layers, timelines) if has_cascades or offloads else None,
         offloads=offloads,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.ir.graph import Graph
 from penstock.ir.op import row_count
@@ -104,6 +105,15 @@ class Striped:
 
 
 @dataclass(frozen=True, slots=True)
+class Requantised:
+    """A layer with weights: its kernel, and output channels by class of requantisation."""
+
+    layer: str
+    kernel: str
+    classes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators."""
 
@@ -122,6 +132,7 @@ class Report:
     stack_bytes_measured: int | None = None
     engines: tuple[EngineWork, ...] = ()
     left_to_cpu: tuple[LeftToCpu, ...] = ()
+    requantisation: tuple[Requantised, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""
@@ -133,6 +144,7 @@ class Layer:
     """A part of the schedule, as reports show it.
 
     `step`: its number in the program, as in the C; None: the caller hands its rows over.
+    `requantisation`: output channels by its class, where there are weights.
     `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
     rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
     their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator."""
@@ -152,6 +164,8 @@ class Layer:
     cycles: int
     engine: str
     offloaded: bool
+    kernel: str = ""
+    requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
@@ -183,9 +197,16 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             cost.cycles,
             part.engine,
             is_offloaded(part),
+            part.kernel.name,
+            classes_of(part),
         )
         for part, cost, plan, number in found
     )
+
+
+def classes_of(part: Part) -> Mapping[str, int]:
+    """Output channels by class of requantisation."""
+    return dict(sorted(Counter(part.kernel.classes).items()))
 
 
 def striped(schedule: Schedule) -> tuple[Striped, ...]:
@@ -248,6 +269,11 @@ def make_report(
         striped(schedule),
         engines=engine_work(schedule),
         left_to_cpu=left_to_cpu(schedule),
+        requantisation=tuple(
+            Requantised(part.name, part.kernel.name, classes_of(part))
+            for part in schedule.steps
+            if part.kernel.classes
+        ),
     )
 
 

@@ -9,6 +9,10 @@ from typing import Protocol
 from penstock.reports.formats import ABSENT, first_name, printable
 from penstock.reports.report import Layer
 
+FLOORS = {"Conv2D": 1.25, "DepthwiseConv2D": 2.5, "FullyConnected": 1.44}
+"""Cycles per multiply-accumulate that a core with DSP extension takes for loads, widening and
+products alone: of a tile of two by two; of four channels at a time; of four outputs at a time."""
+
 
 class Measured(Protocol):
     """What a simulated core counted for one step."""
@@ -46,12 +50,26 @@ class Row:
         return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
 
     @property
+    def classes(self) -> str:
+        """Output channels by class of requantisation."""
+        found = self.layer.requantisation
+        return ", ".join(f"{letter} {count}" for letter, count in found.items()) or ABSENT
+
+    @property
     def simulated_cycles(self) -> int | None:
         return self.measured.cycles if self.measured else None
 
     @property
     def instructions(self) -> int | None:
         return self.measured.instructions if self.measured else None
+
+    @property
+    def above_floor(self) -> float | None:
+        """Cycles in units of the operator's floor; None where it has none, or on accelerators."""
+        if self.layer.offloaded:
+            return None
+        floor = FLOORS.get(self.layer.kind, 0.0) * self.layer.macs
+        return self.cycles / floor if floor else None
 
     @property
     def cycles(self) -> int:

@@ -5,6 +5,7 @@ Names are Text, never markup, so that a name such as "[red]" is only a name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -39,6 +40,7 @@ def summary(report: Report) -> RenderableType:
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
         ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
         *_cycle_lines(report),
+        *_class_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -141,6 +143,17 @@ def layer_table(
     return table
 
 
+def code_table(functions: Sequence[tuple[str, int]]) -> Table:
+    """A line a function of the model's code, the largest first."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
+    table.add_column("function", "total", overflow="ellipsis")
+    total = sum(size for _, size in functions)
+    table.add_column("code bytes", number(total), justify="right", no_wrap=True)
+    for name, size in functions:
+        table.add_row(Text(printable(name)), number(size))
+    return table
+
+
 def choice_table(choices: Choices) -> RenderableType:
     """A line a choice, the chosen one marked; then the least with a streamed input."""
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
@@ -232,12 +245,15 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     measured = any(row.measured for row in lines)
     known = not (measured and any(row.layer.offloaded for row in lines))
     simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
+    instructions = sum(row.instructions or 0 for row in lines) if known else None
     cycles = sum(row.cycles for row in lines) if known else None
     return (
         ("MACs", number(macs)),
         ("cycles\nestimated", number(sum(row.layer.cycles for row in lines))),
         *((("cycles\nsimulated", number(simulated)),) if measured else ()),
+        *((("instruc-\ntions", number(instructions)),) if measured else ()),
         ("cycles\n/MAC", per_mac(cycles, macs)),
+        *((("/floor", ""),) if measured else ()),
         ("bytes\nmoved", number(moved)),
     )
 
@@ -245,14 +261,27 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
 def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
     """The cells of the columns of numbers."""
     layer = row.layer
-    counted = (number(row.simulated_cycles),) if with_counts else ()
+    counted = (number(row.simulated_cycles), number(row.instructions)) if with_counts else ()
+    above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
     return (
         number(layer.macs),
         number(layer.cycles),
         *counted,
         per_mac(row.cycles, layer.macs),
+        *((above,) if with_counts else ()),
         number(layer.read_bytes + layer.written_bytes),
     )
+
+
+def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """How many channels there are, by class of requantisation."""
+    counts: Counter[str] = Counter()
+    for layer in report.requantisation:
+        counts.update(layer.classes)
+    if not counts:
+        return ()
+    classes = ", ".join(f"{letter} {number(counts[letter])}" for letter in sorted(counts))
+    return (("channels", number(counts.total()), f"by class of requantisation: {classes}"),)
 
 
 def _frontier_words(report: Report) -> str:

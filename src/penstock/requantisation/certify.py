@@ -21,9 +21,9 @@ from penstock.requantisation.form import Class, Form, proved
 MOST_SHIFT = 22
 """Above it the demands of thresholds leave int64."""
 NEIGHBOURS = 32
-"""So many factors on either side of the nearest are tried; `TILT` of them move the largest
-accumulator by one unit of the fraction."""
-TILT = 8
+"""So many factors on either side of the nearest are tried; each moves the farthest threshold by
+`TILT` units of the fraction."""
+TILT = 4
 BATCHES = ((1, 16), (16, 64), (64, 256))
 """Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
 unit."""
@@ -168,8 +168,11 @@ def _factors(layer: _Layer) -> Iterator[Int64s]:
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     least = (np.abs(ends - channels.zero).max(axis=1) + 2) << (layer.shift + 1)
     nearest = np.clip(np.rint(exact), least, 2.0**31 - 1).astype(np.int64)
-    largest = np.maximum(np.maximum(np.abs(channels.lower), np.abs(channels.upper)), 1)
-    step = np.maximum(nearest // ((largest << layer.fraction_bits) * TILT), 1)
+    inside = (layer.thresholds > channels.lower[:, None]) & (
+        layer.thresholds < channels.upper[:, None]
+    )
+    farthest = np.where(inside, np.abs(layer.thresholds), 1).max(axis=1, initial=1)
+    step = np.maximum(TILT * nearest // (np.maximum(farthest, 1) << layer.fraction_bits), 1)
     yield nearest
     for distance in range(1, NEIGHBOURS + 1):
         yield np.minimum(nearest + distance * step, 2**31 - 1)

@@ -23,28 +23,45 @@ struct conv2d_s8_dsp {
     const int32_t *scales;
 };
 
-/* Widens `quads` times four bytes into a window. */
-static inline int8_t *conv2d_s8_dsp_widen(const int8_t *x, int32_t quads, int8_t *to) {
-    for (; quads >= 4; quads -= 4, x += 16, to += 64) {
-        const uint32_t a = penstock_load_word(x);
-        const uint32_t b = penstock_load_word(x + 4);
-        const uint32_t c = penstock_load_word(x + 8);
-        const uint32_t d = penstock_load_word(x + 12);
-        penstock_store_word(to, penstock_even_bytes(a));
-        penstock_store_word(to + 8, penstock_odd_bytes(a));
-        penstock_store_word(to + 16, penstock_even_bytes(b));
-        penstock_store_word(to + 24, penstock_odd_bytes(b));
-        penstock_store_word(to + 32, penstock_even_bytes(c));
-        penstock_store_word(to + 40, penstock_odd_bytes(c));
-        penstock_store_word(to + 48, penstock_even_bytes(d));
-        penstock_store_word(to + 56, penstock_odd_bytes(d));
-    }
-    for (; quads > 0; quads--, x += 4, to += 16) {
-        const uint32_t a = penstock_load_word(x);
-        penstock_store_word(to, penstock_even_bytes(a));
-        penstock_store_word(to + 8, penstock_odd_bytes(a));
+/* Widens `fours` times four bytes into a window. */
+static inline int8_t *conv2d_s8_dsp_widen(const int8_t *x, int32_t fours, int8_t *to) {
+    for (; fours > 0; fours--, x += 4, to += 16) {
+        const uint32_t four = penstock_load_word(x);
+        penstock_store_word(to, penstock_even_bytes(four));
+        penstock_store_word(to + 8, penstock_odd_bytes(four));
     }
     return to;
+}
+
+/* Widens four bytes at x, and those `apart`, into two windows. */
+static inline void conv2d_s8_dsp_widen_four(const int8_t *x, int32_t apart, int8_t *to) {
+    const uint32_t a = penstock_load_word(x);
+    const uint32_t b = penstock_load_word(x + apart);
+    penstock_store_word(to, penstock_even_bytes(a));
+    penstock_store_word(to + 4, penstock_even_bytes(b));
+    penstock_store_word(to + 8, penstock_odd_bytes(a));
+    penstock_store_word(to + 12, penstock_odd_bytes(b));
+}
+
+/* Widens `fours` times four bytes into each of two windows. */
+static inline int8_t *conv2d_s8_dsp_widen_two(const int8_t *x, int32_t apart, int32_t fours,
+                                              int8_t *to) {
+    for (; fours >= 4; fours -= 4, x += 16, to += 64) {
+        conv2d_s8_dsp_widen_four(x, apart, to);
+        conv2d_s8_dsp_widen_four(x + 4, apart, to + 16);
+        conv2d_s8_dsp_widen_four(x + 8, apart, to + 32);
+        conv2d_s8_dsp_widen_four(x + 12, apart, to + 48);
+    }
+    for (; fours > 0; fours--, x += 4, to += 16) {
+        conv2d_s8_dsp_widen_four(x, apart, to);
+    }
+    return to;
+}
+
+/* Widens a number into a window. */
+static inline void conv2d_s8_dsp_single(int8_t x, int8_t *to) {
+    const int16_t wide = x;
+    memcpy(to, &wide, sizeof wide);
 }
 
 /* A row of a window that begins at column `left`, put together in `line`.  `row` is NULL above and
@@ -89,34 +106,42 @@ static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int
         window = conv2d_s8_dsp_widen(x, p->row_fours, window);
         x += p->row_fours * 4;
         for (int32_t i = 0; i < p->row_rest; i++) {
-            const int16_t wide = x[i];
-            memcpy(single, &wide, sizeof wide);
+            conv2d_s8_dsp_single(x[i], single);
             single += step;
             step = 8 - step;
         }
     }
 }
 
-/* The output pixels of the two windows. */
-static void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p, const int8_t *windows,
-                                  int8_t *out0, int8_t *out1) {
-    const int32_t quads = p->quads;
-    struct penstock_tile tile = {windows, p->weights, p->scales, p->pairs, quads, p->shift};
-    if (quads > 0) {
-        (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(&tile, out0, out1);
-    }
+/* What is left of the output pixels after fours of channels: the rest of channels, and clamps. */
+__attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s8_dsp *p,
+                                                           const struct penstock_tile *tile,
+                                                           int8_t *out0, int8_t *out1) {
     if (p->quads_rest > 0) {
         int8_t four[2][4];
-        tile.weights += 8 * quads * p->pairs;
-        tile.scales += 13 * quads;
-        tile.quads = 1;
-        (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(&tile, four[0], four[1]);
-        memcpy(out1 + 4 * quads, four[1], (size_t)p->quads_rest);
-        memcpy(out0 + 4 * quads, four[0], (size_t)p->quads_rest);
+        struct penstock_tile last = *tile;
+        last.weights += 8 * tile->quads * tile->pairs;
+        last.scales += 13 * tile->quads;
+        last.quads = 1;
+        (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(&last, four[0], four[1]);
+        memcpy(out1 + 4 * tile->quads, four[1], (size_t)p->quads_rest);
+        memcpy(out0 + 4 * tile->quads, four[0], (size_t)p->quads_rest);
     }
     if (p->least > -128 || p->most < 127) {
         penstock_clamp_bytes(out1, p->out_c, p->least, p->most);
         penstock_clamp_bytes(out0, p->out_c, p->least, p->most);
+    }
+}
+
+/* The output pixels of the two windows. */
+static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
+                                         const struct penstock_tile *tile, int8_t *out0,
+                                         int8_t *out1) {
+    if (p->quads > 0) {
+        (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(tile, out0, out1);
+    }
+    if (p->quads_rest > 0 || p->least > -128 || p->most < 127) {
+        conv2d_s8_dsp_finish(p, tile, out0, out1);
     }
 }
 
@@ -136,47 +161,94 @@ static const int8_t *conv2d_s8_dsp_lone(const struct conv2d_s8_dsp *p, const pen
 
 /* The output of the last pixel before row `upper`, whose window waits for another. */
 static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_source *x,
-                               int32_t upper, const int8_t *windows, int8_t *out) {
+                               int32_t upper, const struct penstock_tile *windows,
+                               int8_t *out) {
     const int8_t *pixel = conv2d_s8_dsp_lone(p, x, upper);
     if (!pixel || p->quads_rest > 0) {
         conv2d_s8_dsp_outputs(p, windows, out, out);
         return;
     }
-    const struct penstock_tile tile = {pixel,    p->weights, p->scales,
-                                       p->pairs, p->quads,   p->shift};
+    struct penstock_tile tile = *windows;
+    tile.window = pixel;
     (p->is_signed ? penstock_row_signed : penstock_row_plain)(&tile, out);
     if (p->least > -128 || p->most < 127) {
         penstock_clamp_bytes(out, p->out_c, p->least, p->most);
     }
 }
 
+/* `count` times two neighbours in a row of the output; the first window begins at column `left` of
+ * the rows, and all taps are inside. */
+static void conv2d_s8_dsp_twos(const struct conv2d_s8_dsp *p, const struct penstock_tile *tile,
+                               const int8_t *const *in_rows, int32_t left, int32_t count,
+                               int8_t *out, int8_t *window) {
+    const int32_t fours = p->row_fours;
+    const int32_t rest = p->row_rest;
+    const int32_t rows = p->kernel_h;
+    const int32_t out_c = p->out_c;
+    const int32_t apart = p->stride_w * p->in_c;
+    int8_t *singles = window + fours * 16 * rows;
+    for (int32_t at = left * p->in_c; count > 0; count--, at += 2 * apart, out += 2 * out_c) {
+        int8_t *to = window;
+        int8_t *single = singles;
+        int32_t step = 2; /* to the second number of a pair, else to the next pair */
+        for (int32_t k = 0; k < rows; k++) {
+            const int8_t *x = in_rows[k] + at;
+            to = conv2d_s8_dsp_widen_two(x, apart, fours, to);
+            x += fours * 4;
+            for (int32_t i = 0; i < rest; i++, single += step, step = 8 - step) {
+                conv2d_s8_dsp_single(x[i], single);
+                conv2d_s8_dsp_single(x[i + apart], single + 4);
+            }
+        }
+        conv2d_s8_dsp_outputs(p, tile, out, out + out_c);
+    }
+}
+
+/* Rows of the tensor under the windows of a row of the output; NULL outside.  Returns whether all
+ * are inside. */
+static int conv2d_s8_dsp_rows(const struct conv2d_s8_dsp *p, const penstock_source *x, int32_t row,
+                              const int8_t **in_rows) {
+    const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+    const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
+    int are_inside = 1;
+    for (int32_t k = 0; k < p->kernel_h; k++) {
+        const int32_t at = top + k * p->dilation_h;
+        const int inside = at >= 0 && at < p->in_h;
+        in_rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
+        are_inside &= inside;
+    }
+    return are_inside;
+}
+
 static void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *x,
                           const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+    const struct penstock_tile tile = {scratch,  p->weights, p->scales,
+                                       p->pairs, p->quads,   p->shift};
     int8_t *line = scratch + 8 * p->pairs;
     int8_t *waiting = NULL; /* the output of the first window, until there is a second */
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
-        const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
-        for (int32_t k = 0; k < p->kernel_h; k++) {
-            const int32_t at = top + k * p->dilation_h;
-            const int inside = at >= 0 && at < p->in_h;
-            in_rows[k] = inside ? penstock_read_row(x, first_row + at) : NULL;
-        }
+        const int are_inside = conv2d_s8_dsp_rows(p, x, row, in_rows);
         int8_t *out = penstock_write_row(y, row);
-        for (int32_t column = 0; column < p->out_w; column++, out += p->out_c) {
+        for (int32_t column = 0; column < p->out_w; column++) {
             const int32_t left = column * p->stride_w - p->pad_left;
             const int is_inner = column >= p->inner_lower && column < p->inner_upper;
-            int8_t *window = waiting ? scratch + 4 : scratch;
-            conv2d_s8_dsp_window(p, in_rows, left, is_inner, window, line);
-            if (waiting) {
-                conv2d_s8_dsp_outputs(p, scratch, waiting, out);
+            const int32_t twos = is_inner && are_inside ? (p->inner_upper - column) / 2 : 0;
+            int8_t *pixel = out + column * p->out_c;
+            if (!waiting && twos > 0) {
+                conv2d_s8_dsp_twos(p, &tile, in_rows, left, twos, pixel, scratch);
+                column += 2 * twos - 1;
+                continue;
             }
-            waiting = waiting ? NULL : out;
+            conv2d_s8_dsp_window(p, in_rows, left, is_inner, waiting ? scratch + 4 : scratch, line);
+            if (waiting) {
+                conv2d_s8_dsp_outputs(p, &tile, waiting, pixel);
+            }
+            waiting = waiting ? NULL : pixel;
         }
     }
     if (waiting) {
-        conv2d_s8_dsp_last(p, x, upper, scratch, waiting);
+        conv2d_s8_dsp_last(p, x, upper, &tile, waiting);
     }
 }
 

@@ -22,7 +22,7 @@ struct penstock_runs {
 
 /* In the code below, r2 .. r9 are the sums, as in tile.h; r0 and r10 are the runs of pixels 0 and 1,
  * r1 the weights.  Stack: out0, out1, runs, scales, shift, runs' end, bytes of a run's blocks of
- * sixteen, out0's end, bytes of a run, next run, blocks' end, run's end. */
+ * sixteen, bytes of a run, out0's end, next run, blocks' end, run's end. */
 #define PENSTOCK_RUNS_PAIR(input, weights, rotation)                                              \
     "ldr r11,[r0,#" input "]\n"                                                                   \
     "ldr r12,[r10,#" input "]\n"                                                                  \
@@ -52,9 +52,9 @@ struct penstock_runs {
     "lsls r7,#2\n"                                                                                \
     "add r10,r3,r6,lsl #3\n"                                                                      \
     "bic r11,r7,#15\n"                                                                            \
-    "add r12,r1,r8,lsl #2\n"                                                                      \
-    "stm sp,{r1,r2,r3,r5,r9-r12}\n"                                                               \
-    "str r7,[sp,#32]\n"                                                                           \
+    "mov r12,r7\n"                                                                                \
+    "add lr,r1,r8,lsl #2\n"                                                                       \
+    "stm sp,{r1,r2,r3,r5,r9-r12,lr}\n"                                                            \
     "mov r1,r4\n"                                                                                 \
     "1:\n" /* four channels more */                                                               \
     "ldr r12,[sp,#12]\n"                                                                          \
@@ -64,7 +64,7 @@ struct penstock_runs {
     "ldr r10,[r12,#4]\n"                                                                          \
     "ldr r0,[r12],#8\n"                                                                           \
     "ldr r11,[sp,#24]\n"                                                                          \
-    "ldr lr,[sp,#32]\n"                                                                           \
+    "ldr lr,[sp,#28]\n"                                                                           \
     "str r12,[sp,#36]\n"                                                                          \
     "add r11,r0\n"                                                                                \
     "add lr,r0\n"                                                                                 \

@@ -2,6 +2,7 @@
  *
  * A window is what an output pixel reads: `2 * pairs` inputs as 16-bit numbers.  Two windows lie
  * interleaved, pair by pair:   pixel 0: x0 x1 | pixel 1: x0 x1 | pixel 0: x2 x3 | ..
+ * Where inputs are no multiple of four, the last ones may be anything, since their weights are 0.
  * Weights of four output channels, for each pair of inputs (a, b), are two words, one for the
  * channels 0 and 1 and one for 2 and 3.  A word has two 16-bit numbers
  *     256 * w1[a] + w0[a]   and   256 * w1[b] + w0[b]
@@ -22,7 +23,7 @@ struct penstock_tile {
     const int8_t *window;  /* aligned to 4 bytes, as the weights */
     const int8_t *weights; /* 8 * pairs bytes for four channels */
     const int32_t *scales; /* 13 for four channels */
-    int32_t pairs;
+    int32_t pairs; /* even */
     int32_t quads; /* groups of four output channels, at least 1 */
     int32_t shift;
 };
@@ -31,8 +32,10 @@ struct penstock_tile {
 
 /* In the code below, r2 .. r9 are the sums: r2, r3 of channel 1 for pixels 0 and 1, mixed with
  * channel 0's as above; r4, r5 of channel 3, mixed; r6, r7 of channel 0; r8, r9 of channel 2.
- * r0 is the window, r1 the weights.  Stack: out0, out1, window, scales, shift, window's end without
- * the rest of pairs that is no four, window's end, out0's end. */
+ * r0 is the window, r1 the weights.  After the first two pairs, the code of four pairs begins in its
+ * middle where the rest is no multiple of four; a pair is 56 bytes of code.  Stack: out0, out1,
+ * window, scales, shift, by how much r0 and r1 advance after two pairs, where to go on then, window's
+ * end, out0's end. */
 #define PENSTOCK_TILE_PAIR(at)                                                                    \
     "ldr r10,[r0,#" #at "]\n" /* inputs of pixel 0 */                                             \
     "ldr r11,[r0,#" #at " + 4]\n" /* and 1 */                                                     \
@@ -64,41 +67,56 @@ struct penstock_tile {
     "push {r4-r11,lr}\n"                                                                          \
     "sub sp,#36\n"                                                                                \
     "ldm r0,{r3-r8}\n" /* window .. shift */                                                      \
-    "bic r10,r6,#3\n"                                                                             \
-    "add r10,r3,r10,lsl #3\n"                                                                     \
+    "and r9,r6,#2\n"                                                                              \
+    "lsl r9,#3\n"                                                                                 \
+    "adr.w r10,2f\n" /* where to go on after two pairs: to the first of four, */                  \
+    "cmp r9,#0\n"                                                                                 \
+    "it eq\n"                                                                                     \
+    "addeq r10,#112\n" /* or to the third, */                                                     \
+    "cmp r6,#2\n"                                                                                 \
+    "adr.w r11,3f\n"                                                                              \
+    "it eq\n"                                                                                     \
+    "moveq r10,r11\n" /* or to the end */                                                         \
     "add r11,r3,r6,lsl #3\n"                                                                      \
     "add r12,r1,r7,lsl #2\n"                                                                      \
-    "stm sp,{r1,r2,r3,r5,r8,r10,r11,r12}\n"                                                       \
+    "stm sp,{r1,r2,r3,r5,r8-r12}\n"                                                               \
     "mov r1,r4\n"                                                                                 \
     "1:\n" /* four channels more */                                                               \
-    "ldr r12,[sp,#12]\n"                                                                          \
     "ldr r0,[sp,#8]\n"                                                                            \
+    "ldr r12,[sp,#12]\n"                                                                          \
+    "ldr r10,[r0]\n"                                                                              \
+    "ldr r11,[r0,#4]\n"                                                                           \
+    "ldr r2,[r12]\n"                                                                              \
+    "ldr r4,[r12,#4]\n"                                                                           \
+    "ldr r12,[r1]\n"                                                                              \
+    "ldr lr,[r1,#4]\n"                                                                            \
+    "smlad r3,r11,r12,r2\n"                                                                       \
+    "smlad r2,r10,r12,r2\n"                                                                       \
+    "smlad r5,r11,lr,r4\n"                                                                        \
+    "smlad r4,r10,lr,r4\n"                                                                        \
+    "sxtb16 r12,r12\n"                                                                            \
+    "sxtb16 lr,lr\n"                                                                              \
+    "smuad r6,r10,r12\n"                                                                          \
+    "smuad r7,r11,r12\n"                                                                          \
+    "smuad r8,r10,lr\n"                                                                           \
+    "smuad r9,r11,lr\n"                                                                           \
+    PENSTOCK_TILE_PAIR(8)                                                                         \
     "ldr r10,[sp,#20]\n"                                                                          \
-    PENSTOCK_TILE_OFFSETS                                                                         \
-    "cmp r0,r10\n"                                                                                \
-    "beq 3f\n"                                                                                    \
+    "ldr r11,[sp,#24]\n"                                                                          \
+    "add r0,r10\n"                                                                                \
+    "add r1,r10\n"                                                                                \
+    "mov pc,r11\n"                                                                                \
     "2:\n" /* four pairs more */                                                                  \
     PENSTOCK_TILE_PAIR(0)                                                                         \
     PENSTOCK_TILE_PAIR(8)                                                                         \
     PENSTOCK_TILE_PAIR(16)                                                                        \
     PENSTOCK_TILE_PAIR(24)                                                                        \
-    "ldr r10,[sp,#20]\n"                                                                          \
+    "ldr r10,[sp,#28]\n"                                                                          \
     "adds r0,#32\n"                                                                               \
     "adds r1,#32\n"                                                                               \
     "cmp r0,r10\n"                                                                                \
     "bne 2b\n"                                                                                    \
-    "3:\n"                                                                                        \
-    "ldr r10,[sp,#24]\n"                                                                          \
-    "cmp r0,r10\n"                                                                                \
-    "beq 5f\n"                                                                                    \
-    "4:\n" /* one pair more */                                                                    \
-    PENSTOCK_TILE_PAIR(0)                                                                         \
-    "ldr r10,[sp,#24]\n"                                                                          \
-    "adds r0,#8\n"                                                                                \
-    "adds r1,#8\n"                                                                                \
-    "cmp r0,r10\n"                                                                                \
-    "bne 4b\n"                                                                                    \
-    "5:\n" PENSTOCK_TILE_FRACTIONS
+    "3:\n" PENSTOCK_TILE_FRACTIONS
 
 /* Sums with their fractions; r0 is the scales. */
 #define PENSTOCK_TILE_FRACTIONS                                                                   \
@@ -167,7 +185,7 @@ struct penstock_tile {
     "str r0,[sp,#12]\n"                                                                           \
     "ldr r10,[sp]\n"                                                                              \
     "ldr r11,[sp,#4]\n"                                                                           \
-    "ldr r12,[sp,#28]\n"                                                                          \
+    "ldr r12,[sp,#32]\n"                                                                          \
     "bfi r7,r3,#8,#8\n"                                                                           \
     "bfi r7,r9,#16,#8\n"                                                                          \
     "bfi r7,r5,#24,#8\n"                                                                          \

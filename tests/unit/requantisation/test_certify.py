@@ -157,3 +157,43 @@ def test_accumulators_reach_what_they_reach() -> None:
     lower, upper = reachable(weights, bias, -2, 4)
     assert lower.tolist() == sums.min(axis=1).tolist()
     assert upper.tolist() == (sums.max(axis=1) + 1).tolist()
+
+
+def tried(channels: Channels, bits: int, *, signed: bool) -> bool:
+    """Whether any of many thousand forms gives the reference's outputs for every accumulator."""
+    every = np.arange(int(channels.lower[0]), int(channels.upper[0]))[None]
+    expected = channels.outputs(every)[0]
+    good = certify(channels, 12).form
+    assert good is not None
+    shift = good.shift - 12 + bits
+    origin = (channels.zero << shift) + (1 << shift >> 1) * signed
+    middle = 0 if signed else round(0.5 / channels.real[0] * 2**bits)
+    offsets = np.arange(2**bits) if signed else middle + np.arange(-(2**bits), 2**bits + 1)
+    corrections = np.arange(-(2**bits), 2**bits + 1) if signed else np.array([0])
+    for factor in int(good.factor[0]) + np.arange(-3, 4) * 2**12:
+        grid = np.meshgrid(offsets, corrections, origin + np.arange(8), indexing="ij")
+        offset, correction, base = (axis.ravel().astype(np.int64) for axis in grid)
+        form = Form(np.full_like(offset, factor), offset, correction, base, shift, bits)
+        found = form.outputs(every, channels.least, channels.most)
+        if (found == expected).all(axis=1).any():
+            return True
+    return False
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("bits", [2, 3])
+def test_no_channel_needs_the_reference_where_a_form_is_found_by_trying(
+    bits: int, signed: bool
+) -> None:
+    """With a short fraction many channels have no form: a search that only tries finds none for
+    those either."""
+    rng = np.random.default_rng(bits)
+    classes: list[Class] = []
+    for real in rng.uniform(0.05, 0.4, 12):
+        lower = int(rng.integers(-400, -100)) if signed else 0
+        channels = layer(float(real), lower, lower + 700, zero=int(rng.integers(-20, 20)))
+        classes += certify(channels, bits).classes
+        if tried(channels, bits, signed=signed):
+            assert classes[-1] is not Class.D, real
+    assert (Class.D in classes) == signed
+    assert set(classes) != {Class.D}

@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BLOCK_PAIRS = 4
-BLOCK, PAIR, QUAD, CORRECTIONS = 68, 23, 86, 22
-"""Of a tile: four pairs of inputs, a pair beyond them, what surrounds them, corrections."""
-PIXEL, ROW, FOUR, REST = 148.0, 36.0, 7.5, 41.0
-"""Of a window: all of it, each row, each four bytes of a row, what is left of a row."""
-COPIED_RUN = 95
+TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
+"""Of a tile: its first two pairs of inputs and what surrounds them, four pairs beyond them, the two
+of a block that begins in its middle, corrections."""
+TWO, TWO_ROW, TWO_FOUR, TWO_SINGLE = 165, 28, 13, 25
+"""Of two neighbouring windows: all of them, each row, each four bytes of it, each byte that fills
+no four."""
+PIXEL, ROW, FOUR, SINGLE = 148, 36, 9, 18
+"""Of a window that is put together alone, likewise."""
+COPIED_RUN = 65
 """Of a run of taps of a window that leaves the tensor."""
+REST_OF_CHANNELS = 110
+"""Of two windows where output channels fill no fours."""
 RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
 """Of two pixels read where they lie and four outputs: what surrounds runs, a run, sixteen inputs of
 it, four inputs beyond them."""
@@ -43,15 +49,30 @@ SUMMED, AVERAGED, SOFTMAX, SOFTMAX_ROW = 4.1, 25, 40, 100
 row of it."""
 
 
-def of_convolution(
-    pixels: int, outputs: int, pairs: int, window: tuple[int, int], copied: int, *, signed: bool
-) -> int:
-    """Cycles of a convolution; `window`: its rows and the bytes of each; `copied`: runs of
-    taps that are put together where windows leave the tensor."""
-    rows, row_bytes = window
-    gather = PIXEL + rows * (ROW + FOUR * (row_bytes // 4) + REST * (row_bytes % 4 > 0))
-    sums = -(-pixels // 2) * -(-outputs // 4) * _tile(pairs, signed)
-    return round(sums + pixels * gather + copied * COPIED_RUN)
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of a convolution: how many, of which so many neighbours by twos; rows of each and the
+    bytes of a row; runs of taps that are put together where windows leave the tensor."""
+
+    pixels: int
+    twos: int
+    rows: int
+    row_bytes: int
+    copied: int
+
+    @property
+    def cycles(self) -> int:
+        """What it takes to lay them out."""
+        fours, singles = divmod(self.row_bytes, 4)
+        two = TWO + self.rows * (TWO_ROW + TWO_FOUR * fours + TWO_SINGLE * singles)
+        lone = PIXEL + self.rows * (ROW + FOUR * fours + SINGLE * singles)
+        return self.twos * two + (self.pixels - 2 * self.twos) * lone + self.copied * COPIED_RUN
+
+
+def of_convolution(windows: Windows, outputs: int, pairs: int, *, signed: bool) -> int:
+    """Cycles of a convolution; `pairs` of inputs of a window, even."""
+    both = -(-outputs // 4) * _tile(pairs, signed) + REST_OF_CHANNELS * (outputs % 4 > 0)
+    return -(-windows.pixels // 2) * both + windows.cycles
 
 
 def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) -> int:
@@ -64,8 +85,8 @@ def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) ->
 
 def _tile(pairs: int, signed: bool) -> int:
     """Cycles of two windows and four outputs."""
-    blocks, rest = divmod(pairs, BLOCK_PAIRS)
-    return QUAD + BLOCK * blocks + PAIR * rest + CORRECTIONS * signed
+    blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
+    return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         return None
     layer, weights = packed
     row_elements = op.columns.size * x.shape[3]
-    pairs = -(-op.rows.size * row_elements // 2)
+    pairs = -(-op.rows.size * row_elements // tiles.QUAD) * 2
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
     work_bytes = 8 * pairs + row_elements * is_padded
     on_stack = work_bytes <= MOST_STACK_BYTES
@@ -119,14 +119,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         stack_bytes=work_bytes if on_stack else 0,
         by_rows=True,
         work_cycles=cycles.of_convolution(
-            math.prod(site.output.shape[:3]),
-            outputs,
-            pairs,
-            (op.rows.size, row_elements),
-            _lines(op, site) * (op.columns.size if op.columns.dilation > 1 else 2),
-            signed=layer.form.corrects,
+            _windows(op, site), outputs, pairs, signed=layer.form.corrects
         ),
         call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
+        classes=layer.classes,
     )
 
 
@@ -171,6 +167,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
             _pixels(op, site), outputs, signed=layer.form.corrects
         ),
         call_cycles=cycles.CALL,
+        classes=layer.classes,
     )
 
 
@@ -209,18 +206,27 @@ def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
-def _lines(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
-    """Rows of windows that are not read where they lie."""
+def _windows(op: Conv2D | DepthwiseConv2D, site: Site) -> cycles.Windows:
+    """How the windows of a convolution are laid out."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     columns = inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
-    inner = min(width, columns[1][1]) - columns[0][1]
-    above_and_below = op.rows.size * height - sum(
-        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+    inner = max(0, min(width, columns[1][1]) - columns[0][1])
+    inside = [
+        [
+            0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+            for k in range(op.rows.size)
+        ]
         for row in range(height)
-        for k in range(op.rows.size)
+    ]
+    outside = sum(not tap for taps in inside for tap in taps)
+    lines = (width - inner) * height * op.rows.size + inner * outside
+    return cycles.Windows(
+        images * height * width,
+        images * sum(map(all, inside)) * (inner // 2),
+        op.rows.size,
+        op.columns.size * x[3],
+        images * lines * (op.columns.size if op.columns.dilation > 1 else 2),
     )
-    inner = max(0, inner)
-    return images * ((width - inner) * height * op.rows.size + inner * above_and_below)
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
@@ -255,6 +261,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             count,
         ),
         call_cycles=cycles.TAPS_CALL,
+        classes=layer.classes,
     )
 
 
@@ -292,6 +299,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         work_cycles=cycles.of_fully_connected(
             x.elements // depth, outputs, depth, signed=layer.form.corrects
         ),
+        classes=layer.classes,
     )
 
 

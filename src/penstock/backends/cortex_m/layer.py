@@ -24,14 +24,16 @@ LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """Weights (channels, taps); `offset`: what is added to a sum of weights times inputs as they
-    are stored, with the form's fraction; wrapped, since the sum of both fits int32."""
+    """Weights (channels, taps), in the kernel's order; `classes`, in the layer's; `offset`: what is
+    added to a sum of weights times inputs as they are stored, with the form's fraction; wrapped,
+    since the sum of both fits int32."""
 
     weights: Int64s
     offset: Int64s
     form: Form
     least: int
     most: int
+    classes: str
 
     @property
     def clamps(self) -> tuple[tuple[str, int], ...]:
@@ -50,14 +52,16 @@ def layer_of(op: Op, site: Site, fraction_bits: int, order: Int64s) -> Layer | N
     every four share a base; None where it has none."""
     if not isinstance(op, LayerOp):
         return None
-    form = certificate(op, site, fraction_bits, tuple(order.tolist())).form
-    if form is None:
+    found = certificate(op, site, fraction_bits, tuple(order.tolist()))
+    if (form := found.form) is None:
         return None
     weights = living_weights(op, site)[order]
     bias = site.constant(2).astype(np.int64)[order]
     bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
     offset = wrap_int32((bias << fraction_bits) + form.offset)
-    return Layer(weights, offset, form, *op.activation.bounds(site.output))
+    letters = dict(zip(order.tolist(), found.classes, strict=True))
+    classes = "".join(letters[channel].value for channel in range(len(letters)))
+    return Layer(weights, offset, form, *op.activation.bounds(site.output), classes)
 
 
 @lru_cache(maxsize=1024)

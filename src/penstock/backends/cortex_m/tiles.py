@@ -28,9 +28,10 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table | None:
-    """The bytes of weights (channels, taps); None where two of them do not fit a 16-bit number."""
+    """The bytes of weights (channels, taps), taps in fours; None where two of them do not fit a
+    16-bit number."""
     channels, taps = weights.shape
-    padded = np.zeros((-(-channels // QUAD) * QUAD, taps + taps % 2), np.int64)
+    padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
     both = 256 * padded[1::2] + padded[::2]
     if both.min() < -(2**15) or both.max() >= 2**15:

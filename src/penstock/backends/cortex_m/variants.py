@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.backends.cortex_m import dsp, mve, thumb
+from penstock.backends.cortex_m.layer import LayerOp
 from penstock.ir.op import Kernel, Op, Site
 from penstock.requantisation.form import Class
 
@@ -31,13 +33,23 @@ def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
 def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None]:
     """The kernel that serves a node on an engine with these kernels; and where that needs scratch,
     the one that serves it without."""
-    fast = FAMILIES[kernels](op, site) or op.kernel(site)
+    fast = _classified(FAMILIES[kernels](op, site), op, site, kernels)
     if not fast.scratch_bytes:
         return fast, None
     lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
     if lean is None:
         return fast, op.kernel(site)
     return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
+
+
+def _classified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
+    """The special kernel, or the portable one, with the classes of its requantisation."""
+    if kernels == "portable" or not isinstance(op, LayerOp):
+        return special or op.kernel(site)
+    if special is None:
+        return replace(op.kernel(site), classes=Class.D.value * site.output.shape[-1])
+    letters = special.classes or "".join(c.value for c in classes_of(op, site, kernels))
+    return replace(special, classes=letters)
 
 
 def _cycles(kernel: Kernel) -> int:

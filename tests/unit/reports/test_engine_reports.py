@@ -81,8 +81,9 @@ def test_without_accelerators_there_are_no_engines_and_other_keys_are_as_they_we
 
 def test_an_accelerator_that_takes_nothing_leaves_all_to_the_processor() -> None:
     done = api.compile(toy_request("zoo:lenet5", "host", Toy(takes=lambda node: False)))
-    assert [engine.name for engine in done.report.engines] == ["cpu"]
-    assert len(done.report.left_to_cpu) == done.report.engines[0].nodes == 8
+    assert [engine.name for engine in done.report.engines] == ["cpu", "toy"]
+    cpu, toy = done.report.engines
+    assert (len(done.report.left_to_cpu), cpu.nodes, toy.nodes) == (8, 8, 0)
 
 
 def test_cycles_of_engines_sum_up_where_others_copy_and_hand_over() -> None:

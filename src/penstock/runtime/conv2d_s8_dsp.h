@@ -3,7 +3,9 @@
  *   y  (N, Ho, Wo, O)   int8
  * Weights and scales lie as tile.h says; the bias is in them.  The inputs of a window are taken
  * row by row in fours, each as its even and its odd bytes; then, one after the other, those at the
- * ends of rows that fill no four.  Scratch: two windows and, where it is needed, a row of one.
+ * ends of rows that fill no four.  Where outputs of some channels are constant, those of the `spread`
+ * others are put at their `places` in a pixel of constants.  Scratch: two windows and, where it is
+ * needed, a row of one; from byte `found_at` on, outputs of two pixels to be spread.
  * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_DSP_H
 #define PENSTOCK_CONV2D_S8_DSP_H
@@ -18,9 +20,12 @@ struct conv2d_s8_dsp {
     int32_t inner_lower, inner_upper;         /* output columns whose windows lie inside */
     int32_t pairs, row_fours, row_rest;       /* of a window, of a row of it */
     int32_t quads, quads_rest;                /* of output channels */
+    int32_t spread, found_at;
     int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
+    const int16_t *places;
+    const int8_t *constants;
 };
 
 /* Widens `fours` times four bytes into a window. */
@@ -133,10 +138,36 @@ __attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s
     }
 }
 
-/* The output pixels of the two windows. */
+/* A pixel of constants, with what was found of the other channels. */
+static inline void conv2d_s8_dsp_place(const struct conv2d_s8_dsp *p, int8_t *found, int8_t *out) {
+    if (p->least > -128 || p->most < 127) {
+        penstock_clamp_bytes(found, p->spread, p->least, p->most);
+    }
+    memcpy(out, p->constants, (size_t)p->out_c);
+    for (int32_t k = 0; k < p->spread; k++) {
+        out[p->places[k]] = found[k];
+    }
+}
+
+/* The output pixels of the two windows, of which some channels are constant. */
+__attribute__((noinline)) static void conv2d_s8_dsp_spread(const struct conv2d_s8_dsp *p,
+                                                           const struct penstock_tile *tile,
+                                                           int8_t *out0, int8_t *out1,
+                                                           int8_t *found) {
+    (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(tile, found,
+                                                                found + 4 * p->quads);
+    conv2d_s8_dsp_place(p, found + 4 * p->quads, out1); /* first: both may go to one place */
+    conv2d_s8_dsp_place(p, found, out0);
+}
+
+/* The output pixels of the two windows, which lie in `scratch`. */
 static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
                                          const struct penstock_tile *tile, int8_t *out0,
-                                         int8_t *out1) {
+                                         int8_t *out1, int8_t *scratch) {
+    if (p->spread > 0) {
+        conv2d_s8_dsp_spread(p, tile, out0, out1, scratch + p->found_at);
+        return;
+    }
     if (p->quads > 0) {
         (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(tile, out0, out1);
     }
@@ -162,10 +193,10 @@ static const int8_t *conv2d_s8_dsp_lone(const struct conv2d_s8_dsp *p, const pen
 /* The output of the last pixel before row `upper`, whose window waits for another. */
 static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_source *x,
                                int32_t upper, const struct penstock_tile *windows,
-                               int8_t *out) {
+                               int8_t *out, int8_t *scratch) {
     const int8_t *pixel = conv2d_s8_dsp_lone(p, x, upper);
-    if (!pixel || p->quads_rest > 0) {
-        conv2d_s8_dsp_outputs(p, windows, out, out);
+    if (!pixel || p->quads_rest > 0 || p->spread > 0) {
+        conv2d_s8_dsp_outputs(p, windows, out, out, scratch);
         return;
     }
     struct penstock_tile tile = *windows;
@@ -200,7 +231,7 @@ static void conv2d_s8_dsp_twos(const struct conv2d_s8_dsp *p, const struct penst
                 conv2d_s8_dsp_single(x[i + apart], single + 4);
             }
         }
-        conv2d_s8_dsp_outputs(p, tile, out, out + out_c);
+        conv2d_s8_dsp_outputs(p, tile, out, out + out_c, window);
     }
 }
 
@@ -242,13 +273,13 @@ static void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *
             }
             conv2d_s8_dsp_window(p, in_rows, left, is_inner, waiting ? scratch + 4 : scratch, line);
             if (waiting) {
-                conv2d_s8_dsp_outputs(p, &tile, waiting, pixel);
+                conv2d_s8_dsp_outputs(p, &tile, waiting, pixel, scratch);
             }
             waiting = waiting ? NULL : pixel;
         }
     }
     if (waiting) {
-        conv2d_s8_dsp_last(p, x, upper, &tile, waiting);
+        conv2d_s8_dsp_last(p, x, upper, &tile, waiting, scratch);
     }
 }
 

@@ -21,6 +21,8 @@ PIXEL, ROW, FOUR, SINGLE = 148, 36, 9, 18
 """Of a window that is put together alone, likewise."""
 COPIED_RUN = 65
 """Of a run of taps of a window that leaves the tensor."""
+SPREAD, CONSTANT = 14.0, 1.75
+"""Of a pixel of which some channels are constant: each that is not, each of all."""
 REST_OF_CHANNELS = 110
 """Of two windows where output channels fill no fours."""
 RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
@@ -73,6 +75,12 @@ def of_convolution(windows: Windows, outputs: int, pairs: int, *, signed: bool) 
     """Cycles of a convolution; `pairs` of inputs of a window, even."""
     both = -(-outputs // 4) * _tile(pairs, signed) + REST_OF_CHANNELS * (outputs % 4 > 0)
     return -(-windows.pixels // 2) * both + windows.cycles
+
+
+def of_spreading(shape: tuple[int, ...], living: int) -> int:
+    """Cycles of putting so many channels between constant ones, in every pixel."""
+    channels = shape[-1]
+    return math.prod(shape[:-1]) * round(SPREAD * living + CONSTANT * channels)
 
 
 def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) -> int:

@@ -6,10 +6,18 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.backends.cortex_m import cycles, taps, tiles
-from penstock.backends.cortex_m.layer import Layer, LayerOp, certificate, layer_of
+from penstock.backends.cortex_m.layer import (
+    Layer,
+    LayerOp,
+    certificate,
+    constant_outputs,
+    layer_of,
+)
 from penstock.backends.cortex_m.params import inner_columns, sum_params
+from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
@@ -29,6 +37,8 @@ MOST_STACK_BYTES = 192
 """Working memory of so many bytes lies on the stack."""
 MOST_RUNS = 25
 """So many runs of a window has a kernel room for that reads inputs where they lie."""
+_NOTHING = np.zeros(1, np.int16)
+"""A table that is not read; an array has an element at least."""
 
 
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
@@ -81,17 +91,35 @@ def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Two windows with four output channels at a time, where each reads all input channels; sums
-    that fit 24 bits.  Windows are put together in working memory."""
-    x, outputs = site.inputs[0], site.output.shape[3]
-    packed = _packed(op, site)
+    """A convolution of all output channels; or, where that is faster, of those alone whose output
+    depends on the input."""
+    is_constant, _ = constant_outputs(op, site)
+    channels = np.arange(len(is_constant))
+    every = _of_windows(op, site, channels)
+    if every is None or not is_constant.any() or is_constant.all():
+        return every
+    living = _of_windows(op, site, channels[~is_constant])
+    if living is None or (living.work_cycles or 0) >= (every.work_cycles or 0):
+        return every
+    return replace(living, classes=every.classes)
+
+
+def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
+    """Two windows with four of these output channels at a time, where each reads all input
+    channels; sums that fit 24 bits.  Windows are put together in working memory, and so are the
+    outputs of some channels, which are spread over a pixel of all."""
+    x, outputs = site.inputs[0], len(channels)
+    packed = _packed(op, site, channels)
     if packed is None:
         return None
     layer, weights = packed
+    is_spread = outputs < site.output.shape[3]
+    quads, quads_rest = (-(-outputs // tiles.QUAD), 0) if is_spread else divmod(outputs, tiles.QUAD)
     row_elements = op.columns.size * x.shape[3]
     pairs = -(-op.rows.size * row_elements // tiles.QUAD) * 2
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
-    work_bytes = 8 * pairs + row_elements * is_padded
+    found_at = 8 * pairs + row_elements * is_padded
+    work_bytes = found_at + 2 * tiles.QUAD * quads * is_spread
     on_stack = work_bytes <= MOST_STACK_BYTES
     lone = cycles.of_lone_window(
         outputs,
@@ -109,21 +137,34 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             ("pairs", pairs),
             ("row_fours", row_elements // tiles.QUAD),
             ("row_rest", row_elements % tiles.QUAD),
-            ("quads", outputs // tiles.QUAD),
-            ("quads_rest", outputs % tiles.QUAD),
+            ("quads", quads),
+            ("quads_rest", quads_rest),
+            ("spread", outputs * is_spread),
+            ("found_at", found_at),
             *layer.clamps,
         ),
-        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("places", Table.of(channels.astype(np.int16) if is_spread else _NOTHING)),
+            ("constants", Table.of(_constants(op, site)[: None if is_spread else 1])),
+        ),
         folded=(1, 2),
         scratch_bytes=0 if on_stack else work_bytes,
         stack_bytes=work_bytes if on_stack else 0,
         by_rows=True,
         work_cycles=cycles.of_convolution(
             _windows(op, site), outputs, pairs, signed=layer.form.corrects
-        ),
+        )
+        + is_spread * cycles.of_spreading(site.output.shape, outputs),
         call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
         classes=layer.classes,
     )
+
+
+def _constants(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
+    """A pixel of the output where all channels have an output that they may have."""
+    return constant_outputs(op, site)[1].astype(np.int8)
 
 
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
@@ -141,7 +182,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
         return None
-    packed = _packed(op, site)
+    packed = _packed(op, site, np.arange(outputs))
     if packed is None:
         return None
     layer, weights = packed
@@ -191,9 +232,11 @@ def _pixels(op: Conv2D, site: Site) -> tuple[cycles.Pixels, cycles.Pixels]:
     )
 
 
-def _packed(op: Conv2D | DepthwiseConv2D, site: Site) -> tuple[Layer, Table] | None:
-    """The layer of a convolution and its weights in fours of each row of its windows."""
-    layer = layer_of(op, site, tiles.FRACTION_BITS, np.arange(site.output.shape[3]))
+def _packed(
+    op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s
+) -> tuple[Layer, Table] | None:
+    """Some channels of a convolution and their weights in fours of each row of its windows."""
+    layer = layer_of(op, site, tiles.FRACTION_BITS, channels)
     if layer is None:
         return None
     order = tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])

@@ -14,7 +14,7 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.requantisation.certify import Certificate, certify
-from penstock.requantisation.channels import Channels, reachable
+from penstock.requantisation.channels import Booleans, Channels, reachable
 from penstock.requantisation.form import Form
 
 NEIGHBOURS = 4
@@ -60,7 +60,7 @@ def layer_of(op: Op, site: Site, fraction_bits: int, order: Int64s) -> Layer | N
     bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
     offset = wrap_int32((bias << fraction_bits) + form.offset)
     letters = dict(zip(order.tolist(), found.classes, strict=True))
-    classes = "".join(letters[channel].value for channel in range(len(letters)))
+    classes = "".join(letters[channel].value for channel in sorted(letters))
     return Layer(weights, offset, form, *op.activation.bounds(site.output), classes)
 
 
@@ -75,11 +75,17 @@ def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, .
 def living_weights(op: LayerOp, site: Site) -> Int64s:
     """Weights (channels, taps), zeros in channels whose output is the same for every input."""
     weights = _weights(op, site)
-    channels = _channels(op, site, weights)
-    ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
-    weights[ends[:, 0] == ends[:, 1]] = 0
+    weights[constant_outputs(op, site)[0]] = 0
     weights.setflags(write=False)
     return weights
+
+
+@lru_cache(maxsize=64)
+def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
+    """Which channels have the same output for every input, and an output that each channel has."""
+    channels = _channels(op, site, _weights(op, site))
+    ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
+    return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def living_channels(op: LayerOp, site: Site) -> Channels:

@@ -34,6 +34,8 @@ PIXELS_FOUND, RUN_FOUND = 270.0, 27.0
 """Of one pixel or two: what surrounds their outputs, and each run that is looked up."""
 FOUR_LEFT = 140
 """Of one pixel or two: outputs that fill no four."""
+PORTABLE_MAC, PORTABLE_ELEMENT = 7.0, 20.0
+"""Of a convolution in portable C: each product, each element of the output."""
 NINE_TAPS, OTHER_TAP, TAPS_PIXEL = 153, 24, 23.0
 """Of four channels: nine taps, or each of any other number; of a pixel."""
 TAPS_FOUND, TAPS_ROW, TAPS_CALL = 530.0, 120.0, 150
@@ -120,6 +122,11 @@ def of_direct_convolution(pixels: Sequence[Pixels], outputs: int, *, signed: boo
         found += some.lone * (quads * (one + CORRECTIONS * signed // 2) + around)
         found += (2 * some.pairs + some.lone) * some.runs * RUN_FOUND
     return round(found)
+
+
+def of_portable_convolution(macs: int, elements: int) -> int:
+    """Cycles of a convolution that is the only one in portable C: the compiler specialises it."""
+    return round(PORTABLE_MAC * macs + PORTABLE_ELEMENT * elements)
 
 
 def of_depthwise(rows: int, pixels: int, runs: int, channels: int, taps: int) -> int:

@@ -19,6 +19,7 @@ from penstock.backends.cortex_m.layer import (
 from penstock.backends.cortex_m.params import inner_columns, sum_params
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
@@ -165,6 +166,16 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
 def _constants(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
     """A pixel of the output where all channels have an output that they may have."""
     return constant_outputs(op, site)[1].astype(np.int8)
+
+
+def lean_kernel(op: Op, site: Site) -> Kernel | None:
+    """The kernel that serves a convolution without scratch."""
+    if not isinstance(op, Conv2D):
+        return None
+    macs, elements = op.work(site, Region.whole(site.output.shape)).macs, site.output.elements
+    return direct_kernel(op, site) or replace(
+        op.kernel(site), work_cycles=cycles.of_portable_convolution(macs, elements)
+    )
 
 
 def direct_kernel(op: Op, site: Site) -> Kernel | None:

@@ -19,8 +19,8 @@ FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
 """By the `kernels` of an engine: the special kernel of an operator; None where the portable one
 serves."""
 LEAN_FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
-    "dsp": dsp.direct_kernel,
-    "mve": dsp.direct_kernel,
+    "dsp": dsp.lean_kernel,
+    "mve": dsp.lean_kernel,
 }
 """The same, of kernels that need no scratch, for operators whose special kernel may need some."""
 

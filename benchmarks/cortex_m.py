@@ -36,11 +36,13 @@ NETWORKS = ("vww_96_int8", "kws_ref_model", "pretrainedResnet_quant", "ad01_int8
 @dataclass(frozen=True, slots=True)
 class Yardstick:
     """What is measured against: CMSIS-NN's builds, of which each network takes the one that is
-    fastest on it; the greatest share of their cycles; the best published MLPerf Tiny figures."""
+    fastest on it; the greatest share of their cycles, of each network and of a layer; the best
+    published MLPerf Tiny figures."""
 
     runs: Sequence[str]
     limits: Mapping[str, float]
     closed: Mapping[str, float]
+    layer_limit: float = 1.0
 
 
 YARDSTICKS = {
@@ -54,8 +56,8 @@ YARDSTICKS = {
         dict.fromkeys(NETWORKS, 0.75),
         dict(zip(NETWORKS, (90.5e6, 30.4e6, 97.4e6, 2.6e6), strict=True)),  # as measured
     ),
-    "cortex-m55": Yardstick(  # instructions: QEMU knows no timing
-        ("gcc-m55-O3", "zig-m55-O3"), dict.fromkeys(NETWORKS, 0.80), {}
+    "cortex-m55": Yardstick(  # instructions: QEMU knows no timing; eight outputs at a time
+        ("gcc-m55-O3", "zig-m55-O3"), dict.fromkeys(NETWORKS, 0.80), {}, layer_limit=1.1
     ),
 }
 
@@ -91,6 +93,7 @@ class Network:
     totals: Mapping[str, int]
     run: str
     limit: float
+    layer_limit: float
     closed: float | None
 
     @property
@@ -171,6 +174,7 @@ def measure(
         totals,
         run,
         yardstick.limits.get(name, 1.0),
+        yardstick.layer_limit,
         yardstick.closed.get(name),
     )
 
@@ -190,7 +194,9 @@ def classes(done: Compilation) -> Mapping[str, int]:
 
 def missed(network: Network) -> bool:
     """Whether a network or one of its layers is above its limit."""
-    return network.ratio > network.limit or any(layer.ratio > 1.0 for layer in network.layers)
+    return network.ratio > network.limit or any(
+        layer.ratio > network.layer_limit for layer in network.layers
+    )
 
 
 def _layers(network: Network, target: str) -> Table:

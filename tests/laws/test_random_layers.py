@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from c_header import RUNTIME
 from c_kernels import View, ring_of, row_region, rows_as_bytes, rows_of, table_of
 from c_kernels import whole as whole_layout
 from core_kernels import CoreLibrary
 from found import elements
-from penstock.backends.cortex_m.variants import kernel_for
+from penstock.backends.cortex_m.variants import kernels_for
 from penstock.hardware.load import load_target
 from penstock.ir.op import Sample, row_count
 from penstock.ir.region import Region
@@ -23,7 +24,7 @@ PORTABLE = (
     *("conv2d_s8", "depthwise_conv2d_s8", "fully_connected_s8", "add_s8", "mul_s8"),
     *("average_pool2d_s8", "max_pool2d_s8"),
 )
-SPECIAL = ("conv2d_s8", "depthwise_conv2d_s8", "fully_connected_s8", "add_s8")
+SPECIAL = ("conv2d", "conv2d_direct", "depthwise_conv2d", "fully_connected", "add")
 TARGETS = ("cortex-m0plus", "cortex-m4", "cortex-m33")
 
 
@@ -34,8 +35,9 @@ def test_random_layers(
     for extra in ("ziglang", "unicorn"):
         pytest.importorskip(extra, reason="the extra 'simulate' is not installed")
     kernels = load_target(name).engines[0].kernels
-    names = (*PORTABLE, *(f"{each}_{kernels}" for each in SPECIAL))
-    core = CoreLibrary(names, tmp_path_factory.mktemp(name), name)
+    special = (f"{each}_s8_{kernels}" for each in SPECIAL)
+    there = (each for each in special if (RUNTIME / f"{each}.h").is_file())
+    core = CoreLibrary((*PORTABLE, *there), tmp_path_factory.mktemp(name), name)
     for number in range(pytestconfig.getoption("--layers")):
         _check(core, kernels, random_layer(number), number)
 
@@ -43,7 +45,8 @@ def test_random_layers(
 def _check(core: CoreLibrary, kernels: str, layer: Sample, number: int) -> None:
     """Some rows of a layer, or all of them, in views of some layout."""
     rng, site, op = np.random.default_rng([number, 1]), layer.site, layer.op
-    kernel = kernel_for(op, site, kernels)
+    fast, lean = kernels_for(op, site, kernels)
+    kernel = fast if lean is None or rng.integers(2) else lean
     count = row_count(site.output.shape)
     lower, upper = 0, count
     if kernel.by_rows and rng.integers(2):

@@ -279,7 +279,7 @@ def targets(
         print_json({"targets": [dataclasses.asdict(target) for target in found]})
     else:
         for target in found:
-            out.print(f"{target.name:16} {target.description}", highlight=False)
+            out.print(f"{target.name:20} {target.description}", highlight=False)
 
 
 def ops(

@@ -174,7 +174,9 @@ def lean_kernel(op: Op, site: Site) -> Kernel | None:
         return None
     macs, elements = op.work(site, Region.whole(site.output.shape)).macs, site.output.elements
     return direct_kernel(op, site) or replace(
-        op.kernel(site), work_cycles=cycles.of_portable_convolution(macs, elements)
+        op.kernel(site),
+        work_cycles=cycles.of_portable_convolution(macs, elements),
+        classes=Class.D.value * site.output.shape[-1],
     )
 
 

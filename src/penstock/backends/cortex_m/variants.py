@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.backends.cortex_m import dsp, mve, thumb
 from penstock.backends.cortex_m.layer import LayerOp
 from penstock.ir.op import Kernel, Op, Site
+from penstock.ops.requantise_last import RequantiseLast
 from penstock.requantisation.form import Class
 
 FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
@@ -38,13 +39,13 @@ def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None
         return fast, None
     lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
     if lean is None:
-        return fast, op.kernel(site)
+        return fast, _classified(None, op, site, kernels)
     return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
 
 
 def _classified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
     """The special kernel, or the portable one, with the classes of its requantisation."""
-    if kernels == "portable" or not isinstance(op, LayerOp):
+    if kernels == "portable" or not isinstance(op, LayerOp | RequantiseLast):
         return special or op.kernel(site)
     if special is None:
         return replace(op.kernel(site), classes=Class.D.value * site.output.shape[-1])

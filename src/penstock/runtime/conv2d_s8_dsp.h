@@ -143,7 +143,7 @@ static inline void conv2d_s8_dsp_place(const struct conv2d_s8_dsp *p, int8_t *fo
     if (p->least > -128 || p->most < 127) {
         penstock_clamp_bytes(found, p->spread, p->least, p->most);
     }
-    memcpy(out, p->constants, (size_t)p->out_c);
+    memcpy(out, p->constants, p->spread > 0 ? (size_t)p->out_c : 0); /* else there is no pixel */
     for (int32_t k = 0; k < p->spread; k++) {
         out[p->places[k]] = found[k];
     }

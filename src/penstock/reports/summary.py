@@ -101,7 +101,11 @@ def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
         if engine.nodes:
             yield Text(f"{name} runs {nodes} in {number(engine.calls)} calls")
         else:
-            yield Text(f"{name} runs nothing of this model; compile says why", "bold red")
+            yield Text(
+                f"{name} runs nothing of this model: `penstock show MODEL --nodes --accelerator "
+                f"{name}` lists what its patterns see, `penstock compile` why each is left",
+                "bold red",
+            )
 
 
 def _left_table(left: Sequence[LeftToCpu]) -> Table:

@@ -57,6 +57,7 @@ def test_an_installed_package_brings_an_accelerator(folder: Path) -> None:
     [
         ("import no_such_module", "", "cannot be imported: ModuleNotFoundError"),
         ("1 / 0", "", "cannot be imported: ZeroDivisionError"),
+        ("raise SystemExit(0)", "", "cannot be imported: SystemExit"),
         ("class Backend: pass", "", "which is no UMABackend"),
         (BACKEND, "module_of_bad:Lost", "cannot be imported: AttributeError"),
         (BACKEND.replace("{name}", "another"), "", 'its target_name is "another"'),

@@ -85,3 +85,34 @@ def test_strict_fails_where_a_node_is_left(
     assert "left to the processor" in said.err
     assert not (tmp_path / "out").exists()
     assert penstock(*words).code == 0
+
+
+def test_nodes_are_shown_as_patterns_see_them_and_who_runs_each(penstock: CommandLine) -> None:
+    said = penstock("show", "zoo:lenet5", "--nodes", "--accelerator", "vanilla", "--json")
+    engines = {node["name"]: (node["kind"], node["engine"]) for node in said.json["nodes"]}
+    assert engines["conv1"] == ("conv2d", "vanilla")
+    assert engines["pool1"] == ("MaxPool2D", "cpu")
+    text = penstock("show", "zoo:lenet5", "--nodes").out
+    assert len(text.splitlines()) == len(engines) + 2  # a heading and a line
+
+
+def test_an_operator_says_what_may_be_asked_about_it(penstock: CommandLine) -> None:
+    (facts,) = penstock("ops", "nn.depthwise_conv2d", "--json").json["operators"]
+    assert facts["operator"] == "DepthwiseConv2D"
+    assert "DEPTHWISE_CONV_2D" in facts["names"]
+    assert "multiplier_d" in facts["parameters"]
+    assert set(facts["tables"]) == {"multiplier", "shift"}
+    wrong = penstock("ops", "nn.depthwise_conv3d")
+    assert (wrong.code, "nn.depthwise_conv2d" in wrong.err) == (1, True)
+
+
+def test_verify_says_who_ran_what(penstock: CommandLine) -> None:
+    words = ("verify", "zoo:lenet5", "--target", "host", "--accelerator")
+    assert "vanilla runs 2 nodes in 2 calls" in penstock(*words, "vanilla").out
+    assert "ultra_trail runs nothing of this model" in penstock(*words, "ultra_trail").out
+
+
+def test_programs_beside_accelerators_have_a_text(penstock: CommandLine) -> None:
+    for stage in ("assign", "schedule", "lower"):
+        said = penstock("show", "zoo:lenet5", "--accelerator", "vanilla", "--stop-after", stage)
+        assert (said.code, "vanilla" in said.out) == (0, True)

@@ -7,15 +7,15 @@ t = (accumulator << fraction_bits) + offset, less a correction where that is neg
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
 
 WIDE = 2**40
 """Beyond every offset."""
 
 
-@njit(cache=True)
+@compiled
 def first_factors(
     lower: Int64s,
     upper: Int64s,
@@ -54,7 +54,7 @@ def first_factors(
     return first, offset, correction
 
 
-@njit(cache=True)
+@compiled
 def _offsets(
     thresholds: Int64s, goals: Int64s, factor: int, fraction_bits: int, lower: int, upper: int
 ) -> tuple[int, int]:

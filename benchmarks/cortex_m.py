@@ -24,7 +24,6 @@ from rich.table import Table
 from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
 from penstock import api, execution
-from penstock.backends.cortex_m.variants import classes_of
 from penstock.errors import ModelError
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.options import Options
@@ -186,9 +185,7 @@ def cost(figures: Mapping[str, Any]) -> int:
 
 def classes(done: Compilation) -> Mapping[str, int]:
     """Channels by class of requantisation, of all layers with weights."""
-    kernels = done.request.target.engines[0].kernels
-    nodes = done.graph.nodes
-    found = Counter(c.value for node in nodes for c in classes_of(node.op, node.site, kernels))
+    found = Counter(letter for part in done.schedule.steps for letter in part.kernel.classes)
     return dict(sorted(found.items()))
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from penstock.backends.cortex_m import cycles, taps, tiles
 from penstock.backends.cortex_m.layer import (
     Layer,
-    LayerOp,
-    certificate,
     constant_outputs,
     layer_of,
 )
@@ -77,18 +75,6 @@ def _portable_cycles(op: RunningSum | AverageLast | Softmax, site: Site) -> int:
         case Softmax():
             rows = site.output.elements // site.output.shape[-1]
             return cycles.SOFTMAX * site.output.elements + cycles.SOFTMAX_ROW * rows
-
-
-def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
-    """The class of requantisation of each output channel; none where an operator has no weights."""
-    if not isinstance(op, LayerOp):
-        return ()
-    channels = site.output.shape[-1]
-    order, bits = np.arange(channels), tiles.FRACTION_BITS
-    if isinstance(op, DepthwiseConv2D) and site.inputs[0].shape[3] >= taps.QUAD:
-        order, bits = taps.fours(channels).ravel(), taps.FRACTION_BITS
-    found = certificate(op, site, bits, tuple(order.tolist())).classes
-    return tuple(dict(zip(order.tolist(), found, strict=True)).values())
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:

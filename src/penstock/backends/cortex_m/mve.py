@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.backends.cortex_m import instructions
 from penstock.backends.cortex_m.dsp import dsp_kernel
-from penstock.backends.cortex_m.layer import Layer, LayerOp, certificate, layer_of
+from penstock.backends.cortex_m.layer import Layer, LayerOp, layer_of
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
@@ -21,7 +21,6 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.channels import reachable
-from penstock.requantisation.form import Class
 
 FRACTION_BITS = (9, 8)
 """Those that are tried: more of them, where sums leave room."""
@@ -38,18 +37,6 @@ def mve_kernel(op: Op, site: Site) -> Kernel | None:
     """The special kernel of an operator, one for cores with DSP extension where there is none with
     vectors; None where the portable one serves."""
     return _with_vectors(op, site) or dsp_kernel(op, site)
-
-
-def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
-    """The class of requantisation of each output channel; none where an operator has no weights."""
-    if not isinstance(op, LayerOp):
-        return ()
-    channels = site.output.shape[-1]
-    order = np.arange(channels)
-    if isinstance(op, DepthwiseConv2D) and _together(op, site):
-        order = _blocks(channels)[:, LANES].ravel()
-    found = certificate(op, site, FRACTION_BITS[0], tuple(order.tolist())).classes
-    return tuple(dict(zip(order.tolist(), found, strict=True)).values())
 
 
 def _with_vectors(op: Op, site: Site) -> Kernel | None:
@@ -127,6 +114,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
         by_rows=True,
+        classes=layer.classes,
         work_cycles=instructions.of_convolution(
             math.prod(site.output.shape[:3]),
             outputs,
@@ -227,6 +215,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=channels if together == 1 else (1 + NINE) * VECTOR,
         by_rows=True,
+        classes=layer.classes,
         work_cycles=instructions.of_depthwise(
             math.prod(site.output.shape[:3]) // together,
             len(blocks),
@@ -311,6 +300,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         ),
         folded=(1, 2),
         scratch_bytes=steps * VECTOR,
+        classes=layer.classes,
         work_cycles=instructions.of_fully_connected(
             batches, outputs, steps, signed=layer.form.corrects
         ),

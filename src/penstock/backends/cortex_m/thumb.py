@@ -25,7 +25,6 @@ from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
-from penstock.requantisation.form import Class
 
 MOST_TAPS = 25
 """Of a depthwise window: so many pointers to them the kernel has room for."""
@@ -66,11 +65,6 @@ def _portable_cycles(op: AveragePool2D | RunningSum | AverageLast | Softmax, sit
             return thumb_cycles.of_softmax(outputs, outputs // site.output.shape[-1])
 
 
-def classes_of(op: Op, site: Site) -> tuple[Class, ...]:
-    """The class of requantisation of each output channel; none where an operator has no weights."""
-    return certificate(op, site).classes if isinstance(op, LayerOp) else ()
-
-
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
     """How the outputs of a layer may be requantised, proved."""
@@ -79,15 +73,16 @@ def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
     """The layer of a node; None where a channel's requantisation is not proved."""
-    form = certificate(op, site).form
-    if form is None:
+    found = certificate(op, site)
+    if (form := found.form) is None:
         return None
     weights, channels = living_weights(op, site), living_channels(op, site)
     if np.abs(weights).sum(axis=1).max() >= MOST_WEIGHT:
         return None
     bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * weights.sum(axis=1)
     outputs = channels.outputs(channels.lower[:, None])[:, 0]
-    return ThumbLayer(weights, bias, form, [not row.any() for row in weights], outputs)
+    classes = "".join(each.value for each in found.classes)
+    return ThumbLayer(weights, bias, form, [not row.any() for row in weights], outputs, classes)
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
@@ -120,6 +115,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=4 * words + 2 * row_elements,
         by_rows=True,
+        classes=layer.classes,
         work_cycles=_window_cycles(op, site, any(layer.idle))
         + thumb_cycles.of_convolution(
             _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed
@@ -173,6 +169,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         folded=(1, 2),
         scratch_bytes=x.shape[3],
         by_rows=True,
+        classes=layer.classes,
         work_cycles=thumb_cycles.of_depthwise(
             _pairs(site), _pixels_found(op, site), x.shape[3], count, signed=layer.is_signed
         ),
@@ -207,6 +204,7 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         ),
         tables=(("weights", _table(by_rows(layer))),),
         folded=(1, 2),
+        classes=layer.classes,
         work_cycles=thumb_cycles.of_fully_connected(
             x.elements // depth, outputs, depth, signed=layer.is_signed
         ),

@@ -21,13 +21,14 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 @dataclass(frozen=True, slots=True, eq=False)
 class ThumbLayer:
     """Weights (channels, taps), biases with the input's zero point in them, and requantisation;
-    channels whose output is the same for every input are `idle`."""
+    channels whose output is the same for every input are `idle`; `classes`: a letter each."""
 
     weights: Int64s
     bias: Int64s
     form: ClampedForm
     idle: Sequence[bool]
     outputs: Int64s
+    classes: str
 
     @property
     def is_signed(self) -> bool:

@@ -44,28 +44,15 @@ def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None
 
 
 def _classified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
-    """The special kernel, or the portable one, with the classes of its requantisation."""
+    """The special kernel; or the portable one, whose requantisation is the reference's own."""
+    if special is not None:
+        return special
+    kernel = op.kernel(site)
     if kernels == "portable" or not isinstance(op, LayerOp | RequantiseLast):
-        return special or op.kernel(site)
-    if special is None:
-        return replace(op.kernel(site), classes=Class.D.value * site.output.shape[-1])
-    letters = special.classes or "".join(c.value for c in classes_of(op, site, kernels))
-    return replace(special, classes=letters)
+        return kernel
+    return replace(kernel, classes=Class.D.value * site.output.shape[-1])
 
 
 def _cycles(kernel: Kernel) -> int:
     assert kernel.work_cycles is not None, "special kernels know what they cost"
     return kernel.work_cycles
-
-
-CLASSES: Mapping[str, Callable[[Op, Site], tuple[Class, ...]]] = {
-    "dsp": dsp.classes_of,
-    "thumb": thumb.classes_of,
-    "mve": mve.classes_of,
-}
-
-
-def classes_of(op: Op, site: Site, kernels: str) -> tuple[Class, ...]:
-    """The class of requantisation of each output channel on an engine with these kernels; none
-    where an operator has no weights, or nothing is certified."""
-    return CLASSES[kernels](op, site) if kernels in CLASSES else ()

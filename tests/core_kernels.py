@@ -74,13 +74,15 @@ class CoreLibrary:
             view.memory.bytes[:] = found[GUARD_BYTES:-GUARD_BYTES]
 
     def _params(self, kernel: Kernel, site: Site | None) -> Bytes:
-        """The parameter structure; every member is a word."""
+        """The parameter structure; every member is a word.  Tables that are not there are NULL."""
         tables = {name: self._put(table.array.tobytes(), 4) for name, table in kernel.tables}
         constants = {
             name: self._put(site.constant(k).tobytes(), 4) for k, name in kernel.constants if site
         }
-        words = dict(kernel.params) | tables | constants
-        members = [words[name] for _, name in header(kernel.name).members]
+        every = header(kernel.name).members
+        words = {name: 0 for type, name in every if type != "int32_t"}
+        words |= dict(kernel.params) | tables | constants
+        members = [words[name] for _, name in every]
         return (np.array(members, np.int64) & 0xFFFFFFFF).astype("<u4").view(np.uint8)
 
     def _put_memory(self, view: View) -> int:

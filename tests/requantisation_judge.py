@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -21,6 +23,15 @@ def layer(
     pair = quantise_multiplier(real)
     arrays = (np.array([number], np.int64) for number in (*pair, lower, upper))
     return Channels(*arrays, zero, *bounds, rounding)
+
+
+def together(layers: list[Channels]) -> Channels:
+    """The channels of several layers as those of one."""
+    names = ("multiplier", "shift", "lower", "upper")
+    return replace(
+        layers[0],
+        **{name: np.concatenate([getattr(one, name) for one in layers]) for name in names},
+    )
 
 
 def by_hand(channels: Channels, accumulators: range) -> list[int]:

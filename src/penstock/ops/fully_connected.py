@@ -33,6 +33,7 @@ from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.running import Halves
 from penstock.ops.running_product import RunningProduct
 from penstock.ops.samples import bias, int8, sample, weights
+from penstock.requantisation.channels import reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,14 @@ class FullyConnected:
         if x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
             return None
         product = RunningProduct()
-        last = RequantiseLast(self.multipliers(site), self.activation, self.rounding)
+        products = site.constant(1).astype(np.int64), site.constant(2).astype(np.int64)
+        reach = reachable(*products, x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point)
+        last = RequantiseLast(
+            self.multipliers(site),
+            self.activation,
+            self.rounding,
+            tuple(zip(*(end.tolist() for end in reach), strict=True)),
+        )
         return Halves(product, product.result_type(site.inputs), last)
 
     def multipliers(self, site: Site) -> Multipliers:

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.fixedpoint import Rounding
 from penstock.ir.op import Kernel, Site
-from penstock.ir.region import Region
+from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import running
 from penstock.ops.activation import Activation
@@ -27,11 +27,13 @@ from penstock.ops.samples import sample
 
 @dataclass(frozen=True, slots=True)
 class RequantiseLast(running.OfLastRow):
-    """Requantisation of a last row with clamp; one multiplier per channel."""
+    """Requantisation of a last row with clamp; one multiplier per channel.  `reach`: what the
+    accumulators of each channel can be; anything, if it is not said."""
 
     multipliers: Multipliers
     activation: Activation = Activation.NONE
     rounding: Rounding = Rounding.DOUBLE
+    reach: tuple[Interval, ...] = ()
 
     FOREIGN: ClassVar[tuple[str, ...]] = ()
     ALIAS: ClassVar[bool] = False

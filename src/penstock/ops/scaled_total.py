@@ -85,7 +85,10 @@ class ScaledTotal:
         multiplier, shift = self._multiplier(site)
         channels = x.shape[3]
         every = Multipliers((multiplier,) * channels, (shift,) * channels)
-        return Halves(totals, totals.result_type((x,)), RequantiseLast(every))
+        count = reduction.count(site, self.axes)
+        least, most = x.dtype.lower - x.zero_point, x.dtype.upper - 1 - x.zero_point
+        reach = ((count * least, count * most + 1),) * channels
+        return Halves(totals, totals.result_type((x,)), RequantiseLast(every, reach=reach))
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
         count = reduction.count(site, self.axes)

@@ -7,9 +7,9 @@ solved for, and afterwards `proved`, which knows nothing of how it was found.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -24,6 +24,8 @@ NEIGHBOURS = 32
 """So many factors on either side of the nearest are tried; each moves the farthest threshold by
 `TILT` units of the fraction."""
 TILT = 4
+FRACTIONS = (8, 7, 9, 6, 10, 5)
+"""Bits of the fraction that a channel of its own may have, in the order in which they are tried."""
 BATCHES = ((1, 16), (16, 64), (64, 256))
 """Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
 unit."""
@@ -31,22 +33,20 @@ unit."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """The class of each channel, and a form for all of them, or None where one needs class D."""
+    """The class of each channel, and the form of all of them but those `outside` it."""
 
     classes: tuple[Class, ...]
-    form: Form | None
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Channels by class."""
-        return dict(sorted(Counter(found.value for found in self.classes).items()))
+    form: Form
+    outside: Booleans
 
 
 def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Certificate:
     """Classes and a form of a layer's channels, of which so many `neighbours` share a base.
 
-    A layer runs in one form: B where all channels have one (A is B with shift 0), else C."""
-    layer = _Layer(channels, channels.thresholds(), _shift(channels, fraction_bits), fraction_bits)
+    A layer runs in one form: B where all channels have one (A is B with shift 0), else B or C,
+    whichever serves more of them; the others are outside."""
+    shifts = _shifts(channels, fraction_bits)
+    layer = _Layer(channels, channels.thresholds(), int(shifts.min()), fraction_bits)
     plain, plain_holds = _for_all(layer, neighbours, signed=False)
     signed, signed_holds = plain, plain_holds
     if not plain_holds.all():
@@ -55,8 +55,34 @@ def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Cert
     _, one_multiply = _with_bases(replace(layer, shift=0), none, signed=False)
     kinds = [one_multiply, plain_holds, signed_holds]
     letters = np.select(kinds, ["A", "B", "C"], "D")
-    form = plain if plain_holds.all() else signed if signed_holds.all() else None
-    return Certificate(tuple(Class(str(letter)) for letter in letters), form)
+    corrects = signed_holds.sum() > plain_holds.sum()
+    form, holds = (signed, signed_holds) if corrects else (plain, plain_holds)
+    return Certificate(tuple(Class(str(letter)) for letter in letters), form, ~holds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lone:
+    """A channel's class, and a form of that channel alone; None where it is of class D."""
+
+    kind: Class
+    form: Form | None
+
+
+def certify_each(channels: Channels) -> tuple[Lone, ...]:
+    """The cheapest form of each channel, which shares nothing with others: neither the shift nor
+    the bits of the fraction."""
+    thresholds = channels.thresholds()
+    found = [Lone(Class.D, None)] * len(thresholds)
+    for kind, bits in product((Class.A, Class.B, Class.C), FRACTIONS):
+        left = np.array([c for c, lone in enumerate(found) if lone.form is None], np.int64)
+        shifts = _shifts(channels, bits)[left] * (kind is not Class.A)
+        for shift in np.unique(shifts):
+            some = left[shifts == shift]
+            layer = _Layer(channels.only(some), thresholds[some], int(shift), bits)
+            form, holds = _for_all(layer, 1, signed=kind is Class.C)
+            for k in np.flatnonzero(holds).tolist():
+                found[some[k]] = Lone(kind, form.only(k))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,47 +100,57 @@ class _Layer:
             self, channels=self.channels.only(chosen), thresholds=self.thresholds[chosen]
         )
 
-    def fits(self, *, signed: bool) -> bool:
-        """Whether accumulators leave room for the fraction; their sign counts, or only how far
-        apart they are."""
+    @property
+    def two_sided(self) -> Booleans:
+        """Channels whose outputs are rounded upwards here and downwards there.  Few of them have a
+        form without correction; nearly all of those have one with base 0."""
+        lower, upper = self.channels.lower[:, None], self.channels.upper[:, None]
+        t = np.where((self.thresholds > lower) & (self.thresholds < upper), self.thresholds, 0)
+        return (t.min(axis=1, initial=0) < 0) & (t.max(axis=1, initial=0) > 0)
+
+    def fits(self, *, signed: bool) -> Booleans:
+        """Channels whose accumulators leave room for the fraction; their sign counts, or only how
+        far apart they are."""
         lower, upper = self.channels.lower, self.channels.upper
-        if signed:
-            largest = np.maximum(np.abs(lower), np.abs(upper)).max(initial=0)
-            return bool(largest < 1 << (31 - self.fraction_bits))
-        return bool((upper - lower).max(initial=0) < 1 << (32 - self.fraction_bits))
+        far = np.maximum(np.abs(lower), np.abs(upper)) if signed else upper - lower
+        return np.less(far, 1 << (32 - signed - self.fraction_bits))
 
 
-def _shift(channels: Channels, fraction_bits: int) -> int:
-    """The largest shift at which the factor of every channel is below 2**31."""
-    bits = int(np.floor(np.log2(max(float(channels.real.max()), 2.0**-32)))) + 1
-    return min(max(31 - 32 + fraction_bits - bits, 0), MOST_SHIFT)
+def _shifts(channels: Channels, fraction_bits: int) -> Int64s:
+    """By channel, the largest shift at which its factor is below 2**31."""
+    bits = np.floor(np.log2(np.maximum(channels.real, 2.0**-32))).astype(np.int64) + 1
+    return np.clip(31 - 32 + fraction_bits - bits, 0, MOST_SHIFT)
 
 
 def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Booleans]:
-    """The form with the first bases that serve all neighbours; where there is none, with base 0."""
+    """The form with the first bases that serve all neighbours, or as many of them as any, and the
+    channels that it serves."""
     bases = np.zeros(len(layer.thresholds), np.int64)
     form, holds = _with_bases(layer, bases, signed=signed)
-    if holds.all() or not layer.fits(signed=signed):
+    if holds.all() or not layer.shift:
         return form, holds
+    hopeful = layer.fits(signed=signed) & (signed | ~layer.two_sided)
     for begin in range(0, len(bases), neighbours):
         group = np.arange(begin, min(begin + neighbours, len(bases)))
-        if not holds[group].all():
-            bases[group] = _common_base(layer, group[np.argsort(holds[group])], signed=signed)
+        some = group[hopeful[group]]
+        if not holds[some].all():
+            bases[group] = _common_base(layer, some, holds, signed=signed)
     return _with_bases(layer, bases, signed=signed)
 
 
-def _common_base(layer: _Layer, channels: Int64s, *, signed: bool) -> int:
-    """The first base that serves each of the channels, the hard ones first; 0 where none does."""
-    for batch in BATCHES:
-        bases = np.arange(*batch)
+def _common_base(layer: _Layer, channels: Int64s, holds: Booleans, *, signed: bool) -> int:
+    """The first base that serves each of the channels; else the one that serves most of them.
+    Base 0 serves those that it `holds`."""
+    served = np.zeros(BATCHES[-1][-1], np.int64)
+    served[0] = holds[channels].sum()
+    for first, last in BATCHES:
+        bases = np.arange(first, last)
         for channel in channels:
             every = layer.only(np.full(len(bases), channel))
-            bases = bases[_solve(every, bases, signed=signed).found]
-            if not len(bases):
-                break
-        else:
-            return int(bases[0])
-    return 0
+            served[first:last] += _solve(every, bases, signed=signed).found
+        if served.max() == len(channels):
+            break
+    return int(np.argmax(served))
 
 
 def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:

@@ -48,6 +48,12 @@ class Form:
         scaled = wrap_int32((t * self.factor[:, None] >> 32) + self.base[:, None]) >> self.shift
         return np.clip(np.clip(scaled, -128, 127), least, most)
 
+    def only(self, channel: int) -> Form:
+        """That of one channel."""
+        constants = (self.factor, self.offset, self.correction, self.base)
+        factor, offset, correction, base = (array[channel : channel + 1] for array in constants)
+        return Form(factor, offset, correction, base, self.shift, self.fraction_bits)
+
     @property
     def corrects(self) -> bool:
         """Whether it corrects negative numbers."""

@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_CONV2D_S8_H
 #define PENSTOCK_CONV2D_S8_H
 
-#include "fixedpoint.h"
+#include "certified.h"
 #include "window.h"
 
 struct conv2d_s8 {
@@ -17,6 +17,7 @@ struct conv2d_s8 {
     const int32_t *bias;
     const int32_t *multiplier; /* one per output channel, as shift */
     const int8_t *shift;
+    const int32_t *forms; /* instead of both: see certified.h */
 };
 
 /* Sum of products of one window row: `count` taps of `depth` elements, `step` elements apart. */
@@ -53,7 +54,8 @@ static void conv2d_s8_row(const struct conv2d_s8 *p, const int8_t *const *in_row
                 sum = conv2d_s8_taps(in_rows[k] + before + group, w, taps.upper - taps.lower,
                                      depth, p->dilation_w * p->in_c, p->in_zero, sum);
             }
-            sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+            sum = p->forms ? penstock_certified(sum, p->forms + 6 * o)
+                           : penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
             *out++ = (int8_t)penstock_clamp(sum, p->least, p->most);
         }
     }

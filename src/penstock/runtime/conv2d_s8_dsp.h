@@ -5,11 +5,13 @@
  * row by row in fours, each as its even and its odd bytes; then, one after the other, those at the
  * ends of rows that fill no four.  Where outputs of some channels are constant, those of the `spread`
  * others are put at their `places` in a pixel of constants.  Scratch: two windows and, where it is
- * needed, a row of one; from byte `found_at` on, outputs of two pixels to be spread.
+ * needed, a row of one; from byte `found_at` on, outputs of two pixels to be spread.  Some channels may
+ * be `outside`: they have no form in common with the others, and are computed after them.
  * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_DSP_H
 #define PENSTOCK_CONV2D_S8_DSP_H
 
+#include "certified.h"
 #include "row_tile.h"
 #include "window.h"
 
@@ -21,11 +23,16 @@ struct conv2d_s8_dsp {
     int32_t pairs, row_fours, row_rest;       /* of a window, of a row of it */
     int32_t quads, quads_rest;                /* of output channels */
     int32_t spread, found_at;
+    int32_t outsiders;
     int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
     const int16_t *places;
     const int8_t *constants;
+    const int16_t *outside;        /* channels */
+    const int8_t *outside_weights; /* 2 * pairs for each, of two pairs the first numbers first */
+    const int32_t *outside_bias;
+    const int32_t *outside_forms; /* as certified.h says */
 };
 
 /* Widens `fours` times four bytes into a window. */
@@ -160,10 +167,32 @@ __attribute__((noinline)) static void conv2d_s8_dsp_spread(const struct conv2d_s
     conv2d_s8_dsp_place(p, found, out0);
 }
 
-/* The output pixels of the two windows, which lie in `scratch`. */
-static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
-                                         const struct penstock_tile *tile, int8_t *out0,
-                                         int8_t *out1, int8_t *scratch) {
+/* sum + the products of two numbers each. */
+static inline int32_t conv2d_s8_dsp_pair(uint32_t x, uint32_t w, int32_t sum) {
+    return penstock_add_upper(x, w, penstock_add_lower(x, w, sum));
+}
+
+/* What channels outside have in the output pixel of a window. */
+__attribute__((noinline)) static void conv2d_s8_dsp_outside(const struct conv2d_s8_dsp *p,
+                                                            const int8_t *window, int8_t *out) {
+    const int8_t *w = p->outside_weights;
+    for (int32_t k = 0; k < p->outsiders; k++) {
+        int32_t sum = p->outside_bias[k];
+        const int8_t *x = window;
+        for (int32_t pairs = p->pairs; pairs > 0; pairs -= 2, x += 16, w += 4) {
+            const uint32_t four = penstock_load_word(w);
+            sum = conv2d_s8_dsp_pair(penstock_load_word(x), penstock_even_bytes(four), sum);
+            sum = conv2d_s8_dsp_pair(penstock_load_word(x + 8), penstock_odd_bytes(four), sum);
+        }
+        sum = penstock_certified(sum, p->outside_forms + 6 * k);
+        out[p->outside[k]] = (int8_t)penstock_clamp(sum, p->least, p->most);
+    }
+}
+
+/* The output pixels of the two windows of channels that have a form in common. */
+static inline void conv2d_s8_dsp_inside(const struct conv2d_s8_dsp *p,
+                                        const struct penstock_tile *tile, int8_t *out0,
+                                        int8_t *out1, int8_t *scratch) {
     if (p->spread > 0) {
         conv2d_s8_dsp_spread(p, tile, out0, out1, scratch + p->found_at);
         return;
@@ -173,6 +202,17 @@ static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
     }
     if (p->quads_rest > 0 || p->least > -128 || p->most < 127) {
         conv2d_s8_dsp_finish(p, tile, out0, out1);
+    }
+}
+
+/* The output pixels of the two windows, which lie in `scratch`. */
+static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
+                                         const struct penstock_tile *tile, int8_t *out0,
+                                         int8_t *out1, int8_t *scratch) {
+    conv2d_s8_dsp_inside(p, tile, out0, out1, scratch);
+    if (p->outsiders > 0) {
+        conv2d_s8_dsp_outside(p, scratch + 4, out1); /* first: both may go to one place */
+        conv2d_s8_dsp_outside(p, scratch, out0);
     }
 }
 
@@ -195,7 +235,7 @@ static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_sou
                                int32_t upper, const struct penstock_tile *windows,
                                int8_t *out, int8_t *scratch) {
     const int8_t *pixel = conv2d_s8_dsp_lone(p, x, upper);
-    if (!pixel || p->quads_rest > 0 || p->spread > 0) {
+    if (!pixel || p->quads_rest > 0 || p->spread > 0 || p->outsiders > 0) {
         conv2d_s8_dsp_outputs(p, windows, out, out, scratch);
         return;
     }

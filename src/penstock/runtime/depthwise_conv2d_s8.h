@@ -6,7 +6,7 @@
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_H
 
-#include "fixedpoint.h"
+#include "certified.h"
 #include "window.h"
 
 struct depthwise_conv2d_s8 {
@@ -18,6 +18,7 @@ struct depthwise_conv2d_s8 {
     const int32_t *bias;
     const int32_t *multiplier; /* one per output channel, as shift */
     const int8_t *shift;
+    const int32_t *forms; /* instead of both: see certified.h */
 };
 
 /* A row of y, from the rows of its window. */
@@ -42,7 +43,8 @@ static void depthwise_conv2d_s8_row(const struct depthwise_conv2d_s8 *p,
                         w += p->out_c;
                     }
                 }
-                sum = penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+                sum = p->forms ? penstock_certified(sum, p->forms + 6 * o)
+                               : penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
                 *out++ = (int8_t)penstock_clamp(sum, p->least, p->most);
             }
         }

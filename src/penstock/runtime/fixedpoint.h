@@ -38,6 +38,13 @@ static inline int32_t penstock_multiply_once(int32_t x, int32_t multiplier, int3
     return (int32_t)(((int64_t)x * multiplier + (INT64_C(1) << (total - 1))) >> total);
 }
 
+/* The one or the other. */
+static inline int32_t penstock_multiply_rounded(int32_t x, int32_t multiplier, int32_t shift,
+                                                int32_t once) {
+    return once ? penstock_multiply_once(x, multiplier, shift)
+                : penstock_multiply(x, multiplier, shift);
+}
+
 static inline int32_t penstock_clamp(int32_t x, int32_t least, int32_t most) {
     return x < least ? least : (x > most ? most : x);
 }

@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_FULLY_CONNECTED_S8_H
 #define PENSTOCK_FULLY_CONNECTED_S8_H
 
-#include "fixedpoint.h"
+#include "certified.h"
 #include "view.h"
 
 struct fully_connected_s8 {
@@ -15,6 +15,7 @@ struct fully_connected_s8 {
     const int32_t *bias;
     const int32_t *multiplier; /* one per output, as shift */
     const int8_t *shift;
+    const int32_t *forms; /* instead of both: see certified.h */
 };
 
 static void fully_connected_s8(const struct fully_connected_s8 *p, const penstock_source *x,
@@ -30,9 +31,10 @@ static void fully_connected_s8(const struct fully_connected_s8 *p, const penstoc
             for (int32_t c = 0; c < p->in_c; c++) {
                 sum += (in[c] - p->in_zero) * w[c];
             }
-            sum = p->single_rounding ? penstock_multiply_once(sum, p->multiplier[o], p->shift[o])
-                                     : penstock_multiply(sum, p->multiplier[o], p->shift[o]);
-            out[o] = (int8_t)penstock_clamp(sum + p->out_zero, p->least, p->most);
+            sum = p->forms ? penstock_certified(sum, p->forms + 6 * o)
+                           : penstock_multiply_rounded(sum, p->multiplier[o], p->shift[o],
+                                                       p->single_rounding) + p->out_zero;
+            out[o] = (int8_t)penstock_clamp(sum, p->least, p->most);
         }
     }
 }

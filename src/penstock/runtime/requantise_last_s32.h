@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_REQUANTISE_LAST_S32_H
 #define PENSTOCK_REQUANTISE_LAST_S32_H
 
-#include "fixedpoint.h"
+#include "certified.h"
 #include "view.h"
 #include "wide.h"
 
@@ -14,6 +14,7 @@ struct requantise_last_s32 {
     int32_t single_rounding; /* 1: as newer LiteRT rounds */
     const int32_t *multiplier; /* one per channel, as shift */
     const int8_t *shift;
+    const int32_t *forms; /* instead of both: see certified.h */
 };
 
 static void requantise_last_s32(const struct requantise_last_s32 *p, const penstock_source *x,
@@ -24,11 +25,11 @@ static void requantise_last_s32(const struct requantise_last_s32 *p, const penst
         for (int32_t w = 0; w < p->in_w; w++) {
             for (int32_t c = 0; c < p->in_c; c++) {
                 const int32_t at = w * p->in_c + c;
-                const int32_t sum = penstock_get_s32(in, at);
-                const int32_t scaled =
-                    p->single_rounding ? penstock_multiply_once(sum, p->multiplier[c], p->shift[c])
-                                       : penstock_multiply(sum, p->multiplier[c], p->shift[c]);
-                out[at] = (int8_t)penstock_clamp(scaled + p->out_zero, p->least, p->most);
+                int32_t sum = penstock_get_s32(in, at);
+                sum = p->forms ? penstock_certified(sum, p->forms + 6 * c)
+                               : penstock_multiply_rounded(sum, p->multiplier[c], p->shift[c],
+                                                           p->single_rounding) + p->out_zero;
+                out[at] = (int8_t)penstock_clamp(sum, p->least, p->most);
             }
         }
     }

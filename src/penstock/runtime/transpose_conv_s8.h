@@ -8,7 +8,7 @@
 #ifndef PENSTOCK_TRANSPOSE_CONV_S8_H
 #define PENSTOCK_TRANSPOSE_CONV_S8_H
 
-#include "fixedpoint.h"
+#include "certified.h"
 #include "view.h"
 
 struct transpose_conv_s8 {
@@ -17,6 +17,7 @@ struct transpose_conv_s8 {
     int32_t in_zero, out_zero, least, most;
     const int32_t *multiplier;
     const int8_t *shift;
+    const int32_t *forms; /* instead of both: see certified.h */
     const int8_t *weights;
     const int32_t *bias;
 };
@@ -59,10 +60,11 @@ static void transpose_conv_s8(const struct transpose_conv_s8 *p, const penstock_
         int8_t *out = penstock_write_row(y, row);
         for (int32_t column = 0; column < p->out_w; column++) {
             for (int32_t o = 0; o < p->out_c; o++) {
-                const int32_t sum =
+                int32_t sum =
                     transpose_conv_s8_sum(p, x, first_row, row % p->out_h, column, o);
-                const int32_t scaled = penstock_multiply(sum, p->multiplier[o], p->shift[o]);
-                *out++ = (int8_t)penstock_clamp(scaled + p->out_zero, p->least, p->most);
+                sum = p->forms ? penstock_certified(sum, p->forms + 6 * o)
+                               : penstock_multiply(sum, p->multiplier[o], p->shift[o]) + p->out_zero;
+                *out++ = (int8_t)penstock_clamp(sum, p->least, p->most);
             }
         }
     }

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.fixedpoint import Rounding, multiply, quantise_multiplier
-from penstock.requantisation.certify import certify
+from penstock.requantisation.certify import FRACTIONS, certify, certify_each
 from penstock.requantisation.channels import Channels, reachable
 from penstock.requantisation.form import Class, Form, proved
-from requantisation_judge import by_hand, layer, reals, signed
+from requantisation_judge import by_hand, layer, reals, signed, together
 
 
 def by_registers(form: Form, channels: Channels, accumulators: range) -> list[int]:
@@ -53,9 +53,53 @@ def test_a_certified_form_equals_the_reference_for_every_accumulator(
     channels = layer(real, lower, lower + length, zero, bounds, rounding)
     certificate = certify(channels, bits)
     every = range(lower, lower + length)
-    assert (certificate.form is None) == (Class.D in certificate.classes)
-    if certificate.form is not None:
+    assert certificate.outside.tolist() == [certificate.classes == (Class.D,)]
+    if not certificate.outside.any():
         assert by_registers(certificate.form, channels, every) == by_hand(channels, every)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    layers=st.lists(
+        st.tuples(reals, st.integers(-40_000, 40_000), st.integers(1, 3_000)),
+        min_size=1,
+        max_size=6,
+    ),
+    zero=st.integers(-128, 127),
+    relu=st.booleans(),
+    rounding=st.sampled_from(Rounding),
+)
+def test_forms_of_channels_alone_equal_the_reference_for_every_accumulator(
+    layers: list[tuple[float, int, int]], zero: int, relu: bool, rounding: Rounding
+) -> None:
+    bounds = (zero, 127) if relu else (-128, 127)
+    every = [layer(real, lower, lower + n, zero, bounds, rounding) for real, lower, n in layers]
+    for channel, found in zip(every, certify_each(together(every)), strict=True):
+        assert (found.form is None) == (found.kind is Class.D)
+        if found.form is not None:
+            accumulators = range(int(channel.lower[0]), int(channel.upper[0]))
+            mine = by_registers(found.form, channel, accumulators)
+            assert mine == by_hand(channel, accumulators)
+            assert found.form.corrects <= (found.kind is Class.C)
+            assert (found.form.shift == 0) >= (found.kind is Class.A)
+
+
+def test_channels_outside_leave_the_others_their_form() -> None:
+    """Three channels that have a form, and between them one whose accumulators leave no room."""
+    near = [layer(0.004 / k, -10_000, 90_000 * k, -128) for k in (1, 2, 3)]
+    far = layer(0.000_01, -10_000, 2**25, -128)
+    channels = [near[0], far, *near[1:]]
+    certificate = certify(together(channels), 8, 4)
+    assert certificate.outside.tolist() == [False, True, False, False]
+    for k in (0, 2, 3):
+        accumulators = range(-10_000, int(channels[k].upper[0]), 7)
+        mine = by_registers(certificate.form.only(k), channels[k], accumulators)
+        assert mine == by_hand(channels[k], accumulators)
+    (alone,) = certify_each(far)
+    assert alone.form is not None
+    assert alone.form.fraction_bits in FRACTIONS
+    accumulators = range(-10_000, 2**25, 1_009)
+    assert by_registers(alone.form, far, accumulators) == by_hand(far, accumulators)
 
 
 @settings(deadline=None, max_examples=40)
@@ -73,8 +117,6 @@ def test_a_form_is_proved_exactly_where_it_is_right(
     """Forms near a good one, most of them wrong: the proof says what trying everything says."""
     channels = layer(real, lower, lower + 2_500, zero)
     good = certify(channels, 10).form
-    if good is None:
-        return
     form = replace(
         good,
         factor=good.factor + factor,
@@ -118,7 +160,6 @@ def test_wrong_cheap_forms_are_refused(change: dict[str, int], why: str) -> None
     certificate = certify(channels, 8)
     assert certificate.classes == (Class.C,)
     form = certificate.form
-    assert form is not None
     assert proved(form, channels, channels.thresholds())[0]
     wrong = replace(form, **{name: getattr(form, name) + by for name, by in change.items()})
     assert not proved(wrong, channels, channels.thresholds())[0], why
@@ -128,7 +169,6 @@ def test_a_form_that_wraps_is_refused() -> None:
     """It is right at every threshold, and wrong beyond, where t leaves 32 bits."""
     near = layer(0.01, -20_000, 20_000)
     form = certify(near, 12).form
-    assert form is not None
     far = layer(0.01, -20_000, 2_000_000)
     assert not proved(form, far, far.thresholds())[0]
     assert by_registers(form, far, range(600_000, 600_001)) != by_hand(far, range(600_000, 600_001))
@@ -138,7 +178,7 @@ def test_channels_that_are_all_but_dead_are_served() -> None:
     """A huge bias, and a scale so small that the output hardly moves."""
     channels = layer(2.3e-7, 99_105_456, 99_198_277, zero=-128)
     assert channels.outputs(np.array([[99_105_456, 99_198_276]])).tolist() == [[-105, -105]]
-    assert certify(channels, 8).form is not None
+    assert not certify(channels, 8).outside.any()
 
 
 def test_negative_ties_need_the_correction() -> None:
@@ -164,7 +204,6 @@ def tried(channels: Channels, bits: int, *, signed: bool) -> bool:
     every = np.arange(int(channels.lower[0]), int(channels.upper[0]))[None]
     expected = channels.outputs(every)[0]
     good = certify(channels, 12).form
-    assert good is not None
     shift = good.shift - 12 + bits
     origin = (channels.zero << shift) + (1 << shift >> 1) * signed
     middle = 0 if signed else round(0.5 / channels.real[0] * 2**bits)

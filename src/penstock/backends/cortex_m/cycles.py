@@ -23,6 +23,8 @@ COPIED_RUN = 65
 """Of a run of taps of a window that leaves the tensor."""
 SPREAD, CONSTANT = 14.0, 1.75
 """Of a pixel of which some channels are constant: each that is not, each of all."""
+OUTSIDER, OUTSIDER_PAIR = 75.0, 10.0
+"""Of a window: each channel outside the form of the others, each pair of inputs of it."""
 REST_OF_CHANNELS = 110
 """Of two windows where output channels fill no fours."""
 RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
@@ -83,6 +85,11 @@ def of_spreading(shape: tuple[int, ...], living: int) -> int:
     """Cycles of putting so many channels between constant ones, in every pixel."""
     channels = shape[-1]
     return math.prod(shape[:-1]) * round(SPREAD * living + CONSTANT * channels)
+
+
+def of_outsider(shape: tuple[int, ...], pairs: int) -> int:
+    """Cycles of a channel outside the form of the others, in every pixel."""
+    return math.prod(shape[:-1]) * round(OUTSIDER + OUTSIDER_PAIR * pairs)
 
 
 def of_lone_window(outputs: int, pairs: int, *, in_fours: bool, signed: bool) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.backends.cortex_m import cycles, taps, tiles
+from penstock.backends.cortex_m.forms import form_table, with_forms
 from penstock.backends.cortex_m.layer import (
     Layer,
     constant_outputs,
@@ -30,7 +31,6 @@ from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.running_sum import RunningSum
 from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
-from penstock.requantisation.form import Class
 
 MOST_STACK_BYTES = 192
 """Working memory of so many bytes lies on the stack."""
@@ -96,10 +96,11 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
     channels; sums that fit 24 bits.  Windows are put together in working memory, and so are the
     outputs of some channels, which are spread over a pixel of all."""
     x, outputs = site.inputs[0], len(channels)
-    packed = _packed(op, site, channels)
+    packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
         return None
     layer, weights = packed
+    outsiders = len(layer.outside)
     is_spread = outputs < site.output.shape[3]
     quads, quads_rest = (-(-outputs // tiles.QUAD), 0) if is_spread else divmod(outputs, tiles.QUAD)
     row_elements = op.columns.size * x.shape[3]
@@ -128,6 +129,7 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
             ("quads_rest", quads_rest),
             ("spread", outputs * is_spread),
             ("found_at", found_at),
+            ("outsiders", outsiders),
             *layer.clamps,
         ),
         tables=(
@@ -135,6 +137,7 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
             ("scales", tiles.packed_scales(layer)),
             ("places", Table.of(channels.astype(np.int16) if is_spread else _NOTHING)),
             ("constants", Table.of(_constants(op, site)[: None if is_spread else 1])),
+            *(_outside(op, site, layer, channels) if outsiders else ()),
         ),
         folded=(1, 2),
         scratch_bytes=0 if on_stack else work_bytes,
@@ -143,10 +146,31 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
         work_cycles=cycles.of_convolution(
             _windows(op, site), outputs, pairs, signed=layer.form.corrects
         )
-        + is_spread * cycles.of_spreading(site.output.shape, outputs),
+        + is_spread * cycles.of_spreading(site.output.shape, outputs)
+        + outsiders * cycles.of_outsider(site.output.shape, pairs),
         call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
         classes=layer.classes,
     )
+
+
+def _outside(
+    op: Conv2D | DepthwiseConv2D, site: Site, layer: Layer, channels: Int64s
+) -> tuple[tuple[str, Table], ...]:
+    """Tables of the channels outside: places, weights in the order of a window, biases, forms."""
+    weights = layer.weights[layer.outside][:, _order(op, site)]
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
+    fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # of each pair the first, then the second
+    return (
+        ("outside", Table.of(channels[layer.outside].astype(np.int16))),
+        ("outside_weights", Table.of(fours.astype(np.int8).ravel())),
+        ("outside_bias", Table.of(layer.bias[layer.outside].astype(np.int32))),
+        ("outside_forms", form_table(layer.forms)),
+    )
+
+
+def _order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
+    """The taps of a window in the order in which it is widened."""
+    return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constants(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
@@ -158,12 +182,14 @@ def lean_kernel(op: Op, site: Site) -> Kernel | None:
     """The kernel that serves a convolution without scratch."""
     if not isinstance(op, Conv2D):
         return None
+    return direct_kernel(op, site) or _portable(op, site)
+
+
+def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
+    """The kernel in portable C."""
     macs, elements = op.work(site, Region.whole(site.output.shape)).macs, site.output.elements
-    return direct_kernel(op, site) or replace(
-        op.kernel(site),
-        work_cycles=cycles.of_portable_convolution(macs, elements),
-        classes=Class.D.value * site.output.shape[-1],
-    )
+    work_cycles = cycles.of_portable_convolution(macs, elements)
+    return replace(with_forms(op, site, op.kernel(site)), work_cycles=work_cycles)
 
 
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
@@ -232,14 +258,16 @@ def _pixels(op: Conv2D, site: Site) -> tuple[cycles.Pixels, cycles.Pixels]:
 
 
 def _packed(
-    op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s
+    op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
 ) -> tuple[Layer, Table] | None:
-    """Some channels of a convolution and their weights in fours of each row of its windows."""
-    layer = layer_of(op, site, tiles.FRACTION_BITS, channels)
+    """Some channels of a convolution and their weights in fours of each row of its windows, zeros
+    for channels outside."""
+    layer = layer_of(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
-    order = tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
-    weights = tiles.packed_weights(layer.weights[:, order])
+    inside = layer.weights[:, _order(op, site)]
+    inside[layer.outside] = 0
+    weights = tiles.packed_weights(inside)
     return None if weights is None else (layer, weights)
 
 

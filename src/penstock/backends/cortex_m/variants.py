@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from penstock.backends.cortex_m import dsp, mve, thumb
-from penstock.backends.cortex_m.layer import LayerOp
+from penstock.backends.cortex_m.forms import with_forms
 from penstock.ir.op import Kernel, Op, Site
-from penstock.ops.requantise_last import RequantiseLast
-from penstock.requantisation.form import Class
 
 FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
     "portable": lambda op, site: None,
@@ -34,23 +31,21 @@ def kernel_for(op: Op, site: Site, kernels: str) -> Kernel:
 def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None]:
     """The kernel that serves a node on an engine with these kernels; and where that needs scratch,
     the one that serves it without."""
-    fast = _classified(FAMILIES[kernels](op, site), op, site, kernels)
+    fast = _certified(FAMILIES[kernels](op, site), op, site, kernels)
     if not fast.scratch_bytes:
         return fast, None
     lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
     if lean is None:
-        return fast, _classified(None, op, site, kernels)
+        return fast, _certified(None, op, site, kernels)
     return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
 
 
-def _classified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
-    """The special kernel; or the portable one, whose requantisation is the reference's own."""
+def _certified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
+    """The special kernel, or the portable one; where all are portable, as the reference has it."""
     if special is not None:
         return special
     kernel = op.kernel(site)
-    if kernels == "portable" or not isinstance(op, LayerOp | RequantiseLast):
-        return kernel
-    return replace(kernel, classes=Class.D.value * site.output.shape[-1])
+    return kernel if kernels == "portable" else with_forms(op, site, kernel)
 
 
 def _cycles(kernel: Kernel) -> int:

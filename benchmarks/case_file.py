@@ -26,19 +26,22 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Cases of one kind: how many there are and agree; the first that does not, in words."""
+    """Cases of one kind: how many there are and agree; the first that does not, in words; notes
+    that are printed below."""
 
     name: str
     cases: int
     agreed: int
     difference: str = ""
+    notes: tuple[str, ...] = ()
 
     @staticmethod
-    def of(name: str, differences: Iterable[tuple[str, str]]) -> Section:
+    def of(name: str, differences: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> Section:
         """From (label, difference) of every case; no difference where it agrees."""
         pairs = tuple(differences)
         wrong = [f"{label}: {difference}" for label, difference in pairs if difference]
-        return Section(name, len(pairs), len(pairs) - len(wrong), wrong[0] if wrong else "")
+        first = wrong[0] if wrong else ""
+        return Section(name, len(pairs), len(pairs) - len(wrong), first, tuple(notes))
 
 
 class Record(BaseModel):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import cascader_cases, smaug_cases
+from benchmarks import cascader_cases, nvdla_sheet_cases, smaug_cases
 from benchmarks.case_file import Document, Section, read_document
 from benchmarks.entry import entry
 from penstock.errors import ModelError, UnsupportedError
@@ -35,8 +35,13 @@ FORMATS = (
         for key in cascader_cases.KEYS
     ),
     Format("tiles of SMAUG", smaug_cases.KEYS, smaug_cases.check),
-    Format("networks of NVDLA's performance sheet", frozenset({"config", "nets"})),
-    Format("layers of NVDLA's performance sheet", frozenset({"config", "layers"})),
+    *(
+        Format(f"{what} of NVDLA's performance sheet", keys, nvdla_sheet_cases.check)
+        for what, keys in (
+            ("networks", nvdla_sheet_cases.NETWORKS),
+            ("layers", nvdla_sheet_cases.LAYERS),
+        )
+    ),
     Format("graphs to be partitioned", frozenset({"model", "graphs"})),
     Format("networks of msf-CNN", frozenset({"columns", "networks"})),
     Format("register programs of NVDLA", frozenset({"origin", "cases"})),
@@ -54,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{section.name}: {section.agreed} of {section.cases} agree")
         if section.difference:
             print(f"  first that does not: {section.difference}")
+        for note in section.notes:
+            print(f"  {note}")
     cases, agreed = (sum(getattr(s, key) for s in sections) for key in ("cases", "agreed"))
     print(f"{agreed} of {cases} agree")
     return 0 if agreed == cases else 1

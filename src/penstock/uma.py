@@ -25,7 +25,13 @@ from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
 from penstock.backends.stream import Place, StreamCommand
 from penstock.backends.uma import UMABackend
-from penstock.errors import BackendError, PenstockError, UsageError
+from penstock.errors import (
+    BackendError,
+    CapacityError,
+    PenstockError,
+    UnsupportedError,
+    UsageError,
+)
 from penstock.fixedpoint import (
     doubling_high_multiply,
     multiply,
@@ -67,6 +73,7 @@ __all__ = [
     "BackendError",
     "Buffer",
     "Call",
+    "CapacityError",
     "Command",
     "Composite",
     "Compute",
@@ -102,6 +109,7 @@ __all__ = [
     "Tiler",
     "Tiling",
     "UMABackend",
+    "UnsupportedError",
     "UsageError",
     "Value",
     "Var",

@@ -15,6 +15,7 @@ from errors.golden import FOLDER, Golden, raised_codes
 from errors.wrong_accelerators import WRONG_ACCELERATORS
 from errors.wrong_backends import WRONG_BACKENDS
 from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
+from errors.wrong_nvdla import WRONG_NVDLA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
@@ -148,6 +149,7 @@ CALLS: dict[str, Callable[[], object]] = {
     **WRONG_BACKENDS,
     **WRONG_DESCRIPTIONS,
     **WRONG_ACCELERATORS,
+    **WRONG_NVDLA,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import cascader_cases, nvdla_sheet_cases, smaug_cases
+from benchmarks import cascader_cases, nvdla_sheet_cases, nvdla_trace_cases, smaug_cases
 from benchmarks.case_file import Document, Section, read_document
 from benchmarks.entry import entry
 from penstock.errors import ModelError, UnsupportedError
@@ -44,7 +44,7 @@ FORMATS = (
     ),
     Format("graphs to be partitioned", frozenset({"model", "graphs"})),
     Format("networks of msf-CNN", frozenset({"columns", "networks"})),
-    Format("register programs of NVDLA", frozenset({"origin", "cases"})),
+    Format("register programs of NVDLA", nvdla_trace_cases.KEYS, nvdla_trace_cases.check),
 )
 """In this order: the first whose keys are all there."""
 

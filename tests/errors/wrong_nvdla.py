@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
-from penstock.accelerators.nvdla.configurations import configuration
+from penstock.accelerators.nvdla.banks import Demand, allocate
+from penstock.accelerators.nvdla.configurations import SMALL, configuration
+from penstock.accelerators.nvdla.layer import Accumulators, ConvolutionLayer, Surface
+from penstock.accelerators.nvdla.registers import decode, encode
 from penstock.accelerators.nvdla.sheet import (
     GOOGLENET,
     Hardware,
@@ -23,9 +27,21 @@ def sheet_layer(rows: int = 8) -> SheetLayer:
 
 TIGHT = Hardware(1, 1, Fraction(1, 4), 64, Fraction(1000), Fraction(1), 1)
 
+PACKED = Surface.packed(8, 4, 8)
+LAYER = ConvolutionLayer(
+    SMALL, 8, 4, 16, 8, 1, 1, PACKED, PACKED, Accumulators(64, 256),
+    data_banks=1, weight_banks=1, release=4,
+)  # fmt: skip
+
 WRONG_NVDLA: dict[str, Callable[[], object]] = {
     "nvdla-001": lambda: sheet_layer(rows=2),
     "nvdla-002": lambda: figures_of((sheet_layer(),), TIGHT, GOOGLENET),
+    "nvdla-003": lambda: encode(replace(LAYER, pad_value=40000)),
+    "nvdla-004": lambda: decode({"CSC.D_MISC_CFG": 2}, SMALL),
+    "nvdla-005": lambda: replace(LAYER, stride_x=2),
+    "nvdla-006": lambda: allocate(Demand(SMALL, 8192, 8, 8, 8, 9, 3, 1)),
+    "nvdla-007": lambda: replace(LAYER, weight_banks=32),
+    "nvdla-008": lambda: decode({**encode(LAYER), "CSC.D_ATOMICS": 7}, SMALL),
     "usage-040": lambda: configuration("tiny"),
 }
 """By code, the call that meets it."""

@@ -7,7 +7,7 @@ has them.  `small` is nv_small there, and so on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.uma import UsageError
 
@@ -35,13 +35,28 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class Extension:
+    """What penstock's accelerator has and NVDLA has not: post-processing with TFLite's arithmetic
+    and an element-wise input, pooling and depthwise convolution with it, and a global buffer for
+    features in single-port banks of on-chip memory.  The buffer lies at the second memory port."""
+
+    feature_banks: int
+    feature_bank_bytes: int
+
+    @property
+    def feature_bytes(self) -> int:
+        """Of the feature buffer."""
+        return self.feature_banks * self.feature_bank_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """One configuration of the hardware.
 
     In a cycle, `atomic_c` channels of one point meet the weights of `atomic_k` kernels.  The
     convolution buffer has `banks` of `bank_entries` entries of `entry_bytes`.  In memory, channels
     lie in packs of `memory_atom_bytes`.  Products of int8 are summed up in `accumulator_bits`, and
-    handed on, saturated, in `delivered_bits`.
+    handed on, saturated, in `delivered_bits`.  `extension`: None for NVDLA as it is.
     """
 
     name: str
@@ -61,6 +76,7 @@ class Configuration:
     lookup_table: bool
     accumulator_bits: int = 34
     delivered_bits: int = 32
+    extension: Extension | None = None
 
     @property
     def macs(self) -> int:
@@ -76,6 +92,15 @@ class Configuration:
     def buffer_bytes(self) -> int:
         """Of the convolution buffer."""
         return self.banks * self.bank_bytes
+
+    @property
+    def has_second_memory(self) -> bool:
+        """Whether something lies at a second memory port."""
+        return self.sram is not None or self.extension is not None
+
+    def extended(self, feature_banks: int, feature_bank_bytes: int) -> Configuration:
+        """The same core as a part of penstock's accelerator."""
+        return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
 
 
 SMALL = Configuration(

@@ -1,0 +1,316 @@
+"""layer: a direct convolution on NVDLA's convolution core, as one hardware layer.
+
+A `ConvolutionLayer` holds what a program chooses; what follows from that (sizes of the output,
+entries of the buffer) are properties.  Numbers are as one counts, not less one as registers hold
+them.  A layer that the hardware cannot run cannot be made.
+
+Source: NVDLA hardware manual, programming guide (limits) and in-memory formats (alignment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.accelerators.nvdla.banks import Demand, check_banks, entries_per_slice
+from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.uma import UnsupportedError
+
+WEIGHT_ALIGNMENT_BYTES = 256
+"""Of the address of weights."""
+WEIGHT_BYTES_STEP = 128
+"""To a multiple of which the bytes of a layer's weights are rounded."""
+COUNTS = (
+    *("width", "height", "channels", "kernels", "kernel_width", "kernel_height", "stride_x"),
+    *("stride_y", "dilation_x", "dilation_y", "release", "fetch_grain"),
+)
+"""What there must be one of at least."""
+
+
+class Memory(IntEnum):
+    """A memory as registers number it.
+
+    FEATURE_BUFFER is what lies at the second memory port: on-chip memory; penstock's accelerators
+    have it with every configuration, as an extension."""
+
+    FEATURE_BUFFER = 0
+    MAIN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Where features lie: packs of channels of one memory atom each; bytes from one line to the
+    next, and from one pack of channels (a surface) to the next."""
+
+    line_stride: int
+    surface_stride: int
+    address: int = 0
+    memory: Memory = Memory.MAIN
+
+    @staticmethod
+    def packed(
+        width: int, height: int, atom_bytes: int, address: int = 0, memory: Memory = Memory.MAIN
+    ) -> Surface:
+        """A surface without gaps."""
+        line = width * atom_bytes
+        return Surface(line, line * height, address, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Points around the input."""
+
+    left: int = 0
+    right: int = 0
+    top: int = 0
+    bottom: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What stays in the convolution buffer.  `data`, `weights`: take those of the layer before;
+    `keep_data`, `keep_weights`: leave them all for the next."""
+
+    data: bool = False
+    weights: bool = False
+    keep_data: bool = False
+    keep_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """How the core's sums are delivered: shifted right by `truncate` bits; strides and packing are
+    those of the cube that they become."""
+
+    line_stride: int
+    surface_stride: int
+    line_packed: bool = False
+    surface_packed: bool = False
+    truncate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """NVDLA's own way from sums to elements: (sum - offset) * scale >> shift, saturated."""
+
+    offset: int = 0
+    scale: int = 1
+    shift: int = 0
+    nan_to_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """What only images need; direct convolutions leave it alone, and any value is right."""
+
+    format: int = 0
+    mapping: int = 0
+    sign_override: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionLayer:
+    """A direct convolution of int8.
+
+    `kept_rows`: rows of the input, from the top, that the layer before left in the buffer;
+    `release`: rows from the top that are given up afterwards; `fetch_grain`: rows that are
+    fetched before the core begins.  `pad_value`: of the padding, 16 bits of which int8 uses 8.
+
+    Raises UnsupportedError, or CapacityError where the buffer's banks are too few."""
+
+    hardware: Configuration
+    width: int
+    height: int
+    channels: int
+    kernels: int
+    kernel_width: int
+    kernel_height: int
+    source: Surface
+    output: Surface
+    accumulators: Accumulators
+    data_banks: int
+    weight_banks: int
+    release: int
+    stride_x: int = 1
+    stride_y: int = 1
+    dilation_x: int = 1
+    dilation_y: int = 1
+    padding: Padding = Padding()
+    pad_value: int = 0
+    source_line_packed: bool = False
+    source_surface_packed: bool = False
+    weight_address: int = 0
+    weight_memory: Memory = Memory.MAIN
+    kept_rows: int = 0
+    fetch_grain: int = 1
+    reuse: Reuse = Reuse()
+    conversion: Conversion = Conversion()
+    pixels: Pixels = Pixels()
+
+    def __post_init__(self) -> None:
+        for what, why in _faults(self):
+            raise UnsupportedError(
+                "nvdla-005",
+                what,
+                where=str(self),
+                why=why,
+                help="change the layer, or run it elsewhere",
+            )
+        check_banks(self.demand, self.data_banks, self.weight_banks, str(self))
+
+    def __str__(self) -> str:
+        size = f"{self.width}x{self.height}x{self.channels}"
+        return (
+            f"convolution of {size} by {self.kernels} kernels of "
+            f"{self.kernel_width}x{self.kernel_height} on NVDLA {self.hardware.name}"
+        )
+
+    @property
+    def reach_x(self) -> int:
+        """Columns from the first to the last tap of a kernel."""
+        return (self.kernel_width - 1) * self.dilation_x + 1
+
+    @property
+    def reach_y(self) -> int:
+        """Rows from the first to the last tap of a kernel."""
+        return (self.kernel_height - 1) * self.dilation_y + 1
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Columns and rows with padding."""
+        pad = self.padding
+        return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output."""
+        return (self.padded[0] - self.reach_x) // self.stride_x + 1
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+        return (self.padded[1] - self.reach_y) // self.stride_y + 1
+
+    @property
+    def atomics(self) -> int:
+        """Points of the output."""
+        return self.out_width * self.out_height
+
+    @property
+    def fetched_rows(self) -> int:
+        """Rows that are read from memory."""
+        return self.height - self.kept_rows
+
+    @property
+    def bytes_per_kernel(self) -> int:
+        """Of one kernel's weights."""
+        return self.kernel_width * self.kernel_height * self.channels
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all weights, as they lie in memory."""
+        return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
+
+    @property
+    def demand(self) -> Demand:
+        """What the layer asks of the buffer."""
+        return Demand(
+            self.hardware,
+            self.width,
+            self.height,
+            self.channels,
+            self.kernels,
+            self.kernel_width * self.kernel_height,
+            self.reach_y,
+            self.stride_y,
+        )
+
+    @property
+    def entries_per_slice(self) -> int:
+        """Entries of the buffer that a row of the input takes."""
+        return entries_per_slice(self.width, self.channels, self.hardware)
+
+
+def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
+    """Columns (or rows) of an input and of the padding behind it that convolutions really use: the
+    hardware wants no others.
+
+    >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
+    (55, 0)
+    """
+    unused = (before + width + behind - reach) % stride
+    return width - max(0, unused - behind), max(0, behind - unused)
+
+
+def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """What is wrong with a layer, and why."""
+    for name in COUNTS:
+        if getattr(layer, name) < 1:
+            yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
+    yield from _window_faults(layer)
+    if not 0 <= layer.kept_rows < layer.height:
+        yield (
+            f"{layer.kept_rows} of {layer.height} rows are kept",
+            "a layer fetches a row at least; one that fetches none reuses its data",
+        )
+    if layer.release > layer.height:
+        yield f"{layer.release} rows are released", f"there are {layer.height}"
+    yield from _place_faults(layer)
+
+
+def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    pad, sides = layer.padding, ("left", "right", "top", "bottom")
+    reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
+    for side, reach in zip(sides, reaches, strict=True):
+        if not 0 <= getattr(pad, side) < reach:
+            yield (
+                f"padding {side} is {getattr(pad, side)}",
+                f"it must be less than the {reach} points that a kernel reaches over",
+            )
+    axes = (
+        ("columns", layer.padded[0], layer.reach_x, layer.stride_x),
+        ("rows", layer.padded[1], layer.reach_y, layer.stride_y),
+    )
+    for name, padded, reach, stride in axes:
+        if padded < reach:
+            yield f"a kernel reaches over {reach} {name} of {padded}", "it must fit"
+        elif (padded - reach) % stride:
+            yield (
+                f"the last {(padded - reach) % stride} {name} are used by no convolution",
+                "the hardware wants none but those that are used",
+            )
+
+
+def _place_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    atom = layer.hardware.memory_atom_bytes
+    for name, surface, width in (
+        ("input", layer.source, layer.width),
+        ("output", layer.output, layer.out_width),
+    ):
+        for part in ("address", "line_stride", "surface_stride"):
+            if getattr(surface, part) % atom:
+                yield (
+                    f"{part} of the {name} is {getattr(surface, part)}",
+                    f"it must be a multiple of the memory atom, {atom} bytes",
+                )
+        if surface.line_stride < width * atom:
+            yield (
+                f"lines of the {name} are {surface.line_stride} bytes apart",
+                f"one takes {width * atom}",
+            )
+    if layer.weight_address % WEIGHT_ALIGNMENT_BYTES:
+        yield (
+            f"weights lie at {layer.weight_address:#x}",
+            f"it must be a multiple of {WEIGHT_ALIGNMENT_BYTES}",
+        )
+    used = (layer.source.memory, layer.output.memory, layer.weight_memory)
+    if Memory.FEATURE_BUFFER in used and not layer.hardware.has_second_memory:
+        yield "a tensor lies at the second memory port", "the configuration has but one"
+    most = 1 << layer.hardware.address_bits
+    for address in (layer.source.address, layer.output.address, layer.weight_address):
+        if not 0 <= address < most:
+            yield (
+                f"an address is {address:#x}",
+                f"addresses have {layer.hardware.address_bits} bits",
+            )

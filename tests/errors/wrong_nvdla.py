@@ -6,9 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from penstock.accelerators.nvdla.banks import Demand, allocate
 from penstock.accelerators.nvdla.configurations import SMALL, configuration
+from penstock.accelerators.nvdla.extension import WindowKind, WindowLayer
 from penstock.accelerators.nvdla.layer import Accumulators, ConvolutionLayer, Surface
+from penstock.accelerators.nvdla.model import execute
+from penstock.accelerators.nvdla.packing import pack_features
 from penstock.accelerators.nvdla.registers import decode, encode
 from penstock.accelerators.nvdla.sheet import (
     GOOGLENET,
@@ -18,6 +23,7 @@ from penstock.accelerators.nvdla.sheet import (
     Window,
     figures_of,
 )
+from penstock.accelerators.nvdla.stream import Write, from_bytes, to_bytes
 
 
 def sheet_layer(rows: int = 8) -> SheetLayer:
@@ -42,6 +48,15 @@ WRONG_NVDLA: dict[str, Callable[[], object]] = {
     "nvdla-006": lambda: allocate(Demand(SMALL, 8192, 8, 8, 8, 9, 3, 1)),
     "nvdla-007": lambda: replace(LAYER, weight_banks=32),
     "nvdla-008": lambda: decode({**encode(LAYER), "CSC.D_ATOMICS": 7}, SMALL),
+    "nvdla-009": lambda: WindowLayer(WindowKind.MEAN, 4, 4, 8, 5, 5, PACKED, PACKED),
+    "nvdla-010": lambda: pack_features(
+        np.zeros(1024, np.uint8), PACKED, np.zeros((4, 8, 48), np.int8), atom_bytes=8
+    ),
+    "nvdla-011": lambda: from_bytes(bytes(8)),
+    "nvdla-012": lambda: execute(to_bytes([Write("CDMA.D_OP_ENABLE", 1)]), {}, SMALL),
+    "nvdla-013": lambda: pack_features(
+        np.zeros(1024, np.uint8), PACKED, np.zeros((4, 9, 8), np.int8), atom_bytes=8
+    ),
     "usage-040": lambda: configuration("tiny"),
 }
 """By code, the call that meets it."""

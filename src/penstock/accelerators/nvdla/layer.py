@@ -67,6 +67,10 @@ class Padding:
     bottom: int = 0
 
 
+NOWHERE = Surface(0, 0)
+NO_PADDING = Padding()
+
+
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """What stays in the convolution buffer.  `data`, `weights`: take those of the layer before;
@@ -136,7 +140,7 @@ class ConvolutionLayer:
     stride_y: int = 1
     dilation_x: int = 1
     dilation_y: int = 1
-    padding: Padding = Padding()
+    padding: Padding = NO_PADDING
     pad_value: int = 0
     source_line_packed: bool = False
     source_surface_packed: bool = False

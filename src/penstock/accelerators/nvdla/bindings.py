@@ -1,0 +1,129 @@
+"""bindings: records as words of registers, and back.
+
+A `Bindings` says, once for both directions, which part of a record stands in which field, less what
+(`chosen`), and which fields hold what follows from the record (`implied`).  Reading takes the first
+and demands that all else is as writing it would have it, so neither can say what the other does
+not.  Fields of no binding are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from penstock.accelerators.nvdla.address_map import ENABLE, registers
+from penstock.uma import UnsupportedError
+
+Record = TypeVar("Record")
+Words = Mapping[str, int]
+"""Words by the name of their register, UNIT.REGISTER."""
+WORD = 1 << 32
+
+
+@dataclass(frozen=True)
+class Bindings(Generic[Record]):
+    """How records of a kind stand in registers.
+
+    chosen      (field, what of a record it holds, less how much)
+    implied     the same; what follows from what is chosen
+    addresses   (register, field, what): with HIGH and LOW, high and low for {}
+    constant    words of fields that are the same for all
+    absent      what a part is where its register is not given, if not 0
+    types       records and enumerations that are parts of a record, by name
+    """
+
+    kind: type[Record]
+    units: tuple[str, ...]
+    chosen: tuple[tuple[str, str, int], ...]
+    implied: tuple[tuple[str, str, int], ...]
+    addresses: tuple[tuple[str, str, str], ...]
+    constant: Words
+    absent: Words
+    types: Mapping[str, type[Any]]
+
+    def encode(self, record: Record) -> dict[str, int]:
+        """The words of all registers of the units, but those that start them.
+
+        Raises UnsupportedError where a part of the record has more bits than its field."""
+        found: dict[str, dict[str, int]] = {}
+        for place, path, less in (*self.chosen, *self.implied):
+            _put(found, place, int(attrgetter(path)(record)) - less)
+        for register, field, path in self.addresses:
+            address = attrgetter(path)(record)
+            for half, value in (("low", address % WORD), ("high", address // WORD)):
+                _put(found, f"{register.format(half.upper())}.{field.format(half)}", value)
+        for place, value in self.constant.items():
+            _put(found, place, value)
+        return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
+
+    def names(self) -> tuple[str, ...]:
+        """All registers of the units, but those that start them."""
+        return tuple(filter(self._owns, registers()))
+
+    def decode(self, words: Words, **more: object) -> Record:
+        """The record of some words; those of other units are not looked at.  `more`: parts that no
+        register holds.
+
+        Raises UnsupportedError where the words contradict each other, and what the record raises
+        where it cannot be."""
+        own = {name: word for name, word in words.items() if self._owns(name)}
+        values = {name: registers()[name].values(word) for name, word in own.items()}
+        tree: dict[str, Any] = dict(more)
+        for place, path, less in self.chosen:
+            register, _, field = place.rpartition(".")
+            value = values[register][field] if register in values else self.absent.get(path, 0)
+            _hang(tree, path, value + less)
+        for register, field, path in self.addresses:
+            high, low = (
+                values.get(register.format(half.upper()), {}).get(field.format(half), 0)
+                for half in ("high", "low")
+            )
+            _hang(tree, path, high * WORD + low)
+        record = self._built(self.kind, tree)
+        self._compare(record, own)
+        return record
+
+    def _owns(self, name: str) -> bool:
+        unit, _, register = name.partition(".")
+        return unit in self.units and register.startswith("D_") and register != ENABLE
+
+    def _compare(self, record: Record, found: Words) -> None:
+        expected = self.encode(record)
+        for name, word in found.items():
+            if word != expected[name]:
+                raise UnsupportedError(
+                    "nvdla-008",
+                    f"{name} is {word:#x}, must be {expected[name]:#x}",
+                    where=str(record),
+                    why="the other registers say so, or it asks for what such a layer cannot do",
+                    help="mend the register program",
+                )
+
+    def _built(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:
+        """A record of a tree of values; what is a record's part may be a record, too."""
+        made: dict[str, Any] = {}
+        for field in (field for field in fields(kind) if field.name in tree):
+            value, type_name = tree[field.name], str(field.type)
+            if isinstance(value, dict):
+                made[field.name] = self._built(self.types[type_name], value)
+            elif type_name == "bool":
+                made[field.name] = bool(value)
+            else:
+                made[field.name] = self.types.get(type_name, _as_it_is)(value)
+        return kind(**made)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _put(found: dict[str, dict[str, int]], place: str, value: int) -> None:
+    register, _, field = place.rpartition(".")
+    found.setdefault(register, {})[field] = value
+
+
+def _hang(tree: dict[str, Any], path: str, value: int) -> None:
+    group, _, name = path.rpartition(".")
+    (tree.setdefault(group, {}) if group else tree)[name] = value

@@ -1,0 +1,238 @@
+"""extension: what penstock's accelerator has and NVDLA has not, as records and registers.
+
+Post-processing (unit POST) stands between what computes and SDP, which writes the output:
+
+    sums -> + bias, requantised as TFLite does -> element-wise with a second tensor -> SDP
+
+The unit WINDOW moves a window over every channel by itself: pooling, and depthwise convolutions.
+docs/nvdla.md has the registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.accelerators.nvdla.bindings import Bindings, Words
+from penstock.accelerators.nvdla.layer import NO_PADDING, NOWHERE, Memory, Padding, Surface
+from penstock.accelerators.nvdla.registers import BYPASS
+from penstock.uma import UnsupportedError
+
+TABLE_ROW_BYTES = 12
+"""Bias, multiplier and shift of a channel, int32 each."""
+
+
+class Elementwise(IntEnum):
+    """What is done with the second tensor."""
+
+    NONE = 0
+    ADD = 1
+    SUBTRACT = 2
+    MULTIPLY = 3
+
+
+class WindowKind(IntEnum):
+    """What is made of the elements under a window."""
+
+    LARGEST = 0
+    MEAN = 1
+    DEPTHWISE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Zero point, and the multiplier as TFLite holds it: (multiplier, shift)."""
+
+    zero: int = 0
+    multiplier: int = 0
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the greatest element."""
+
+    least: int = -128
+    most: int = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What is done with sums, or elements, before they are written.
+
+    `requantise`: they are sums; to each, the bias of its channel is added, and it is scaled by the
+    channel's multiplier, of the table at `table_address` in the main memory; `zero` is added.
+    Either way the result is limited to `limits`.  Then `elementwise` is done with what lies at
+    `second` and has the output's shape; a sum's terms are scaled by `first` and `other`, after a
+    shift left by 20 bits, and the result by `result`."""
+
+    requantise: bool = False
+    table_address: int = 0
+    zero: int = 0
+    limits: Range = Range()
+    elementwise: Elementwise = Elementwise.NONE
+    second: Surface = NOWHERE
+    first: Scale = Scale()
+    other: Scale = Scale()
+    result: Scale = Scale()
+    result_limits: Range = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLayer:
+    """A window moved over every channel by itself.
+
+    `pad_value` is what depthwise convolutions see outside of the input; pooling sees nothing there.
+    Depthwise weights lie at `weight_address` in the main memory, (rows, columns, output channels)
+    without gaps; every input channel makes `channel_multiplier` outputs.
+
+    Raises UnsupportedError where the window does not fit."""
+
+    kind: WindowKind
+    width: int
+    height: int
+    channels: int
+    window_width: int
+    window_height: int
+    source: Surface
+    output: Surface
+    stride_x: int = 1
+    stride_y: int = 1
+    dilation_x: int = 1
+    dilation_y: int = 1
+    padding: Padding = NO_PADDING
+    pad_value: int = 0
+    channel_multiplier: int = 1
+    weight_address: int = 0
+
+    def __post_init__(self) -> None:
+        if self.out_width >= 1 and self.out_height >= 1:
+            return
+        raise UnsupportedError(
+            "nvdla-009",
+            f"a window of {self.window_width}x{self.window_height} does not fit into "
+            f"{self.width}x{self.height}",
+            where=str(self),
+            why="there would be no output",
+            help="mend the layer",
+        )
+
+    def __str__(self) -> str:
+        size = f"{self.width}x{self.height}x{self.channels}"
+        return f"window ({self.kind.name.lower()}) over {size} on NVDLA's extension"
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output."""
+        padded = self.width + self.padding.left + self.padding.right
+        return (padded - (self.window_width - 1) * self.dilation_x - 1) // self.stride_x + 1
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+        padded = self.height + self.padding.top + self.padding.bottom
+        return (padded - (self.window_height - 1) * self.dilation_y - 1) // self.stride_y + 1
+
+    @property
+    def kernels(self) -> int:
+        """Channels of the output."""
+        return self.channels * self.channel_multiplier
+
+
+POST = Bindings(
+    Post,
+    ("POST",),
+    chosen=(
+        ("POST.D_MODE.requantise", "requantise", 0),
+        ("POST.D_MODE.elementwise", "elementwise", 0),
+        ("POST.D_OUT_ZERO.out_zero", "zero", 0),
+        ("POST.D_OUT_RANGE.least", "limits.least", 0),
+        ("POST.D_OUT_RANGE.most", "limits.most", 0),
+        ("POST.D_SECOND_RAM_TYPE.second_ram_type", "second.memory", 0),
+        ("POST.D_SECOND_LINE_STRIDE.second_line_stride", "second.line_stride", 0),
+        ("POST.D_SECOND_SURF_STRIDE.second_surf_stride", "second.surface_stride", 0),
+        *(
+            (f"POST.D_{unit.upper()}_{part.upper()}.{unit}_{part}", f"{name}.{part}", 0)
+            for unit, name in (("first", "first"), ("second", "other"), ("result", "result"))
+            for part in ("zero", "multiplier", "shift")
+        ),
+        ("POST.D_RESULT_RANGE.least", "result_limits.least", 0),
+        ("POST.D_RESULT_RANGE.most", "result_limits.most", 0),
+    ),
+    implied=(),
+    addresses=(
+        ("POST.D_TABLE_ADDR_{}", "table_addr_{}", "table_address"),
+        ("POST.D_SECOND_ADDR_{}", "second_addr_{}", "second.address"),
+    ),
+    constant={},
+    absent={},
+    types={
+        "Elementwise": Elementwise,
+        "Memory": Memory,
+        "Range": Range,
+        "Scale": Scale,
+        "Surface": Surface,
+    },
+)
+
+WINDOW = Bindings(
+    WindowLayer,
+    ("WINDOW", "SDP"),
+    chosen=(
+        ("WINDOW.D_MODE.kind", "kind", 0),
+        ("WINDOW.D_DATAIN_SIZE_0.datain_width", "width", 1),
+        ("WINDOW.D_DATAIN_SIZE_0.datain_height", "height", 1),
+        ("WINDOW.D_DATAIN_SIZE_1.datain_channel", "channels", 1),
+        ("WINDOW.D_DAIN_RAM_TYPE.datain_ram_type", "source.memory", 0),
+        ("WINDOW.D_LINE_STRIDE.line_stride", "source.line_stride", 0),
+        ("WINDOW.D_SURF_STRIDE.surf_stride", "source.surface_stride", 0),
+        ("WINDOW.D_WINDOW_SIZE.window_width", "window_width", 1),
+        ("WINDOW.D_WINDOW_SIZE.window_height", "window_height", 1),
+        ("WINDOW.D_WINDOW_STRIDE.x_stride", "stride_x", 1),
+        ("WINDOW.D_WINDOW_STRIDE.y_stride", "stride_y", 1),
+        ("WINDOW.D_WINDOW_DILATION.x_dilation", "dilation_x", 1),
+        ("WINDOW.D_WINDOW_DILATION.y_dilation", "dilation_y", 1),
+        ("WINDOW.D_PADDING_BEFORE.pad_left", "padding.left", 0),
+        ("WINDOW.D_PADDING_BEFORE.pad_top", "padding.top", 0),
+        ("WINDOW.D_PADDING_BEHIND.pad_right", "padding.right", 0),
+        ("WINDOW.D_PADDING_BEHIND.pad_bottom", "padding.bottom", 0),
+        ("WINDOW.D_PAD_VALUE.pad_value", "pad_value", 0),
+        ("WINDOW.D_CHANNEL_MULTIPLIER.channel_multiplier", "channel_multiplier", 1),
+        ("SDP.D_DST_LINE_STRIDE.dst_line_stride", "output.line_stride", 0),
+        ("SDP.D_DST_SURFACE_STRIDE.dst_surface_stride", "output.surface_stride", 0),
+        ("SDP.D_DST_DMA_CFG.dst_ram_type", "output.memory", 0),
+    ),
+    implied=(
+        ("SDP.D_DATA_CUBE_WIDTH.width", "out_width", 1),
+        ("SDP.D_DATA_CUBE_HEIGHT.height", "out_height", 1),
+        ("SDP.D_DATA_CUBE_CHANNEL.channel", "kernels", 1),
+    ),
+    addresses=(
+        ("WINDOW.D_DAIN_ADDR_{}", "datain_addr_{}", "source.address"),
+        ("WINDOW.D_WEIGHT_ADDR_{}", "weight_addr_{}", "weight_address"),
+        ("SDP.D_DST_BASE_ADDR_{}", "dst_base_addr_{}", "output.address"),
+    ),
+    constant={**BYPASS, "SDP.D_CVT_SCALE.cvt_scale": 1},
+    absent={},
+    types={"Memory": Memory, "Padding": Padding, "Surface": Surface, "WindowKind": WindowKind},
+)
+
+
+def encode_post(post: Post) -> dict[str, int]:
+    """The words of unit POST.  Raises UnsupportedError where a part does not fit its field."""
+    return POST.encode(post)
+
+
+def decode_post(words: Words) -> Post:
+    """The post-processing of some words."""
+    return POST.decode(words)
+
+
+def encode_window(layer: WindowLayer) -> dict[str, int]:
+    """The words of units WINDOW and SDP.  Raises UnsupportedError where a part does not fit."""
+    return WINDOW.encode(layer)
+
+
+def decode_window(words: Words) -> WindowLayer:
+    """The layer of some words.  Raises UnsupportedError where they contradict each other."""
+    return WINDOW.decode(words)

@@ -1,0 +1,113 @@
+"""packing: features and weights as they lie in NVDLA's memory.
+
+Features: packs of as many channels as a memory atom has bytes; in a pack, points from left to right
+and rows downwards, lines and packs (surfaces) any stride apart.  Weights: groups of kernels, in a
+group blocks of channels, in a block the taps row by row, at a tap one kernel after the other, the
+channels of the block of each; nothing between them, zeros at the end.
+
+Source: NVDLA hardware manual, in-memory formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.layer import WEIGHT_BYTES_STEP, Surface
+from penstock.uma import Array, BackendError
+
+
+def features_of(
+    memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int
+) -> Array:
+    """The elements (rows, columns, channels) of a surface in a memory's bytes, int8, copied.
+
+    Raises BackendError where they leave the memory, or overlap."""
+    packs = _packs(memory, surface, shape, atom_bytes)
+    rows, columns, channels = shape
+    return packs.transpose(1, 2, 0, 3).reshape(rows, columns, -1)[..., :channels]
+
+
+def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
+    """Writes elements (rows, columns, channels), int8, into a memory's bytes; zeros where the last
+    pack has no more channels.
+
+    Raises BackendError where they leave the memory, or overlap."""
+    rows, columns, channels = elements.shape
+    packs = _packs(memory, surface, (rows, columns, channels), atom_bytes)
+    whole = np.zeros((rows, columns, len(packs) * atom_bytes), np.int8)
+    whole[..., :channels] = elements
+    packs[:] = whole.reshape(rows, columns, len(packs), atom_bytes).transpose(2, 0, 1, 3)
+
+
+def pack_weights(weights: Array, hardware: Configuration) -> bytes:
+    """Weights (kernels, rows, columns, channels), int8, in the hardware's order.
+
+    >>> from penstock.accelerators.nvdla.configurations import SMALL
+    >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
+    '00020103'
+    """
+    parts = [
+        weights[kernels, :, :, channels].transpose(1, 2, 0, 3).ravel()
+        for kernels, channels in _blocks(weights.shape, hardware)
+    ]
+    found = np.concatenate(parts).astype(np.int8).tobytes()
+    return found + bytes(-len(found) % WEIGHT_BYTES_STEP)
+
+
+def weights_of(content: Array, shape: tuple[int, int, int, int], hardware: Configuration) -> Array:
+    """The weights (kernels, rows, columns, channels) of bytes in the hardware's order."""
+    found = np.zeros(shape, np.int8)
+    at = 0
+    for kernels, channels in _blocks(shape, hardware):
+        block = found[kernels, :, :, channels].transpose(1, 2, 0, 3)
+        block[:] = content[at : at + block.size].view(np.int8).reshape(block.shape)
+        at += block.size
+    return found
+
+
+def _blocks(shape: tuple[int, ...], hardware: Configuration) -> Iterator[tuple[slice, slice]]:
+    """Kernels and channels that lie together, in order."""
+    for kernel in range(0, shape[0], hardware.atomic_k):
+        for channel in range(0, shape[3], hardware.atomic_c):
+            yield (
+                slice(kernel, kernel + hardware.atomic_k),
+                slice(channel, channel + hardware.atomic_c),
+            )
+
+
+def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int) -> Array:
+    """A view (packs, rows, columns, channels of a pack) of a memory's bytes.
+
+    Raises BackendError."""
+    rows, columns, channels = shape
+    packs = -(-channels // atom_bytes)
+    strides = (surface.surface_stride, surface.line_stride, atom_bytes, 1)
+    whole = (packs, rows, columns, atom_bytes)
+    last = surface.address + sum((n - 1) * s for n, s in zip(whole, strides, strict=True))
+    line = columns * atom_bytes
+    overlap = (rows > 1 and strides[1] < line) or (
+        packs > 1 and strides[0] < (rows - 1) * strides[1] + line
+    )
+    if overlap:
+        raise BackendError(
+            "nvdla-013",
+            f"lines or surfaces of {rows}x{columns}x{channels} elements overlap",
+            where=f"memory {surface.memory.name} of NVDLA",
+            why=f"lines are {surface.line_stride} bytes apart and surfaces "
+            f"{surface.surface_stride}; a line takes {line}",
+            help="mend the strides",
+        )
+    if surface.address < 0 or last >= memory.size:
+        raise BackendError(
+            "nvdla-010",
+            f"a tensor takes bytes up to {last:#x}, the memory has {memory.size:#x}",
+            where=f"memory {surface.memory.name} of NVDLA",
+            why=f"it lies at {surface.address:#x}, lines {surface.line_stride} and surfaces "
+            f"{surface.surface_stride} bytes apart",
+            help="mend addresses and strides, or make the memory larger",
+        )
+    return as_strided(memory[surface.address :].view(np.int8), whole, strides)

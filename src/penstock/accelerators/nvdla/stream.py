@@ -1,0 +1,148 @@
+"""stream: hardware layers as a binary stream of register writes, and its text.
+
+A write is two words of 32 bits, little-endian: a register's address and what is written to it.  A
+hardware layer is its registers, then the writes that start its units, against the direction of
+data: the unit that brings data is the last, and the layer is done before the next write.
+
+Text: a line for each write, `UNIT.REGISTER 0xWORD field=value ...`, an empty line behind each
+layer; `#` begins a comment.  Text of bytes of text is the same text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.accelerators.nvdla.address_map import (
+    ENABLE,
+    Register,
+    registers,
+    registers_by_address,
+)
+from penstock.accelerators.nvdla.extension import Post, WindowLayer, encode_post, encode_window
+from penstock.accelerators.nvdla.layer import ConvolutionLayer
+from penstock.accelerators.nvdla.registers import UNITS, encode
+from penstock.uma import BackendError
+
+FORMAT = struct.Struct("<II")
+SOURCES = ("CDMA", "WINDOW")
+"""Units that bring data, and with which a layer begins to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write to a register, by its name."""
+
+    register: str
+    word: int
+
+    @property
+    def starts(self) -> str | None:
+        """The unit that the write starts, if it does."""
+        unit, _, name = self.register.partition(".")
+        return unit if name == ENABLE and self.word else None
+
+
+def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
+    """A convolution, with the extension's post-processing or as NVDLA has it.
+
+    Raises UnsupportedError where a part does not fit its field."""
+    return _layer_writes(encode(layer), UNITS, post)
+
+
+def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
+    """A layer of the extension's unit WINDOW.  Raises UnsupportedError."""
+    return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
+
+
+def to_bytes(writes: Iterable[Write]) -> bytes:
+    """The stream of some writes.
+
+    >>> to_bytes([Write("CDMA.D_OP_ENABLE", 1)]).hex()
+    '1030000001000000'
+    """
+    return b"".join(FORMAT.pack(registers()[w.register].address, w.word) for w in writes)
+
+
+def from_bytes(stream: bytes) -> tuple[Write, ...]:
+    """The writes of a stream.  Raises BackendError where it is none."""
+    if len(stream) % FORMAT.size:
+        raise _wrong(
+            f"it has {len(stream)} bytes, no multiple of {FORMAT.size}",
+            f"byte {len(stream) // FORMAT.size * FORMAT.size}",
+        )
+    found: list[Write] = []
+    for k, (address, word) in enumerate(FORMAT.iter_unpack(stream)):
+        register = registers_by_address().get(address)
+        if register is None:
+            raise _wrong(f"there is no register at {address:#x}", f"byte {k * FORMAT.size}")
+        found.append(Write(register.name, word))
+    return tuple(found)
+
+
+def to_text(writes: Iterable[Write]) -> str:
+    """Writes as text.  Raises UnsupportedError where a word has bits of no field."""
+    return "".join(_lines(writes))
+
+
+def from_text(text: str) -> tuple[Write, ...]:
+    """The writes of a text.  Raises BackendError where a line is none, UnsupportedError where a
+    word has bits of no field."""
+    found = (
+        _parsed(line.split("#")[0].split(), f"line {k}")
+        for k, line in enumerate(text.splitlines(), 1)
+    )
+    return tuple(write for write in found if write is not None)
+
+
+def _layer_writes(
+    words: Mapping[str, int], units: tuple[str, ...], post: Post | None
+) -> tuple[Write, ...]:
+    order = (*units[:-1], "POST", units[-1]) if post else units
+    every = {**words, **(encode_post(post) if post else {})}
+    return (
+        *(Write(name, word) for name, word in every.items()),
+        *(Write(f"{unit}.{ENABLE}", 1) for unit in order[::-1]),
+    )
+
+
+def _lines(writes: Iterable[Write]) -> Iterator[str]:
+    for write in writes:
+        fields = _fields(registers()[write.register], write.word)
+        yield " ".join((write.register, f"{write.word:#010x}", *fields)) + "\n"
+        if write.starts in SOURCES:
+            yield "\n"
+
+
+def _fields(register: Register, word: int) -> list[str]:
+    return [f"{name}={value}" for name, value in register.values(word).items()]
+
+
+def _parsed(words: list[str], where: str) -> Write | None:
+    """A line's write; None of an empty line."""
+    if not words:
+        return None
+    register = registers().get(words[0])
+    if register is None:
+        raise _wrong(f"there is no register {words[0]}", where)
+    try:
+        word = int(words[1], 0)
+        right = 0 <= word < 1 << 32
+    except (IndexError, ValueError):
+        word, right = 0, False
+    if not right:
+        raise _wrong(f"{words[0]} has no word of 32 bits behind it", where)
+    if words[2:] and words[2:] != _fields(register, word):
+        raise _wrong(f"{words[0]} {word:#x} has other fields than are written", where)
+    return Write(register.name, word)
+
+
+def _wrong(what: str, where: str) -> BackendError:
+    return BackendError(
+        "nvdla-011",
+        what,
+        where=f"a stream of register writes for NVDLA, {where}",
+        why="a stream is pairs of a register's address and a word of 32 bits",
+        help="docs/nvdla.md says which registers there are",
+    )

@@ -1,0 +1,105 @@
+"""What NVDLA and its extension compute, element by element in plain Python: the judge of the
+functional model.  It shares nothing with it: no layout, no arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+Image = Any
+"""Elements [row][column][channel]."""
+
+
+def half_away(x: Fraction) -> int:
+    """The nearest whole number, ties away from zero."""
+    whole = int(abs(x) + Fraction(1, 2))
+    return whole if x >= 0 else -whole
+
+
+def limited(x: int, least: int, most: int) -> int:
+    return least if x < least else most if x > most else x
+
+
+def scaled(x: int, multiplier: int, shift: int) -> int:
+    """TFLite's product by (multiplier, shift), rounded twice: first to 31 bits (ties upwards), then
+    as the shift to the right has it (ties away from zero)."""
+    x = x * 2**shift if shift > 0 else x
+    x = (x + 2**31) % 2**32 - 2**31
+    high = (x * multiplier + 2**30) // 2**31
+    high = min(high, 2**31 - 1)
+    return half_away(Fraction(high, 2**-shift)) if shift < 0 else high
+
+
+def requantised(x: int, multiplier: int, shift: int, zero: int, limits: tuple[int, int]) -> int:
+    return limited(scaled(x, multiplier, shift) + zero, *limits)
+
+
+def under(
+    image: Image,
+    at: Sequence[int],
+    window: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    before: Sequence[int],
+) -> list[tuple[int, int, Any]]:
+    """(row of the window, column, elements or None) of every tap at a point of the output."""
+    found = []
+    for k, l in product(*map(range, window)):  # noqa: E741
+        i = at[0] * stride[0] + k * dilation[0] - before[0]
+        j = at[1] * stride[1] + l * dilation[1] - before[1]
+        inside = 0 <= i < len(image) and 0 <= j < len(image[0])
+        found.append((k, l, image[i][j] if inside else None))
+    return found
+
+
+def made(out: Sequence[int], element: Callable[[int, int, int], int]) -> list[list[list[int]]]:
+    return [
+        [[element(i, j, c) for c in range(out[2])] for j in range(out[1])] for i in range(out[0])
+    ]
+
+
+def convolution(
+    image: Image, weights: Any, out: Sequence[int], pad_value: int, **window: Sequence[int]
+) -> list[list[list[int]]]:
+    """Sums; weights [kernel][row][column][channel]."""
+
+    def element(i: int, j: int, c: int) -> int:
+        total = 0
+        for k, l, point in under(image, (i, j), **window):  # noqa: E741
+            taps = weights[c][k][l]
+            values = [pad_value] * len(taps) if point is None else point
+            total += sum(a * b for a, b in zip(values, taps, strict=True))
+        return total
+
+    return made(out, element)
+
+
+def depthwise(
+    image: Image,
+    weights: Any,
+    out: Sequence[int],
+    multiplier: int,
+    pad_value: int,
+    **window: Sequence[int],
+) -> list[list[list[int]]]:
+    """Sums; weights [row][column][output channel]."""
+
+    def element(i: int, j: int, c: int) -> int:
+        return sum(
+            (pad_value if point is None else point[c // multiplier]) * weights[k][l][c]
+            for k, l, point in under(image, (i, j), **window)  # noqa: E741
+        )
+
+    return made(out, element)
+
+
+def pool(
+    image: Image, out: Sequence[int], mean: bool, **window: Sequence[int]
+) -> list[list[list[int]]]:
+    def element(i: int, j: int, c: int) -> int:
+        values = [p[c] for _, _, p in under(image, (i, j), **window) if p is not None]
+        return half_away(Fraction(sum(values), len(values))) if mean else max(values)
+
+    return made(out, element)

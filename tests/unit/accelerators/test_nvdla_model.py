@@ -410,6 +410,13 @@ REFUSED: tuple[tuple[tuple[Write, ...], str], ...] = (
     ),
     (convolution_writes(plain_layer(reuse=Reuse(data=True))), "a layer reuses data of"),
     (convolution_writes(plain_layer(kept_rows=1)), "in the buffer are none"),
+    (
+        (
+            *convolution_writes(plain_layer(reuse=Reuse(keep_data=True))),
+            *convolution_writes(plain_layer(reuse=Reuse(data=True), data_banks=2)),
+        ),
+        "a layer reuses data in 1 banks, and has 2",
+    ),
     (convolution_writes(plain_layer(reuse=Reuse(weights=True))), "reuses weights that are not"),
     (
         window_writes(

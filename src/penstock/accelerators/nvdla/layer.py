@@ -104,6 +104,9 @@ class Conversion:
     nan_to_zero: bool = False
 
 
+UNCHANGED = Conversion()
+
+
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """What only images need; direct convolutions leave it alone, and any value is right."""
@@ -149,7 +152,7 @@ class ConvolutionLayer:
     kept_rows: int = 0
     fetch_grain: int = 1
     reuse: Reuse = Reuse()
-    conversion: Conversion = Conversion()
+    conversion: Conversion = UNCHANGED
     pixels: Pixels = Pixels()
 
     def __post_init__(self) -> None:

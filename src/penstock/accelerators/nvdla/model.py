@@ -48,13 +48,14 @@ EXTENSION = frozenset({"POST", "WINDOW"})
 @dataclass
 class Device:
     """The hardware between two writes: words of registers, units that were started, and what is
-    left in the convolution buffer: rows of features, and weights."""
+    left in the convolution buffer: rows of features, in so many banks, and weights."""
 
     hardware: Configuration
     memories: Memories
     words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
     rows: Array | None = None
+    data_banks: int = 0
     weights: Array | None = None
 
     def run(self, source: str) -> None:
@@ -94,6 +95,7 @@ class Device:
         """Sums as the core hands them on; keeps of data and weights what the layer leaves."""
         rows, weights = self._rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
+        self.data_banks = layer.data_banks
         self.weights = weights if layer.reuse.keep_weights else None
         pad = layer.padding
         padded = np.pad(
@@ -120,6 +122,11 @@ class Device:
                     f"a layer reuses data of {kept}, in the buffer are "
                     f"{self.rows.shape if self.rows is not None else 'none'}",
                     "they must be what the layer before left",
+                )
+            if self.data_banks != layer.data_banks:
+                raise _refused(
+                    f"a layer reuses data in {self.data_banks} banks, and has {layer.data_banks}",
+                    "the buffer must be split as it was for the layer before",
                 )
             if layer.reuse.data:
                 return self.rows

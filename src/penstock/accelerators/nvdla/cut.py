@@ -1,0 +1,190 @@
+"""cut: a convolution as the hardware layers that the convolution buffer has room for.
+
+The hardware computes all kernels of what is in the buffer, so a convolution whose input does not
+fit is cut between rows.  Rows that two pieces read stay in the buffer; the weights do, where all of
+them fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from penstock.accelerators.nvdla.banks import Demand, Split, Weights, allocate
+from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.layer import (
+    NO_PADDING,
+    UNCHANGED,
+    Accumulators,
+    Conversion,
+    ConvolutionLayer,
+    Memory,
+    Padding,
+    Reuse,
+    Surface,
+    trimmed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution of int8 as a network has it: any input, used to its end or not."""
+
+    hardware: Configuration
+    width: int
+    height: int
+    channels: int
+    kernels: int
+    kernel_width: int
+    kernel_height: int
+    source: Surface
+    output: Surface
+    weight_address: int
+    weight_memory: Memory = Memory.MAIN
+    stride_x: int = 1
+    stride_y: int = 1
+    dilation_x: int = 1
+    dilation_y: int = 1
+    padding: Padding = NO_PADDING
+    pad_value: int = 0
+    conversion: Conversion = UNCHANGED
+
+    @property
+    def reach_x(self) -> int:
+        """Columns from the first to the last tap of a kernel."""
+        return (self.kernel_width - 1) * self.dilation_x + 1
+
+    @property
+    def reach_y(self) -> int:
+        """Rows from the first to the last tap of a kernel."""
+        return (self.kernel_height - 1) * self.dilation_y + 1
+
+    @property
+    def used_columns(self) -> tuple[int, int]:
+        """Columns that windows read, and of padding to their right."""
+        pad = self.padding
+        return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
+
+    @property
+    def used_rows(self) -> tuple[int, int]:
+        """Rows that windows read, and of padding below."""
+        pad = self.padding
+        return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+        padded = self.height + self.padding.top + self.padding.bottom
+        return (padded - self.reach_y) // self.stride_y + 1
+
+    @property
+    def demand(self) -> Demand:
+        """What it asks of the buffer."""
+        return Demand(
+            self.hardware,
+            self.used_columns[0],
+            self.used_rows[0],
+            self.channels,
+            self.kernels,
+            self.kernel_width * self.kernel_height,
+            self.reach_y,
+            self.stride_y,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows [first, end) of an output, and the rows [lower, upper) of the input that they read."""
+
+    first: int
+    end: int
+    lower: int
+    upper: int
+
+
+def hardware_layers(
+    convolution: Convolution, split: Split | None = None
+) -> tuple[ConvolutionLayer, ...]:
+    """The layers that compute a convolution, one after the other, as the buffer's banks are split;
+    by default, as the open compiler splits them.
+
+    Raises CapacityError where no rows fit, UnsupportedError where the hardware has no such
+    layer."""
+    split = split or allocate(convolution.demand)
+    pieces = tuple(cut(convolution, split.rows))
+    last = len(pieces) - 1
+    found: list[ConvolutionLayer] = []
+    for k, piece in enumerate(pieces):
+        before = pieces[k - 1] if k else None
+        behind = pieces[k + 1] if k < last else None
+        kept = _kept(before, piece) if before else 0
+        layer = _layer(convolution, split, piece, kept)
+        stays = split.weights is Weights.ALL
+        reuse = Reuse(weights=stays and k > 0, keep_weights=stays and k < last)
+        given_up = behind.lower - piece.lower if behind and _kept(piece, behind) else layer.height
+        found.append(replace(layer, release=given_up, reuse=reuse))
+    return tuple(found)
+
+
+def cut(convolution: Convolution, rows: int) -> Iterator[Piece]:
+    """Pieces that read at most some rows of the input each, as large as can be."""
+    first = 0
+    while first < convolution.out_height:
+        end = first + 1
+        while end < convolution.out_height and _size(_piece(convolution, first, end + 1)) <= rows:
+            end += 1
+        yield _piece(convolution, first, end)
+        first = end
+
+
+def _piece(convolution: Convolution, first: int, end: int) -> Piece:
+    stride, top = convolution.stride_y, convolution.padding.top
+    lower = first * stride - top
+    upper = (end - 1) * stride + convolution.reach_y - top
+    return Piece(first, end, max(0, lower), min(convolution.height, upper))
+
+
+def _size(piece: Piece) -> int:
+    return piece.upper - piece.lower
+
+
+def _kept(before: Piece, piece: Piece) -> int:
+    """Rows of a piece that are in the buffer after the one before; none where the hardware has no
+    words for it: it gives up a row at least."""
+    return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
+
+
+def _layer(convolution: Convolution, split: Split, piece: Piece, kept: int) -> ConvolutionLayer:
+    """The layer of a piece, that gives up all rows."""
+    source, output = convolution.source, convolution.output
+    width, right = convolution.used_columns
+    top = convolution.padding.top - piece.first * convolution.stride_y
+    below = (piece.end - 1) * convolution.stride_y + convolution.reach_y - convolution.padding.top
+    fetched_from = source.address + (piece.lower + kept) * source.line_stride
+    return ConvolutionLayer(
+        convolution.hardware,
+        width,
+        _size(piece),
+        convolution.channels,
+        convolution.kernels,
+        convolution.kernel_width,
+        convolution.kernel_height,
+        source=replace(source, address=fetched_from),
+        output=replace(output, address=output.address + piece.first * output.line_stride),
+        accumulators=Accumulators(output.line_stride, output.surface_stride),
+        data_banks=split.data_banks,
+        weight_banks=split.weight_banks,
+        release=_size(piece),
+        stride_x=convolution.stride_x,
+        stride_y=convolution.stride_y,
+        dilation_x=convolution.dilation_x,
+        dilation_y=convolution.dilation_y,
+        padding=Padding(
+            convolution.padding.left, right, max(0, top), max(0, below - convolution.height)
+        ),
+        pad_value=convolution.pad_value,
+        weight_address=convolution.weight_address,
+        weight_memory=convolution.weight_memory,
+        kept_rows=kept,
+        conversion=convolution.conversion,
+    )

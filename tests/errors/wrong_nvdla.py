@@ -57,6 +57,9 @@ WRONG_NVDLA: dict[str, Callable[[], object]] = {
     "nvdla-013": lambda: pack_features(
         np.zeros(1024, np.uint8), PACKED, np.zeros((4, 9, 8), np.int8), atom_bytes=8
     ),
+    "nvdla-014": lambda: WindowLayer(
+        WindowKind.LARGEST, 8, 4, 8, 2, 2, PACKED, PACKED, dilation_x=2
+    ),
     "usage-040": lambda: configuration("tiny"),
 }
 """By code, the call that meets it."""

@@ -444,6 +444,16 @@ def test_a_stream_that_asks_for_what_is_not_there_is_refused(
     assert caught.value.code in ("nvdla-010", "nvdla-012", "nvdla-013")
 
 
+def test_a_memory_that_is_not_there_is_said() -> None:
+    layer = plain_layer(source=Surface(32, 128, 0, Memory.FEATURE_BUFFER))
+    with pytest.raises(BackendError, match="no memory FEATURE_BUFFER"):
+        execute(
+            to_bytes(convolution_writes(layer)),
+            {Memory.MAIN: np.zeros(MEMORY_BYTES, np.uint8)},
+            OURS[0],
+        )
+
+
 @pytest.mark.parametrize(
     "writes",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,14 +67,16 @@ posts = st.builds(
 def window_layers(draw: st.DrawFn) -> WindowLayer:
     """Any layer of unit WINDOW."""
     window = [draw(st.integers(1, 9)) for _ in range(2)]
-    dilation = [draw(st.integers(1, 3)) for _ in range(2)]
+    kind = draw(st.sampled_from(WindowKind))
+    dilation = [draw(st.integers(1, 3)) if kind is WindowKind.DEPTHWISE else 1 for _ in "xy"]
     size = [(k - 1) * d + draw(st.integers(1, 500)) for k, d in zip(window, dilation, strict=True)]
     multiplier = draw(st.integers(1, 4))
+    reach = [(k - 1) * d for k, d in zip(window, dilation, strict=True)]
     return WindowLayer(
-        draw(st.sampled_from(WindowKind)), size[0], size[1], draw(st.integers(1, 2000)),
+        kind, size[0], size[1], draw(st.integers(1, 2000)),
         window[0], window[1], draw(surfaces), draw(surfaces),
         draw(st.integers(1, 9)), draw(st.integers(1, 9)), dilation[0], dilation[1],
-        Padding(*(draw(st.integers(0, 9)) for _ in range(4))),
+        Padding(*(draw(st.integers(0, reach[k])) for k in (0, 0, 1, 1))),
         draw(st.integers(-128, 127)), multiplier, draw(st.integers(0, 2**64 - 1)),
     )  # fmt: skip
 
@@ -186,9 +189,17 @@ def test_every_register_of_the_extension_is_documented(unit: str) -> None:
         assert fields.partition(":")[0].strip(" |").split(", ") == [f.name for f in register.fields]
 
 
-@pytest.mark.parametrize("change", [{"window_width": 5}, {"window_height": 3, "dilation_y": 2}])
-def test_a_window_must_fit(change: dict[str, int]) -> None:
-    size = {"window_width": 1, "window_height": 1, **change}
-    with pytest.raises(UnsupportedError, match="does not fit") as caught:
-        WindowLayer(WindowKind.MEAN, 4, 4, 8, source=PACKED, output=PACKED, **size)
+WINDOWS = (
+    {"window_width": 5},
+    {"window_height": 3, "dilation_y": 2, "kind": WindowKind.DEPTHWISE},
+    {"padding": Padding(left=1)},
+    {"window_height": 2, "padding": Padding(bottom=2)},
+)
+
+
+@pytest.mark.parametrize("change", WINDOWS)
+def test_a_window_must_fit_and_reach_beyond_the_padding(change: dict[str, Any]) -> None:
+    size: Any = {"kind": WindowKind.MEAN, "window_width": 1, "window_height": 1, **change}
+    with pytest.raises(UnsupportedError, match="does not suit") as caught:
+        WindowLayer(width=4, height=4, channels=8, source=PACKED, output=PACKED, **size)
     assert caught.value.code == "nvdla-009"

@@ -86,7 +86,8 @@ class WindowLayer:
     Depthwise weights lie at `weight_address` in the main memory, (rows, columns, output channels)
     without gaps; every input channel makes `channel_multiplier` outputs.
 
-    Raises UnsupportedError where the window does not fit."""
+    Raises UnsupportedError where the window does not fit, or may lie in the padding alone, and
+    where pooling is dilated."""
 
     kind: WindowKind
     width: int
@@ -106,14 +107,25 @@ class WindowLayer:
     weight_address: int = 0
 
     def __post_init__(self) -> None:
-        if self.out_width >= 1 and self.out_height >= 1:
+        pad = self.padding
+        if self.kind is not WindowKind.DEPTHWISE and (self.dilation_x, self.dilation_y) != (1, 1):
+            raise UnsupportedError(
+                "nvdla-014",
+                f"pooling takes one element of {self.dilation_x}x{self.dilation_y}",
+                where=str(self),
+                why="pooling takes every element under its window",
+                help="run the layer elsewhere",
+            )
+        if max(pad.left, pad.right) < self.reach_x <= self.width + pad.left + pad.right and (
+            max(pad.top, pad.bottom) < self.reach_y <= self.height + pad.top + pad.bottom
+        ):
             return
         raise UnsupportedError(
             "nvdla-009",
-            f"a window of {self.window_width}x{self.window_height} does not fit into "
-            f"{self.width}x{self.height}",
+            f"a window that reaches over {self.reach_x}x{self.reach_y} does not suit "
+            f"{self.width}x{self.height}, padded by {pad.left}+{pad.right}, {pad.top}+{pad.bottom}",
             where=str(self),
-            why="there would be no output",
+            why="it must fit, and reach beyond the padding",
             help="mend the layer",
         )
 
@@ -122,16 +134,26 @@ class WindowLayer:
         return f"window ({self.kind.name.lower()}) over {size} on NVDLA's extension"
 
     @property
+    def reach_x(self) -> int:
+        """Columns from the first to the last element under the window."""
+        return (self.window_width - 1) * self.dilation_x + 1
+
+    @property
+    def reach_y(self) -> int:
+        """Rows from the first to the last element under the window."""
+        return (self.window_height - 1) * self.dilation_y + 1
+
+    @property
     def out_width(self) -> int:
         """Columns of the output."""
         padded = self.width + self.padding.left + self.padding.right
-        return (padded - (self.window_width - 1) * self.dilation_x - 1) // self.stride_x + 1
+        return (padded - self.reach_x) // self.stride_x + 1
 
     @property
     def out_height(self) -> int:
         """Rows of the output."""
         padded = self.height + self.padding.top + self.padding.bottom
-        return (padded - (self.window_height - 1) * self.dilation_y - 1) // self.stride_y + 1
+        return (padded - self.reach_y) // self.stride_y + 1
 
     @property
     def kernels(self) -> int:

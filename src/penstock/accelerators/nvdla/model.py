@@ -58,6 +58,12 @@ class Device:
     data_banks: int = 0
     weights: Array | None = None
 
+    def memory(self, which: Memory) -> Array:
+        """A memory's bytes.  Raises BackendError where it is not there."""
+        if which not in self.memories:
+            raise _refused(f"there is no memory {which.name}", "a tensor lies in it")
+        return self.memories[which]
+
     def run(self, source: str) -> None:
         """Runs the layer whose last unit is started."""
         missing = PIPELINES[source] - self.started
@@ -82,7 +88,7 @@ class Device:
             layer = decode_window(self.words)
             elements = self._windowed(layer, post)
         atom = self.hardware.memory_atom_bytes
-        pack_features(self.memories[layer.output.memory], layer.output, elements, atom)
+        pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self.started.clear()
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
@@ -131,7 +137,7 @@ class Device:
             if layer.reuse.data:
                 return self.rows
         fetched = features_of(
-            self.memories[layer.source.memory],
+            self.memory(layer.source.memory),
             layer.source,
             (layer.fetched_rows, *shape[1:]),
             self.hardware.memory_atom_bytes,
@@ -148,16 +154,14 @@ class Device:
                 raise _refused("a layer reuses weights that are not in the buffer",
                                "they must be what the layer before left")  # fmt: skip
             return self.weights
-        content = _bytes(
-            self.memories[layer.weight_memory], layer.weight_address, layer.weight_bytes
-        )
+        content = _bytes(self.memory(layer.weight_memory), layer.weight_address, layer.weight_bytes)
         return weights_of(content, shape, self.hardware)
 
     def _windowed(self, layer: WindowLayer, post: Post | None) -> Array:
         """Elements that unit WINDOW makes, and unit POST, if it is there, of these."""
         shape = (layer.height, layer.width, layer.channels)
         atom = self.hardware.memory_atom_bytes
-        image = features_of(self.memories[layer.source.memory], layer.source, shape, atom)
+        image = features_of(self.memory(layer.source.memory), layer.source, shape, atom)
         if layer.kind is not WindowKind.DEPTHWISE:
             found = pooled(image, layer)
             return self._post(post, found) if post else found.astype(np.int8)
@@ -166,7 +170,7 @@ class Device:
                 "depthwise sums are not requantised", "only unit POST makes elements of them"
             )
         size = layer.window_height * layer.window_width * layer.kernels
-        content = _bytes(self.memories[Memory.MAIN], layer.weight_address, size)
+        content = _bytes(self.memory(Memory.MAIN), layer.weight_address, size)
         weights = content.view(np.int8).reshape(
             layer.window_height, layer.window_width, layer.kernels
         )
@@ -177,7 +181,7 @@ class Device:
         if post.requantise:
             channels = values.shape[2]
             content = _bytes(
-                self.memories[Memory.MAIN], post.table_address, channels * TABLE_ROW_BYTES
+                self.memory(Memory.MAIN), post.table_address, channels * TABLE_ROW_BYTES
             )
             table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
             bias, multiplier, shift = table.T
@@ -188,7 +192,7 @@ class Device:
         if post.elementwise is Elementwise.NONE:
             return elements
         second = features_of(
-            self.memories[post.second.memory],
+            self.memory(post.second.memory),
             post.second,
             (values.shape[0], values.shape[1], values.shape[2]),
             self.hardware.memory_atom_bytes,

@@ -13,6 +13,7 @@ from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.mul import Mul
 from penstock.ops.samples import Operand, int8, sample
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
@@ -35,8 +36,8 @@ def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Sample:
-    """A layer with weights, or a sum."""
-    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _sum)))
+    """A layer with weights, or a function of two tensors."""
+    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _pair)))
     return maker(draw)
 
 
@@ -72,12 +73,20 @@ def _dense(draw: st.DrawFn) -> Sample:
     return _layer(draw, op, (batches, depth), (draw(st.integers(1, 20)), depth), 0)
 
 
-def _sum(draw: st.DrawFn) -> Sample:
+def _pair(draw: st.DrawFn) -> Sample:
     shape = _shape(draw, draw(st.integers(1, 20)))
+    other = tuple(draw(st.sampled_from((1, extent))) for extent in shape)
+    shapes = [shape, draw(st.sampled_from((shape, other)))]
     zeros = [draw(zero_points) for _ in range(3)]
     scales = [2.0 ** draw(st.floats(-6, 3)) for _ in range(3)]
-    op = draw(st.sampled_from((Add, Sub)))(draw(activations))
-    inputs = (int8(*shape, scale=s, zero=z) for s, z in zip(scales[:2], zeros[:2], strict=True))
+    op = draw(st.sampled_from((Add, Sub, Mul)))(draw(activations))
+    types = [int8(*x, scale=s, zero=z) for x, s, z in zip(shapes, scales, zeros, strict=False)]
+    inputs: list[Operand] = list(types)
+    if draw(st.integers(0, 3)) == 0:
+        data = np.random.default_rng(draw(seeds)).integers(-128, 128, shapes[1])
+        inputs[1] = (types[1], Data.of(data.astype(np.int8)))
+    if draw(st.booleans()):
+        inputs.reverse()
     return sample(op, *inputs, scale=scales[2], zero=zeros[2])
 
 

@@ -31,12 +31,16 @@ class Case:
     def __init__(self, found: Sample, kernel: Kernel, data: st.DataObject, seed: int) -> None:
         site = found.site
         rng = np.random.default_rng(seed)
-        seen = [k for k, constant in enumerate(site.constants) if constant is None]
+        unseen = {*kernel.folded, *(k for k, _ in kernel.constants)}
+        seen = [k for k in range(len(site.inputs)) if k not in unseen]
         self.sample, self.kernel = found, kernel
         count = row_count(site.output.shape)
         self.rows = data.draw(intervals(count)) if kernel.by_rows else (0, count)
         styles = st.sampled_from(("whole", "ring", "table") if kernel.by_rows else ("whole",))
-        values = {k: elements(site.inputs[k], seed + k) for k in seen}
+        values = {
+            k: elements(site.inputs[k], seed + k) if constant is None else site.constant(k)
+            for k, constant in enumerate(site.constants)
+        }
         self.inputs: list[View] = []
         for k in seen:
             needed = self.needed(k)
@@ -45,9 +49,7 @@ class Case:
             self.inputs.append(view)
         rows = set(range(*self.rows))
         self.output = View(site.output, layout(data.draw(styles), site.output, rows, rng))
-        every: tuple[Array, ...] = tuple(
-            values[k] if k in values else site.constant(k) for k in range(len(site.inputs))
-        )
+        every: tuple[Array, ...] = tuple(values.values())
         result = found.op.evaluate(site, every, Region.whole(site.output.shape))
         self.expected = rows_as_bytes(result)
 

@@ -15,7 +15,7 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
-from penstock.ops.samples import int8, sample
+from penstock.ops.samples import Operand, int8, sample
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 
@@ -102,13 +102,19 @@ def _pool(rng: np.random.Generator) -> Sample:
 
 def _pair(rng: np.random.Generator) -> Sample:
     shape = _shape(rng)
-    other = shape if rng.integers(3) else (1, 1, 1, int(rng.choice((1, shape[3]))))
+    some = tuple(int(rng.choice((1, extent))) for extent in shape)
+    other = shape if rng.integers(3) else some
     op = (Add, Sub, Mul)[rng.integers(3)](_activation(rng))
     scales = 2 ** rng.uniform(-6, 2, 3)
-    inputs = (
+    types = [
         int8(*extents, scale=float(scale), zero=_zero(rng))
         for extents, scale in zip((shape, other), scales[:2], strict=True)
-    )
+    ]
+    inputs: list[Operand] = list(types)
+    if rng.integers(4) == 0:
+        inputs[1] = (types[1], Data.of(rng.integers(-128, 128, other).astype(np.int8)))
+    if rng.integers(2):
+        inputs.reverse()
     return sample(op, *inputs, scale=float(scales[2]), zero=_zero(rng))
 
 

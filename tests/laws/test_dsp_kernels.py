@@ -30,6 +30,8 @@ NAMES = (
     "depthwise_conv2d_s8_dsp",
     "fully_connected_s8_dsp",
     "add_s8_dsp",
+    "mul_s8_dsp",
+    "lookup_s8",
 )
 THREE = Window(3, 1, 1, 1, 1)
 

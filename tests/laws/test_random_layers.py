@@ -22,9 +22,9 @@ from random_layers import random_layer
 
 PORTABLE = (
     *("conv2d_s8", "depthwise_conv2d_s8", "fully_connected_s8", "add_s8", "mul_s8"),
-    *("average_pool2d_s8", "max_pool2d_s8"),
+    *("average_pool2d_s8", "max_pool2d_s8", "lookup_s8"),
 )
-SPECIAL = ("conv2d", "conv2d_direct", "depthwise_conv2d", "fully_connected", "add")
+SPECIAL = ("conv2d", "conv2d_direct", "depthwise_conv2d", "fully_connected", "add", "mul")
 TARGETS = ("cortex-m0plus", "cortex-m4", "cortex-m33")
 
 
@@ -58,8 +58,9 @@ def _check(core: CoreLibrary, kernels: str, layer: Sample, number: int) -> None:
     ]
     regions = [row_region(site.output.shape, row) for row in range(lower, upper)]
     inputs: list[View] = []
-    for k, (type, constant) in enumerate(zip(site.inputs, site.constants, strict=True)):
-        if constant is not None:
+    unseen = {*kernel.folded, *(k for k, _ in kernel.constants)}
+    for k, type in enumerate(site.inputs):
+        if k in unseen:
             continue
         rows = set().union(*(rows_of(type.shape, op.needs(site, r)[k]) for r in regions))
         view = _view(type, rows, kernel.by_rows, rng)

@@ -45,12 +45,12 @@ class Mul(Elementwise):
             broadcast.take(x, type, out) - type.zero_point
             for x, type in zip(inputs, site.inputs, strict=True)
         )
-        scaled = multiply(left * right, *self._multiplier(site))
+        scaled = multiply(left * right, *self.multiplier(site))
         bounds = self.activation.bounds(site.output)
         return np.clip(scaled + site.output.zero_point, *bounds).astype(np.int8)
 
     def kernel(self, site: Site) -> Kernel:
-        multiplier, shift = self._multiplier(site)
+        multiplier, shift = self.multiplier(site)
         least, most = self.activation.bounds(site.output)
         return Kernel(
             "mul_s8",
@@ -67,7 +67,8 @@ class Mul(Elementwise):
             by_rows=True,
         )
 
-    def _multiplier(self, site: Site) -> tuple[int, int]:
+    def multiplier(self, site: Site) -> tuple[int, int]:
+        """(multiplier, shift) of products."""
         a, b = site.inputs
         return fitting_multiplier(a.scale * b.scale / site.output.scale, LARGEST)
 

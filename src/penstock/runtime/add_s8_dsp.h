@@ -1,56 +1,64 @@
-/* add_s8_dsp: a function of two tensors, element by element, that is a weighted sum and a shift.
- *   a, b, y  int8, of one shape
- * Computes rows [lower, upper) of y; y may lie over a or b. */
+/* add_s8_dsp: a function of two tensors, element by element, that is a weighted sum and a shift, on
+ * cores with DSP extension; inputs may stretch.
+ *   a, b, y  int8
+ *     y = saturated (a * left + b * right + offset) >> shift, then clamped
+ * Computes rows [lower, upper) of y, which may lie over a or b. */
 #ifndef PENSTOCK_ADD_S8_DSP_H
 #define PENSTOCK_ADD_S8_DSP_H
 
-#include "dsp.h"
-#include "fixedpoint.h"
-#include "view.h"
+#include "stretched.h"
 
 struct add_s8_dsp {
-    int32_t row_elements, left, right, offset, shift, least, most;
+    PENSTOCK_STRETCHED_MEMBERS;
+    int32_t left, right, offset, shift;
 };
 
-/* Output of a pair of inputs. */
-static inline int32_t add_s8_dsp_output(const struct add_s8_dsp *p, int32_t a, int32_t b) {
-    return penstock_saturate((a * p->left + b * p->right + p->offset) >> p->shift);
+#if PENSTOCK_HAS_DSP
+
+#define ADD_S8_DSP_SUM(sum, other)                                                                \
+    "mla " sum "," sum ",r4,r6\n"                                                                 \
+    "mla " sum "," other ",r5," sum "\n"
+
+static __attribute__((naked, noinline)) void add_s8_dsp_fours(
+    const struct penstock_pairs *pairs __attribute__((unused))) {
+    __asm__ volatile(PENSTOCK_PAIRS_FOUR
+                     "sxtb r12,r9\n"
+                     "sxtb r11,r10\n" ADD_S8_DSP_SUM("r12", "r11")
+                     "sxtb r11,r9,ror #8\n"
+                     "sxtb lr,r10,ror #8\n" ADD_S8_DSP_SUM("r11", "lr")
+                     "sxtb lr,r9,ror #16\n"
+                     "sxtb r7,r10,ror #16\n" ADD_S8_DSP_SUM("lr", "r7")
+                     "asr r9,#24\n"
+                     "asr r10,#24\n" ADD_S8_DSP_SUM("r9", "r10") PENSTOCK_PAIRS_STORE);
 }
 
-/* Byte k of a word, sign-extended. */
-static inline int32_t add_s8_dsp_byte(uint32_t word, int32_t k) {
-    return (int8_t)(uint8_t)(word >> 8 * k);
+#else
+
+/* The output of a pair. */
+static inline int32_t add_s8_dsp_one(const struct penstock_pairs *pairs, int32_t a, int32_t b) {
+    const int32_t *number = pairs->number;
+    return penstock_saturate((a * number[0] + b * number[1] + number[2]) >> number[4]);
 }
 
-static void add_s8_dsp_row(const struct add_s8_dsp *p, const int8_t *a, const int8_t *b,
-                           int8_t *out) {
-    int32_t i = 0;
-    for (; i + 4 <= p->row_elements; i += 4) {
-        const uint32_t left = penstock_load_word(a + i);
-        const uint32_t right = penstock_load_word(b + i);
-        uint32_t y = 0;
-        for (int32_t k = 0; k < 4; k++) {
-            const int32_t output =
-                add_s8_dsp_output(p, add_s8_dsp_byte(left, k), add_s8_dsp_byte(right, k));
-            y |= (uint32_t)(uint8_t)(int8_t)output << 8 * k;
-        }
-        penstock_store_word(out + i, y);
-    }
-    for (; i < p->row_elements; i++) {
-        out[i] = (int8_t)add_s8_dsp_output(p, a[i], b[i]);
-    }
+static void add_s8_dsp_fours(const struct penstock_pairs *pairs) {
+    penstock_spelled_pairs(pairs, add_s8_dsp_one);
 }
+
+#endif
 
 static void add_s8_dsp(const struct add_s8_dsp *p, const penstock_source *x, const penstock_sink *y,
                        int32_t lower, int32_t upper) {
+    struct penstock_pairs pairs = {PENSTOCK_STRETCHED_PAIRS(p),
+                                   .number = {p->left, p->right, p->offset, 0, p->shift}};
     for (int32_t row = lower; row < upper; row++) {
+        const int32_t n = row / p->out_h;
+        const int32_t h = row % p->out_h;
+        const int8_t *a = penstock_read_row(&x[0], n * p->step0_n + h * p->step0_h);
+        const int8_t *b = penstock_read_row(&x[1], n * p->step1_n + h * p->step1_h);
         int8_t *out = penstock_write_row(y, row);
-        add_s8_dsp_row(p, penstock_read_row(&x[0], row), penstock_read_row(&x[1], row), out);
-        if (p->least > -128 || p->most < 127) {
-            for (int32_t i = 0; i < p->row_elements; i++) {
-                out[i] = (int8_t)penstock_clamp(out[i], p->least, p->most);
-            }
-        }
+        penstock_stretched_row(&pairs, add_s8_dsp_fours, p->calls, a, b,
+                               out);
+        penstock_clamp_row(out, p->calls * p->runs * p->length, p->least, p->most);
     }
 }
 

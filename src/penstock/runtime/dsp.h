@@ -53,6 +53,11 @@ static inline uint32_t penstock_odd_bytes(uint32_t word) {
     return penstock_even_bytes(word >> 8 | word << 24);
 }
 
+/* A number of 16 bits in both halves of a pair. */
+static inline int32_t penstock_both_halves(int32_t x) {
+    return (int32_t)((uint32_t)(uint16_t)x * 0x10001u);
+}
+
 /* sum + the lower numbers' product. */
 static inline int32_t penstock_add_lower(uint32_t x, uint32_t w, int32_t sum) {
 #if PENSTOCK_HAS_DSP
@@ -89,9 +94,58 @@ static inline void penstock_clamp_bytes(int8_t *numbers, int32_t count, int32_t 
     }
 }
 
+/* A number of 8 bits in all bytes of a word. */
+static inline uint32_t penstock_all_bytes(int32_t x) {
+    return (uint32_t)(uint8_t)x * 0x1010101u;
+}
+
+#if PENSTOCK_HAS_DSP
+/* The greater, and the smaller, of the signed bytes of registers x and y, into x. */
+#define PENSTOCK_GREATER_BYTES(x, y, free) "ssub8 " free "," x "," y "\n" "sel " x "," x "," y "\n"
+#define PENSTOCK_SMALLER_BYTES(x, y, free) "ssub8 " free "," y "," x "\n" "sel " x "," x "," y "\n"
+
+/* Clamps `count` numbers to those that stand in all bytes of `least` and `most`. */
+__attribute__((naked, noinline, unused)) static void penstock_clamp_words(
+    int8_t *numbers __attribute__((unused)), int32_t count __attribute__((unused)),
+    uint32_t least __attribute__((unused)), uint32_t most __attribute__((unused))) {
+    __asm__ volatile("push {r4,lr}\n"
+                     "1:\n"
+                     "subs r1,#4\n"
+                     "blt 2f\n"
+                     "ldr r12,[r0]\n"
+                     PENSTOCK_GREATER_BYTES("r12", "r2", "r4")
+                     PENSTOCK_SMALLER_BYTES("r12", "r3", "r4")
+                     "str r12,[r0],#4\n"
+                     "b 1b\n"
+                     "2:\n"
+                     "adds r1,#4\n"
+                     "beq 4f\n"
+                     "3:\n" /* what fills no four */
+                     "ldrb r12,[r0]\n"
+                     PENSTOCK_GREATER_BYTES("r12", "r2", "r4")
+                     PENSTOCK_SMALLER_BYTES("r12", "r3", "r4")
+                     "strb r12,[r0],#1\n"
+                     "subs r1,#1\n"
+                     "bne 3b\n"
+                     "4:\n"
+                     "pop {r4,pc}\n");
+}
+#else
+static inline void penstock_clamp_words(int8_t *numbers, int32_t count, uint32_t least,
+                                        uint32_t most) {
+    penstock_clamp_bytes(numbers, count, (int8_t)(uint8_t)least, (int8_t)(uint8_t)most);
+}
+#endif
+
 /* base + floor(x * factor / 2^32). */
 static inline int32_t penstock_high_product(int32_t x, int32_t factor, int32_t base) {
+#if PENSTOCK_HAS_DSP
+    int32_t sum; /* a factor that compilers know becomes several instructions */
+    __asm__("smmla %0,%1,%2,%3" : "=r"(sum) : "r"(x), "r"(factor), "r"(base));
+    return sum;
+#else
     return (int32_t)((uint32_t)base + (uint32_t)(int32_t)((int64_t)x * factor >> 32));
+#endif
 }
 
 /* x - correction where x is negative. */

@@ -7,7 +7,7 @@ surrounds them is a linear fit to layers of real networks on the simulated core.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BLOCK_PAIRS = 4
@@ -46,8 +46,13 @@ CALL = 90
 """Of a call of any other kernel."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
 """Of four outputs: sixteen inputs, four inputs beyond them, what surrounds them."""
-ELEMENT, SUM_ROW = 14.7, 83.0
-"""Of a sum of two tensors."""
+SUM_FOUR, PRODUCT_FOUR, CORRECTED_FOUR = 39, 42, 8
+"""Of four elements of two tensors: a sum, a product, its corrections."""
+PAIRS_RUN, PAIRS_CALL, PAIRS_ROW, CLAMPED, PORTABLE_PAIR = 11, 105, 15, 3, 19
+"""Of a run, a call for runs, a row; of an element that is clamped afterwards; of an element in
+portable C."""
+LOOKED_UP, LOOKED_UP_ROW = 6.3, 20.0
+"""Of a table of outputs: an element, a row."""
 POOL_OUTPUT, POOL_TAP, MAX_POOL_ROW, MAX_POOL_TAP = 40, 4, 100, 5
 """Of the portable pools: each output, each element under its window; of max pooling each row."""
 SUMMED, AVERAGED, SOFTMAX, SOFTMAX_ROW = 4.1, 25, 40, 100
@@ -150,11 +155,6 @@ def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) 
     return batches * (-(-outputs // 4) * quad + 120)
 
 
-def of_sum(shape: tuple[int, ...], rows: int) -> int:
-    """Cycles of a sum of two tensors."""
-    return round(math.prod(shape) * ELEMENT + rows * SUM_ROW)
-
-
 def of_average_pool(outputs: int, window: tuple[int, int]) -> int:
     """Cycles of average pooling, by the portable kernel."""
     return outputs * (POOL_OUTPUT + POOL_TAP * math.prod(window))
@@ -163,3 +163,22 @@ def of_average_pool(outputs: int, window: tuple[int, int]) -> int:
 def of_max_pool(outputs: int, window: tuple[int, int]) -> int:
     """Cycles of max pooling, by the portable kernel."""
     return outputs * (MAX_POOL_ROW * window[0] + MAX_POOL_TAP * math.prod(window))
+
+
+def of_pairs(row: Mapping[str, int], rows: int, four: int) -> int:
+    """Cycles of an element-wise kernel of two inputs that takes so many of four elements; `row`:
+    parameters of the kernel."""
+    calls, runs, length = (row[name] for name in ("calls", "runs", "length"))
+    call = runs * (PAIRS_RUN + length // 4 * four) + (PAIRS_CALL // 2 + four) * (length % 4 > 0)
+    clamped = CLAMPED * runs * length * (row["least"] > -128 or row["most"] < 127)
+    return rows * (PAIRS_ROW + calls * (PAIRS_CALL + call + clamped))
+
+
+def of_portable_pairs(elements: int) -> int:
+    """The least cycles of a portable element-wise kernel of two inputs."""
+    return PORTABLE_PAIR * elements
+
+
+def of_lookup(elements: int, rows: int) -> int:
+    """Cycles of looking every element up in a table."""
+    return round(elements * LOOKED_UP + rows * LOOKED_UP_ROW)

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.backends.cortex_m import cycles, taps, tiles
+from penstock.backends.cortex_m.dsp_products import pair_kernel
 from penstock.backends.cortex_m.forms import form_table, with_forms
 from penstock.backends.cortex_m.layer import (
     Layer,
     constant_outputs,
     layer_of,
 )
-from penstock.backends.cortex_m.params import inner_columns, sum_params
+from penstock.backends.cortex_m.params import inner_columns
 from penstock.fixedpoint import Int64s
-from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
@@ -28,6 +29,7 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.mul import Mul
 from penstock.ops.running_sum import RunningSum
 from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
@@ -51,8 +53,8 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return _depthwise(op, site)
         case FullyConnected():
             return _fully_connected(op, site)
-        case Add() | Sub():
-            return _sum(op, site)
+        case Add() | Sub() | Mul():
+            return pair_kernel(op, site)
         case AveragePool2D() | MaxPool2D():
             estimate = (
                 cycles.of_average_pool if isinstance(op, AveragePool2D) else cycles.of_max_pool
@@ -370,20 +372,6 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
             x.elements // depth, outputs, depth, signed=layer.form.corrects
         ),
         classes=layer.classes,
-    )
-
-
-def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """A weighted sum and a shift, for tensors of one shape."""
-    found = sum_params(op, site)
-    if found is None:
-        return None
-    shape = site.output.shape
-    return Kernel(
-        "add_s8_dsp",
-        params=found,
-        by_rows=True,
-        work_cycles=cycles.of_sum(shape, row_count(shape)),
     )
 
 

@@ -28,6 +28,14 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
     shape = site.output.shape
     if any(x.shape != shape for x in site.inputs):
         return None
+    found = weighted_pairs(op, site)
+    least, most = op.activation.bounds(site.output)
+    row = (("row_elements", math.prod(shape) // row_count(shape)),)
+    return None if found is None else (*row, *found, ("least", least), ("most", most))
+
+
+def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
+    """Members that say which weighted sum and shift an operator is; None where it is none."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     outputs = _every_pair(op, site)
@@ -35,13 +43,10 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
     if found is None:
         return None
     return (
-        ("row_elements", math.prod(shape) // row_count(shape)),
         ("left", found.left),
         ("right", found.right),
         ("offset", found.offset),
         ("shift", found.shift),
-        ("least", least),
-        ("most", most),
     )
 
 

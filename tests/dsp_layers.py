@@ -10,9 +10,11 @@ from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ops.activation import Activation
 from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
 from penstock.ops.samples import Operand, int8, sample
 from penstock.ops.sub import Sub
@@ -36,8 +38,8 @@ def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Sample:
-    """A layer with weights, or a function of two tensors."""
-    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _pair)))
+    """A layer with weights, a function of two tensors, or a pool."""
+    maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _pair, _pool)))
     return maker(draw)
 
 
@@ -52,16 +54,17 @@ def _conv(draw: st.DrawFn) -> Sample:
     channels = st.one_of(st.integers(1, 40), st.integers(1, 12).map(lambda fours: 4 * fours))
     x = _shape(draw, draw(channels))
     rows, columns = draw(windows(x[1], 4)), draw(windows(x[2], 4))
-    outputs = draw(st.integers(1, 20))
+    groups = draw(st.sampled_from((1, 1, *(g for g in range(2, x[3] + 1) if x[3] % g == 0))))
+    outputs = groups * draw(st.integers(1, max(1, 20 // groups)))
     op = Conv2D(rows, columns, draw(activations))
-    return _layer(draw, op, x, (outputs, rows.size, columns.size, x[3]), 0)
+    return _layer(draw, op, x, (outputs, rows.size, columns.size, x[3] // groups), 0)
 
 
 def _depthwise(draw: st.DrawFn) -> Sample:
     x = _shape(draw, draw(st.one_of(st.integers(1, 40), st.just(1))))
     size = draw(st.sampled_from((3, 3, 5)))
     rows, columns = draw(windows(x[1], size)), draw(windows(x[2], size))
-    multiplier = draw(st.integers(1, 5)) if x[3] == 1 else 1
+    multiplier = draw(st.sampled_from((1, 1, 2, 3, 5)))
     op = DepthwiseConv2D(rows, columns, multiplier, draw(activations))
     return _layer(draw, op, x, (1, rows.size, columns.size, x[3] * multiplier), 3)
 
@@ -71,6 +74,22 @@ def _dense(draw: st.DrawFn) -> Sample:
     op = FullyConnected(draw(activations))
     depth = depth * 4 if draw(st.booleans()) else depth
     return _layer(draw, op, (batches, depth), (draw(st.integers(1, 20)), depth), 0)
+
+
+def _pool(draw: st.DrawFn) -> Sample:
+    x = _shape(draw, draw(st.integers(6, 40)))
+    rows, columns = (draw(_pool_windows(extent)) for extent in x[1:3])
+    op = draw(st.sampled_from((AveragePool2D, MaxPool2D)))(rows, columns, draw(activations))
+    scale, zero = 2.0 ** draw(st.floats(-8, 0)), draw(zero_points)
+    return sample(op, int8(*x, scale=scale, zero=zero), scale=scale, zero=zero)
+
+
+@st.composite
+def _pool_windows(draw: st.DrawFn, extent: int) -> Window:
+    """Windows without gaps that all see elements of an axis, up to such as see all of it."""
+    size = draw(st.integers(1, extent))
+    before, after = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
+    return Window(size, draw(st.integers(1, 3)), 1, before, after)
 
 
 def _pair(draw: st.DrawFn) -> Sample:

@@ -20,6 +20,7 @@ from penstock.ops.activation import Activation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.mul import Mul
 from penstock.ops.samples import bias, int8, sample, weights
 from penstock.ops.window import Window
 from strategies import seeds
@@ -27,11 +28,16 @@ from strategies import seeds
 NAMES = (
     "conv2d_s8_dsp",
     "conv2d_direct_s8_dsp",
+    "conv2d_groups_s8_dsp",
     "depthwise_conv2d_s8_dsp",
+    "depthwise_multiple_s8_dsp",
     "fully_connected_s8_dsp",
     "add_s8_dsp",
     "mul_s8_dsp",
     "lookup_s8",
+    "pool2d_s8_dsp",
+    "average_pool2d_s8",
+    "max_pool2d_s8",
 )
 THREE = Window(3, 1, 1, 1, 1)
 
@@ -101,12 +107,28 @@ SERVED = {
     "depthwise of one channel": sample(
         DepthwiseConv2D(THREE, THREE, 4), int8(1, 6, 6, 1), weights(1, 3, 3, 4, axis=3), bias(4)
     ),
+    "groups": sample(Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)),
+    "groups that overlap": sample(
+        Conv2D(THREE, THREE), int8(1, 6, 6, 10), weights(10, 3, 3, 2, axis=0), bias(10)
+    ),
+    "two groups of three channels": sample(
+        Conv2D(THREE, THREE), int8(1, 9, 9, 6), weights(6, 3, 3, 3, axis=0), bias(6)
+    ),
+    "depthwise, two outputs of a channel": sample(
+        DepthwiseConv2D(THREE, THREE, 2), int8(1, 6, 6, 8), weights(1, 3, 3, 16, axis=3), bias(16)
+    ),
+    "depthwise of three channels": sample(
+        DepthwiseConv2D(THREE, THREE, 8), int8(1, 9, 9, 3), weights(1, 3, 3, 24, axis=3), bias(24)
+    ),
+    "a factor of each channel": sample(Mul(), int8(1, 6, 6, 16), int8(1, 1, 1, 16)),
     "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
 }
 REFUSED = {
-    "groups": sample(Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)),
-    "depthwise of three channels": sample(
-        DepthwiseConv2D(THREE, THREE), int8(1, 6, 6, 3), weights(1, 3, 3, 3, axis=3), bias(3)
+    "groups of which none fill fours": sample(
+        Conv2D(THREE, THREE), int8(1, 9, 9, 15), weights(10, 3, 3, 3, axis=0), bias(10)
+    ),
+    "pixels of three channels, each with a factor": sample(
+        Mul(), int8(1, 6, 6, 3), int8(1, 1, 1, 3)
     ),
     "a depth that is no multiple of four": sample(
         FullyConnected(), int8(1, 10), weights(5, 10), bias(5)

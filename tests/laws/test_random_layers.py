@@ -24,7 +24,10 @@ PORTABLE = (
     *("conv2d_s8", "depthwise_conv2d_s8", "fully_connected_s8", "add_s8", "mul_s8"),
     *("average_pool2d_s8", "max_pool2d_s8", "lookup_s8"),
 )
-SPECIAL = ("conv2d", "conv2d_direct", "depthwise_conv2d", "fully_connected", "add", "mul")
+SPECIAL = (
+    *("conv2d_s8", "conv2d_direct_s8", "conv2d_groups_s8", "depthwise_conv2d_s8"),
+    *("depthwise_multiple_s8", "fully_connected_s8", "add_s8", "mul_s8", "pool2d_s8"),
+)
 TARGETS = ("cortex-m0plus", "cortex-m4", "cortex-m33")
 
 
@@ -35,7 +38,7 @@ def test_random_layers(
     for extra in ("ziglang", "unicorn"):
         pytest.importorskip(extra, reason="the extra 'simulate' is not installed")
     kernels = load_target(name).engines[0].kernels
-    special = (f"{each}_s8_{kernels}" for each in SPECIAL)
+    special = (f"{each}_{kernels}" for each in SPECIAL)
     there = (each for each in special if (RUNTIME / f"{each}.h").is_file())
     core = CoreLibrary((*PORTABLE, *there), tmp_path_factory.mktemp(name), name)
     for number in range(pytestconfig.getoption("--layers")):

@@ -36,8 +36,16 @@ PIXELS_FOUND, RUN_FOUND = 270.0, 27.0
 """Of one pixel or two: what surrounds their outputs, and each run that is looked up."""
 FOUR_LEFT = 140
 """Of one pixel or two: outputs that fill no four."""
+PAIR_FOUND, PAIR_RUN_FOUND, GROUP, GROUP_RUN, GROUP_REST = 100.0, 26.0, 80, 10, 80
+"""Of two pixels of a convolution in groups: what surrounds groups, likewise; what surrounds outputs
+of a group, each of its runs, outputs that fill no four."""
 PORTABLE_MAC, PORTABLE_ELEMENT = 7.0, 20.0
 """Of a convolution in portable C: each product, each element of the output."""
+LEAST_MAC, LEAST_TAP, LEAST_ELEMENT = 6, 5, 25
+"""Of a convolution in groups in portable C, at least: each product, each tap that may be outside,
+and each element."""
+PLACED = 4
+"""Of an output that is put to its place."""
 NINE_TAPS, OTHER_TAP, TAPS_PIXEL = 153, 24, 23.0
 """Of four channels: nine taps, or each of any other number; of a pixel."""
 TAPS_FOUND, TAPS_ROW, TAPS_CALL = 530.0, 120.0, 150
@@ -53,6 +61,12 @@ PAIRS_RUN, PAIRS_CALL, PAIRS_ROW, CLAMPED, PORTABLE_PAIR = 11, 105, 15, 3, 19
 portable C."""
 LOOKED_UP, LOOKED_UP_ROW = 6.3, 20.0
 """Of a table of outputs: an element, a row."""
+POOL_EIGHT, POOL_MEANS, POOL_ROW, POOL_TAPS, POOL_PIXEL = 29, 52, 8, 12, 35
+"""Of eight outputs of a pool, where they are means, of each row of their windows, each tap; of a
+pixel of the output."""
+UNROLLED_TAP, UNROLLED_MEAN = 4.2, 4
+"""Of a portable pool in which a compiler spells its small windows out, likewise: an element under a
+window, a mean."""
 POOL_OUTPUT, POOL_TAP, MAX_POOL_ROW, MAX_POOL_TAP = 40, 4, 100, 5
 """Of the portable pools: each output, each element under its window; of max pooling each row."""
 SUMMED, AVERAGED, SOFTMAX, SOFTMAX_ROW = 4.1, 25, 40, 100
@@ -136,6 +150,20 @@ def of_direct_convolution(pixels: Sequence[Pixels], outputs: int, *, signed: boo
     return round(found)
 
 
+def of_groups(pairs: int, groups: int, outputs: int, window: Pixels, *, signed: bool) -> int:
+    """Cycles of a convolution of so many pairs of pixels, in groups of `outputs` each."""
+    blocks, rest = divmod(window.fours, 4)
+    quad = RUNS_QUAD + window.runs * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+    group = -(-outputs // 4) * (quad + CORRECTIONS * signed) + GROUP + GROUP_RUN * window.runs
+    found = PAIR_FOUND + PAIR_RUN_FOUND * window.runs
+    return round(pairs * (found + groups * (group + GROUP_REST * (outputs % 4 > 0))))
+
+
+def of_portable_groups(macs: int, elements: int, outside: int) -> int:
+    """The least cycles of a convolution in groups in portable C; `outside`: taps that may be."""
+    return LEAST_MAC * macs + (LEAST_ELEMENT + LEAST_TAP * outside) * elements
+
+
 def of_portable_convolution(macs: int, elements: int) -> int:
     """Cycles of a convolution that is the only one in portable C: the compiler specialises it."""
     return round(PORTABLE_MAC * macs + PORTABLE_ELEMENT * elements)
@@ -148,6 +176,11 @@ def of_depthwise(rows: int, pixels: int, runs: int, channels: int, taps: int) ->
     return round(pixels * each + runs * TAPS_FOUND + rows * TAPS_ROW)
 
 
+def of_placing(elements: int) -> int:
+    """Cycles of putting elements of rows to their places, one by one."""
+    return PLACED * elements
+
+
 def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
     """Cycles of a fully connected layer."""
     blocks, rest = divmod(depth // 4, BLOCK_PAIRS)
@@ -155,12 +188,26 @@ def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) 
     return batches * (-(-outputs // 4) * quad + 120)
 
 
-def of_average_pool(outputs: int, window: tuple[int, int]) -> int:
+def of_pool(shape: tuple[int, ...], rows: int, columns: int, *, averages: bool) -> int:
+    """Cycles of pooling; `rows`, `columns`: taps inside, summed over the rows or columns of y."""
+    images, height, width, channels = shape
+    eights = -(-channels // 8)
+    taps = rows * (POOL_ROW * width + POOL_TAPS * columns)
+    pixel = POOL_PIXEL + eights * (POOL_EIGHT + POOL_MEANS * averages)
+    return images * (height * width * pixel + eights * taps)
+
+
+def of_unrolled_pool(outputs: int, taps: int, *, averages: bool) -> int:
+    """The least cycles of pooling by the portable kernel."""
+    return round(outputs * (UNROLLED_TAP * taps + UNROLLED_MEAN * averages))
+
+
+def of_portable_average(outputs: int, window: tuple[int, int]) -> int:
     """Cycles of average pooling, by the portable kernel."""
     return outputs * (POOL_OUTPUT + POOL_TAP * math.prod(window))
 
 
-def of_max_pool(outputs: int, window: tuple[int, int]) -> int:
+def of_portable_max(outputs: int, window: tuple[int, int]) -> int:
     """Cycles of max pooling, by the portable kernel."""
     return outputs * (MAX_POOL_ROW * window[0] + MAX_POOL_TAP * math.prod(window))
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.backends.cortex_m import cycles, taps, tiles
+from penstock.backends.cortex_m.dsp_grouped import as_one_group, group_kernel
+from penstock.backends.cortex_m.dsp_pools import pool_kernel
 from penstock.backends.cortex_m.dsp_products import pair_kernel
 from penstock.backends.cortex_m.forms import form_table, with_forms
 from penstock.backends.cortex_m.layer import (
@@ -49,6 +51,10 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return _convolution(op, site)
         case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
             return _convolution(op, site)
+        case Conv2D():
+            return _grouped(op, site)
+        case DepthwiseConv2D() if op.multiplier > 1 or site.inputs[0].shape[3] < taps.QUAD:
+            return _grouped(op, site)
         case DepthwiseConv2D():
             return _depthwise(op, site)
         case FullyConnected():
@@ -56,11 +62,7 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
         case Add() | Sub() | Mul():
             return pair_kernel(op, site)
         case AveragePool2D() | MaxPool2D():
-            estimate = (
-                cycles.of_average_pool if isinstance(op, AveragePool2D) else cycles.of_max_pool
-            )
-            window = (op.rows.size, op.columns.size)
-            return replace(op.kernel(site), work_cycles=estimate(site.output.elements, window))
+            return pool_kernel(op, site)
         case RunningSum() | AverageLast() | Softmax():
             return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
         case _:
@@ -77,6 +79,20 @@ def _portable_cycles(op: RunningSum | AverageLast | Softmax, site: Site) -> int:
         case Softmax():
             rows = site.output.elements // site.output.shape[-1]
             return cycles.SOFTMAX * site.output.elements + cycles.SOFTMAX_ROW * rows
+
+
+def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """A convolution in groups, or one in which all groups are one, or several depthwise ones; None
+    where portable C is faster."""
+    one = as_one_group(op, site)
+    found = (group_kernel(op, site), None if one is None else _convolution(*one))
+    found += (_depthwise(op, site),) if isinstance(op, DepthwiseConv2D) else ()
+    special = [kernel for kernel in found if kernel is not None]
+    work = op.work(site, Region.whole(site.output.shape))
+    outside = op.rows.size * op.columns.size * (_padding(op) > 0)
+    portable = cycles.of_portable_groups(work.macs, work.elements, outside)
+    best = min(special, key=lambda kernel: kernel.work_cycles or 0, default=None)
+    return None if best is None or (best.work_cycles or 0) >= portable else best
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
@@ -302,15 +318,22 @@ def _windows(op: Conv2D | DepthwiseConv2D, site: Site) -> cycles.Windows:
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """Four channels at a time; a window for each channel, of not too many taps."""
-    x = site.inputs[0]
+    """Four channels at a time; a window for each channel, of not too many taps.  Where channels
+    have several windows, the first ones of all, then the second ones, and so on."""
+    x, windows = site.inputs[0], op.multiplier
     count = op.rows.size * op.columns.size
-    if op.multiplier != 1 or x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
+    if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
         return None
-    layer = layer_of(op, site, taps.FRACTION_BITS, taps.fours(x.shape[3]).ravel())
+    fours = taps.fours(x.shape[3])
+    order = fours.ravel() * windows + np.arange(windows)[:, None]
+    layer = layer_of(op, site, taps.FRACTION_BITS, order.ravel())
     if layer is None:
         return None
-    return Kernel(
+    pixels = math.prod(site.output.shape[:3])
+    work_cycles = cycles.of_depthwise(
+        math.prod(site.output.shape[:2]), pixels, _runs(op, site), x.shape[3], count
+    )
+    one = Kernel(
         "depthwise_conv2d_s8_dsp",
         params=(
             *sliding.shape_params(x.shape, site.output.shape),
@@ -325,15 +348,18 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         ),
         folded=(1, 2),
         by_rows=True,
-        work_cycles=cycles.of_depthwise(
-            math.prod(site.output.shape[:2]),
-            math.prod(site.output.shape[:3]),
-            _runs(op, site),
-            x.shape[3],
-            count,
-        ),
+        work_cycles=work_cycles,
         call_cycles=cycles.TAPS_CALL,
         classes=layer.classes,
+    )
+    if windows == 1:
+        return one
+    return replace(
+        one,
+        name="depthwise_multiple_s8_dsp",
+        params=(*one.params, ("multiplier_d", windows), ("fours", len(fours))),
+        scratch_bytes=site.output.shape[2] * x.shape[3],
+        work_cycles=windows * work_cycles + cycles.of_placing(site.output.elements),
     )
 
 

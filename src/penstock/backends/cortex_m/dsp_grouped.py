@@ -1,0 +1,153 @@
+"""Convolutions in groups of channels, and depthwise ones of several outputs for a channel, on cores
+with the DSP extension.
+
+A kernel takes inputs in fours.  So neighbouring groups are merged until their inputs fill fours:
+into a group whose weights are 0 where an output of one group meets an input of another.  All groups
+merged are an ordinary convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.backends.cortex_m import cycles, tiles
+from penstock.backends.cortex_m.layer import layer_of
+from penstock.fixedpoint import Int64s
+from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.ops import sliding
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+
+MOST_TAPS = 25
+"""So many has the kernel room for."""
+MOST_MERGED = 4
+"""So many groups at most become an ordinary convolution: its weights are as many times as large."""
+GroupedOp = Conv2D | DepthwiseConv2D
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """`count` groups of `depth` input and `outputs` output channels, of which so many `merged` are
+    one to the kernel; the last of these may overlap the one before."""
+
+    count: int
+    depth: int
+    outputs: int
+    merged: int = 1
+
+    @staticmethod
+    def of(op: GroupedOp, site: Site) -> Groups:
+        channels = site.inputs[0].shape[3]
+        depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
+        return Groups(channels // depth, depth, site.output.shape[3] * depth // channels)
+
+    @property
+    def starts(self) -> list[int]:
+        """The first group of each that are merged.
+
+        >>> Groups(6, 1, 2, merged=4).starts
+        [0, 2]
+        """
+        last = self.count - self.merged
+        return [min(first, last) for first in range(0, self.count, self.merged)]
+
+    @property
+    def order(self) -> Int64s:
+        """Output channels, those of each that are merged in fours, of which the last repeats."""
+        outputs = self.merged * self.outputs
+        four = np.minimum(np.arange(-(-outputs // tiles.QUAD) * tiles.QUAD), outputs - 1)
+        return np.concatenate([first * self.outputs + four for first in self.starts])
+
+    def spread(self, weights: Int64s) -> Int64s:
+        """Weights (order, taps, merged depth), 0 between groups, of (order, taps * depth)."""
+        order = self.order
+        each = len(order) // len(self.starts)
+        member = order // self.outputs - np.repeat(self.starts, each)
+        taps = weights.reshape(len(order), -1, self.depth)
+        found = np.zeros((*taps.shape[:2], self.merged, self.depth), np.int64)
+        found[np.arange(len(order)), :, member] = taps
+        return found.reshape(*taps.shape[:2], -1)
+
+
+def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
+    """Two pixels with four outputs of merged groups at a time; inputs are read where they lie."""
+    taps = op.rows.size * op.columns.size
+    possible = list(_merged(Groups.of(op, site)))
+    if not possible or taps > MOST_TAPS:
+        return None
+    groups = min(possible, key=lambda some: _cycles(some, site, taps, signed=True))
+    layer = layer_of(op, site, tiles.FRACTION_BITS, groups.order)
+    if layer is None:
+        return None
+    depth = groups.merged * groups.depth
+    spread = groups.spread(layer.weights).reshape(len(layer.weights), -1)
+    weights = tiles.packed_weights(spread[:, tiles.window_order(taps, depth)])
+    if weights is None:
+        return None
+    x = site.inputs[0]
+    return Kernel(
+        "conv2d_groups_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("groups", len(groups.starts)),
+            ("group_in", depth),
+            ("group_out", groups.merged * groups.outputs),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("padding", Table.of(np.full(x.shape[3], x.zero_point, np.int8))),
+        ),
+        folded=(1, 2),
+        by_rows=True,
+        work_cycles=_cycles(groups, site, taps, signed=layer.form.corrects),
+        call_cycles=cycles.CALL,
+        classes=layer.classes,
+    )
+
+
+def _merged(groups: Groups) -> Iterator[Groups]:
+    """Groups merged so that their inputs fill fours: as few as do, and some more of them."""
+    least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
+    for merged in (int(least), 2 * int(least)):
+        if merged <= groups.count:
+            yield Groups(groups.count, groups.depth, groups.outputs, merged)
+
+
+def _cycles(groups: Groups, site: Site, taps: int, *, signed: bool) -> int:
+    images, height, width, _ = site.output.shape
+    return cycles.of_groups(
+        images * height * -(-width // 2),
+        len(groups.starts),
+        groups.merged * groups.outputs,
+        cycles.Pixels(1, 0, taps, groups.merged * groups.depth // tiles.QUAD),
+        signed=signed,
+    )
+
+
+def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
+    """The same as an ordinary convolution, where groups are few."""
+    groups = Groups.of(op, site)
+    if groups.count > MOST_MERGED:
+        return None
+    x, w, b = site.inputs
+    weights = site.constant(1)
+    if isinstance(op, DepthwiseConv2D):
+        weights = weights.transpose(3, 1, 2, 0)
+    one = Groups(groups.count, groups.depth, groups.outputs, groups.count)
+    order = one.order[: site.output.shape[3]]
+    spread = one.spread(weights.reshape(len(order), -1)[one.order].astype(np.int64))
+    shape = (len(order), op.rows.size, op.columns.size, x.shape[3])
+    q = w.quantisation
+    assert q is not None
+    axis = None if q.axis is None else 0
+    type = TensorType(shape, DType.INT8, Quantisation(q.scales, q.zero_points, axis))
+    data = Data.of(spread[: len(order)].reshape(shape).astype(np.int8))
+    constants = (None, data, site.constants[2])
+    return Conv2D(op.rows, op.columns, op.activation), Site((x, type, b), site.output, constants)

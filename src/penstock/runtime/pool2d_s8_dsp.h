@@ -5,7 +5,7 @@
  * Eight channels are taken at a time; the last eight may overlap those before.  The elements of a window
  * add up in 16 bits, and
  *     (2 * sum + 257 * count - (sum < 0)) * ceil(2^31 / count) >> 32
- * is their mean, ties away from zero, plus 128: the error of the reciprocal is below 2^-22.
+ * is their mean, ties away from zero, plus 128 (docs/requantisation.md says why).
  * Computes rows [lower, upper) of y, counted through N and Ho. */
 #ifndef PENSTOCK_POOL2D_S8_DSP_H
 #define PENSTOCK_POOL2D_S8_DSP_H

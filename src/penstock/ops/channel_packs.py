@@ -1,0 +1,67 @@
+"""PackChannels, UnpackChannels: a row's channels in packs, as many accelerators read them.
+
+With packs of A channels (UnpackChannels goes the other way):
+
+    x  (N, H, W,     S * A)  any type
+    y  (N, H, S * W, A)      y[n, h, s * W + w, a] = x[n, h, w, s * A + a]
+
+So a row of the image stays one run of bytes: pack after pack, each with its points from left to right.
+Source: the feature formats of NVDLA (hardware manual, in-memory formats) and, with A = 16, of Arm's
+Ethos-U (NHCWB16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.ops.checks import require
+from penstock.ops.rearrangement import Layout, Rearrangement
+from penstock.ops.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class PackChannels(Rearrangement):
+    """Channels of a point, in packs of so many."""
+
+    pack: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ()
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        n, h, w, c = _image(x)
+        require(
+            self.pack > 0 and c % self.pack == 0,
+            f"{c} channels are no multiple of a pack of {self.pack}",
+        )
+        return Layout(((n,), (h,), (w,), (c // self.pack, self.pack)), ((0,), (1,), (3, 2), (4,)))
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackChannels(Rearrangement):
+    """So many packs of a row, as the channels of its points."""
+
+    packs: int
+
+    FOREIGN: ClassVar[tuple[str, ...]] = ()
+
+    def layout(self, x: tuple[int, ...]) -> Layout:
+        n, h, w, c = _image(x)
+        require(
+            self.packs > 0 and w % self.packs == 0,
+            f"a row of {w} runs is no multiple of {self.packs} packs",
+        )
+        return Layout(((n,), (h,), (self.packs, w // self.packs), (c,)), ((0,), (1,), (3,), (2, 4)))
+
+
+def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:
+    require(len(x) == 4, f"input has shape {list(x)}, its rank must be 4")
+    return x[0], x[1], x[2], x[3]
+
+
+SAMPLES = (
+    sample(PackChannels(4), int8(1, 3, 5, 8)),
+    sample(PackChannels(3), int8(2, 2, 1, 9)),
+    sample(UnpackChannels(2), int8(1, 4, 6, 3)),
+    sample(UnpackChannels(3), int8(2, 3, 6, 1)),
+)

@@ -6,7 +6,7 @@ what an accelerator is      UMABackend, PassPhase, OpStrategy
 what it takes               is_op, wildcard, is_constant: each a Pattern
 what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
-what graph passes change    Graph, Node, Value, Composite
+what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
 what program passes change  Program and its records
 functional models           elements: what lies at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
@@ -22,6 +22,7 @@ from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.functional import convolved, elements
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, Operand
 from penstock.backends.op_strategy import OpStrategy
+from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
 from penstock.backends.stream import Place, StreamCommand
 from penstock.backends.uma import UMABackend
@@ -123,6 +124,7 @@ __all__ = [
     "maximum",
     "minimum",
     "multiply",
+    "packed",
     "requantise",
     "rounding_shift",
     "wildcard",

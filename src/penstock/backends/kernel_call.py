@@ -114,8 +114,16 @@ class Offloaded:
         return out
 
 
+MAIN = "main"
+"""The attribute of a composite that names its main node."""
+
+
 def main_node(composite: Composite) -> Node:
-    """The node inside that does the most multiply-accumulates; the first of several."""
+    """The node inside that does the most multiply-accumulates, the first of several; or the one that
+    a pass has named."""
+    named = dict(composite.attributes).get(MAIN)
+    if named is not None:
+        return next(node for node in composite.nodes if node.name == named)
 
     def macs(node: Node) -> int:
         return node.op.work(node.site, Region.whole(node.output.type.shape)).macs

@@ -89,9 +89,11 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
     whole = (packs, rows, columns, atom_bytes)
     last = surface.address + sum((n - 1) * s for n, s in zip(whole, strides, strict=True))
     line = columns * atom_bytes
-    overlap = (rows > 1 and strides[1] < line) or (
-        packs > 1 and strides[0] < (rows - 1) * strides[1] + line
-    )
+    nested = sorted(((strides[0], packs), (strides[1], rows)))  # a surface of lines, or lines of packs
+    overlap, reached = False, line
+    for stride, count in nested:
+        overlap |= count > 1 and stride < reached
+        reached += (count - 1) * stride
     if overlap:
         raise BackendError(
             "nvdla-013",

@@ -1,0 +1,145 @@
+"""nvdla: NVDLA's convolution core, and what the networks of today want beside it.
+
+Convolutions and dense layers run on NVDLA's own core in one of its public configurations.  What
+NVDLA has not is an extension of ours: requantisation as TFLite has it, sums and products of two
+tensors, pooling with TFLite's rounding and depthwise convolutions (`extension.py`, docs/nvdla.md).
+
+    config       small, small_256 or large
+    extension    False: NVDLA as it is, which requantises otherwise, so that it refuses every layer
+
+A call is a stream of register writes in NVDLA's own register layout (`programs.py`), which a
+functional model executes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.accelerators.nvdla import kernels
+from penstock.accelerators.nvdla.configurations import configuration
+from penstock.accelerators.nvdla.dataflow import cycles
+from penstock.accelerators.nvdla.programs import SUBMIT, encode
+from penstock.uma import (
+    AcceleratorTarget,
+    Graph,
+    Offloaded,
+    OpStrategy,
+    PassPhase,
+    PenstockError,
+    UMABackend,
+    is_constant,
+    is_op,
+    packed,
+    wildcard,
+)
+
+
+class Nvdla(UMABackend):
+    """Convolutions, dense layers, pooling, and sums and products of tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._register_target_attr("config", default="small")
+        self._register_target_attr("extension", default=True)
+        for op in kernels.WEIGHTED:
+            self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
+        for op in ("nn.max_pool2d", "nn.avg_pool2d"):
+            self._register_pattern(op, is_op(op)(wildcard()))
+        for op in ("add", "subtract", "multiply"):
+            self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
+                     fits_the_core):  # fmt: skip
+            self._register_constraint(rule)
+        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_packs)
+        for op in kernels.KERNELS:
+            self._register_operator_strategy(op, strategy_of(op))
+        self._register_codegen(
+            fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
+            sources=("nvdla.h", "nvdla.c"),
+        )  # fmt: skip
+
+    @property
+    def target_name(self) -> str:
+        return "nvdla"
+
+
+def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:
+    """Features lie as the hardware reads them."""
+    atom = configuration(str(target.attrs["config"])).memory_atom_bytes
+    return packed(graph, target.name, atom)
+
+
+def extended(offloaded: Offloaded) -> bool | str:
+    """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions are the
+    extension's."""
+    return bool(offloaded.target.attrs["extension"]) or "NVDLA as it is has no TFLite arithmetic"
+
+
+def one_image(offloaded: Offloaded) -> bool | str:
+    """Tensors are one image (1, H, W, C); those of dense layers, one row (1, C)."""
+    rank = 2 if offloaded.main.kind == "FullyConnected" else 4
+    shapes = [v.type.shape for v in (*offloaded.main.variable_inputs, offloaded.main.output)]
+    odd = [shape for shape in shapes if len(shape) != rank or shape[0] != 1]
+    return not odd or f"one has shape {list(odd[0])}"
+
+
+def one_group(offloaded: Offloaded) -> bool | str:
+    """Every output channel of a convolution reads every input channel."""
+    groups = offloaded.parameters.get("groups", 1)
+    return groups == 1 or f"there are {groups} groups of channels"
+
+
+def dense_pools(offloaded: Offloaded) -> bool | str:
+    """Pooling takes every element under its window."""
+    p = offloaded.parameters
+    dilations = p.get("dilation_h", 1), p.get("dilation_w", 1)
+    is_pool = offloaded.main.kind in kernels.POOLS
+    return not is_pool or dilations == (1, 1) or f"it takes one of {dilations[0]} x {dilations[1]}"
+
+
+def double_rounding(offloaded: Offloaded) -> bool | str:
+    """Results are rounded twice, as TensorFlow Lite Micro rounds them."""
+    return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
+
+
+def equal_shapes(offloaded: Offloaded) -> bool | str:
+    """Both tensors of a sum or a product are computed, and have the shape of the result."""
+    if offloaded.main.kind not in ("Add", "Sub", "Mul"):
+        return True
+    for k, value in enumerate(offloaded.main.inputs):
+        if value.data is not None:
+            return f"input {k} is constant"
+        if value.type.shape != offloaded.main.output.type.shape:
+            return f"input {k} has shape {list(value.type.shape)}"
+    return True
+
+
+def fits_the_core(offloaded: Offloaded) -> bool | str:
+    """The rows under a kernel and a group of kernels fit into the convolution buffer, and every
+    number into its register."""
+    try:
+        if offloaded.main.kind in ("Conv2D", "FullyConnected"):
+            for _ in kernels.pieces(offloaded):
+                pass
+        else:
+            kernels.window(offloaded, kernels.WindowKind.LARGEST)
+    except PenstockError as error:
+        return f"{error.what}: {error.why}"
+    return True
+
+
+def strategy_of(op: str) -> Any:
+    """The strategy of an operator: one kernel each."""
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+        del attrs, inputs, out_type, target
+        found, compute = OpStrategy(), kernels.KERNELS[op]
+        found.add_implementation(
+            compute,
+            name=f"nvdla_{compute.__name__}",
+            cost=cycles,
+            tables=kernels.tables if op in kernels.WEIGHTED else None,
+        )
+        return found
+
+    return strategy

@@ -1,0 +1,139 @@
+"""packed: between the composites of an engine, channels lie in packs.
+
+What a composite reads is unpacked inside it, and what it computes is packed there; so it still says
+what it means, and its kernel reads and writes packs.  The processor packs and unpacks what crosses
+to it and from it: once for each tensor, whoever reads it.
+
+    processor     x ------------> x/packed                y/packed ----> y
+    composite     x/packed -> x/image -> layer -> y/image -> y/packed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.kernel_call import MAIN, main_node
+from penstock.ir.composite import Composite
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import DType, TensorType
+from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.pad import Pad
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
+
+
+def packed(graph: Graph, engine: str, pack: int) -> Graph:
+    """The graph whose composites of `engine` read and write int8 in packs of `pack` channels.
+
+    Tensors are one image, (1, H, W, C), or one row, (1, C); a composite that reads or writes others
+    stays as it is."""
+    packing = _Packing(graph, engine, pack)
+    for node in graph.nodes:
+        packing.take(node)
+    return graph.with_nodes(tuple(packing.nodes))
+
+
+@dataclass
+class _Packing:
+    """Nodes so far; values of which there are packs already."""
+
+    graph: Graph
+    engine: str
+    pack: int
+    nodes: list[Node] = field(default_factory=list[Node])
+    there: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def __post_init__(self) -> None:
+        self.outputs = {value.name for value in self.graph.outputs}
+        self.consumers = self.graph.consumers()
+
+    def take(self, node: Node) -> None:
+        """The node, or what it becomes."""
+        if not self._is_packable(node):
+            self.nodes.append(node)
+            return
+        assert isinstance(node.op, Composite)
+        inputs = tuple(self._packed(v) if v.data is None else v for v in node.inputs)
+        inner = self._inner(node, node.op)
+        names = tuple(_packs_of(v.name) if v.data is None else v.name for v in node.inputs)
+        output = inner[-1].output
+        main = (MAIN, main_node(node.op).name)
+        attributes = (*node.op.attributes, main)
+        op = replace(node.op, nodes=inner, inputs=names, attributes=attributes)
+        self.nodes.append(replace(node, op=op, inputs=inputs, output=output))
+        self.there[node.name] = output
+        if self._is_read_elsewhere(node):
+            self.nodes += _unpacking(output, node.output, self.pack)
+
+    def _packed(self, value: Value) -> Value:
+        """The packs of a value, made by the processor where nobody has made them."""
+        if value.name not in self.there:
+            made = _packing(value, self.pack)
+            self.nodes += made
+            self.there[value.name] = made[-1].output
+        return self.there[value.name]
+
+    def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
+        """The composite's nodes, between those that unpack and those that pack."""
+        before: list[Node] = []
+        for value in dict.fromkeys(node.variable_inputs):
+            before += _unpacking(self.there[value.name], value, self.pack)
+        return (*before, *composite.nodes, *_packing(node.output, self.pack))
+
+    def _is_packable(self, node: Node) -> bool:
+        if not isinstance(node.op, Composite) or node.op.engine != self.engine:
+            return False
+        return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
+
+    def _is_read_elsewhere(self, node: Node) -> bool:
+        """Whether somebody wants the output as it was."""
+        readers = self.consumers.get(node.name, ())
+        return node.name in self.outputs or not all(map(self._is_packable, readers))
+
+
+def _is_image(type: TensorType) -> bool:
+    return type.dtype is DType.INT8 and type.rank in (2, 4) and type.shape[0] == 1
+
+
+def _packs_of(name: str) -> str:
+    return f"{name}/packed"
+
+
+def _packing(value: Value, pack: int) -> list[Node]:
+    """What packs a value: its image, padded with zeros to whole packs, in packs."""
+    *_, channels = value.type.shape
+    steps: list[tuple[str, Op]] = []
+    image = value.type.shape
+    if value.type.rank == 2:
+        image = (1, 1, 1, channels)
+        steps.append(("image", Reshape(image)))
+    if channels % pack:
+        steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
+    steps.append(("packed", PackChannels(pack)))
+    return list(_chain(value, steps, None))
+
+
+def _unpacking(packs: Value, value: Value, pack: int) -> list[Node]:
+    """What makes a value of its packs."""
+    *_, channels = value.type.shape
+    image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
+    steps: list[tuple[str, Op]] = [("whole", UnpackChannels(-(-channels // pack)))]
+    if channels % pack:
+        steps.append(("image", Slice((0,) * 4, image, (1,) * 4)))
+    if value.type.rank == 2:
+        steps.append(("row", Reshape(value.type.shape)))
+    return list(_chain(packs, steps, value))
+
+
+def _chain(first: Value, steps: Iterable[tuple[str, Op]], last: Value | None) -> Iterable[Node]:
+    """Nodes one behind the other; the last makes `last`, if it is given."""
+    every = list(steps)
+    stem = (last or first).name
+    for k, (label, op) in enumerate(every):
+        shape = op.result_type((first.type,)).shape
+        is_last = last is not None and k == len(every) - 1
+        output = last if is_last and last else Value(f"{stem}/{label}", first.type.with_shape(shape))
+        yield Node(op, (first,), output)
+        first = output

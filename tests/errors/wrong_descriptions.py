@@ -94,6 +94,7 @@ WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
     "backend-047": lambda: made(lambda npu: npu._register_codegen(includes=lambda: None)),
     "backend-048": registered_twice,
     "backend-051": lambda: LikeTheProcessor().accelerator(),
+    "backend-053": lambda: running(implementation(folded=(0,))),
     "backend-052": lambda: made(lambda npu: npu._register_tiler("nn.conv2d", "smaug")),
 }
 """By code, the call that meets it."""

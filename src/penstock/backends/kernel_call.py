@@ -225,6 +225,7 @@ def offloading_kernel(
     tables: Mapping[str, Array],
     by_rows: bool,
     scratch_bytes: int,
+    folded: tuple[int, ...] = (),
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles` by rows of the output of a call."""
 
@@ -253,7 +254,12 @@ def offloading_kernel(
     return Kernel(
         name,
         tables=tuple((name, Table.of(np.ascontiguousarray(a))) for name, a in tables.items()),
-        constants=tuple((k, f"input {k}") for k, v in enumerate(offloaded.node.inputs) if v.data),
+        constants=tuple(
+            (k, f"input {k}")
+            for k, v in enumerate(offloaded.node.inputs)
+            if v.data and k not in folded
+        ),
+        folded=folded,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

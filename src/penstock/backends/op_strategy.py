@@ -48,6 +48,7 @@ class Stated:
     tables: Mapping[str, Array] | TablesOf
     by_rows: bool
     scratch_bytes: int
+    folded: tuple[int, ...]
 
 
 class OpStrategy:
@@ -78,6 +79,7 @@ class OpStrategy:
         tables: Mapping[str, Array] | TablesOf | None = None,
         by_rows: bool = False,
         scratch_bytes: int = 0,
+        folded: Sequence[int] = (),
     ) -> None:
         """Adds a way to run the operator.
 
@@ -90,6 +92,8 @@ class OpStrategy:
             rows wherever they are (`operand.row`), so that cascades may run it stripe by stripe;
             otherwise it gets whole tensors.
         `scratch_bytes`: working memory in RAM, for `call.scratch`.
+        `folded`: constant inputs of the main operator that no command reads, since what they say
+            is in tables; they need no room in flash.
 
         Raises BackendError."""
         del schedule
@@ -97,7 +101,8 @@ class OpStrategy:
         require_callable(compute, "compute function", "a KernelCall", where)
         if cost is not None:
             require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
-        problem = _problem(name, condition, scratch_bytes, [s.name for s in self._stated])
+        taken = [stated.name for stated in self._stated]
+        problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
         if problem:
             raise BackendError(
                 "backend-036",
@@ -107,7 +112,9 @@ class OpStrategy:
                 help="see penstock.uma.OpStrategy.add_implementation",
             )
         self._stated.append(
-            Stated(name, compute, cost, condition, tables or {}, by_rows, scratch_bytes)
+            Stated(
+                name, compute, cost, condition, tables or {}, by_rows, scratch_bytes, tuple(folded)
+            )
         )
 
 
@@ -121,6 +128,11 @@ def _problem(name: object, condition: object, scratch_bytes: object, taken: list
     if type(scratch_bytes) is not int or scratch_bytes < 0:
         return f"scratch_bytes is {scratch_bytes!r}, must be a number of bytes"
     return ""
+
+
+def _problem_of_folded(folded: object) -> str:
+    is_right = isinstance(folded, Sequence) and all(type(k) is int for k in cast(Any, folded))
+    return "" if is_right else f"folded is {folded!r:.60}, must be a sequence of numbers of inputs"
 
 
 def strategy_record(
@@ -179,7 +191,25 @@ class _Made:
             tables=self.tables() if possible else {},
             by_rows=self.stated.by_rows,
             scratch_bytes=self.stated.scratch_bytes,
+            folded=self.folded() if possible else (),
         )
+
+    def folded(self) -> tuple[int, ...]:
+        """Inputs of the composite that are constant inputs of its main operator, by its numbers.
+
+        Raises BackendError where one is none."""
+        inputs, found = self.offloaded.main.inputs, list[int]()
+        for k in self.stated.folded:
+            if not 0 <= k < len(inputs) or inputs[k].data is None:
+                raise BackendError(
+                    "backend-053",
+                    f"input {k} cannot be folded: it is no constant input of the main operator",
+                    where=self.where,
+                    why=f"{self.offloaded.main.kind} has {len(inputs)} inputs here",
+                    help="name constant inputs only, counted from 0",
+                )
+            found.append(self.offloaded.composite.inputs.index(inputs[k].name))
+        return tuple(found)
 
     @property
     def where(self) -> str:

@@ -24,7 +24,7 @@ def compiler_named(kind: str) -> Compiler:
 
 
 @pytest.mark.parametrize("kind", ["gcc", "zig"])
-@pytest.mark.parametrize("accelerator", ["vanilla", "ultra_trail", "dot4"])
+@pytest.mark.parametrize("accelerator", ["vanilla", "ultra_trail", "dot4", "nvdla"])
 def test_every_file_compiles_without_a_warning(accelerator: str, kind: str, tmp_path: Path) -> None:
     done = compiled(open_zoo("zoo:tc_resnet8:frames=9"), accelerator)
     with unpacked(done.bundle) as folder:

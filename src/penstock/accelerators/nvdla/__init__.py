@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.accelerators.nvdla import kernels
 from penstock.accelerators.nvdla.configurations import configuration
+from penstock.accelerators.nvdla.cut import hardware_layers
 from penstock.accelerators.nvdla.dataflow import cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, encode
 from penstock.uma import (
@@ -119,8 +120,7 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
     number into its register."""
     try:
         if offloaded.main.kind in ("Conv2D", "FullyConnected"):
-            for _ in kernels.pieces(offloaded):
-                pass
+            hardware_layers(kernels.convolution(offloaded))
         else:
             kernels.window(offloaded, kernels.WindowKind.LARGEST)
     except PenstockError as error:
@@ -139,6 +139,7 @@ def strategy_of(op: str) -> Any:
             name=f"nvdla_{compute.__name__}",
             cost=cycles,
             tables=kernels.tables if op in kernels.WEIGHTED else None,
+            folded=(1, 2) if op in kernels.WEIGHTED else (),
         )
         return found
 

@@ -30,9 +30,7 @@ def stripe_cycles(points: int) -> int:
     return whole * MOST_STRIPE + (max(rest, LEAST_STRIPE) if rest else 0)
 
 
-def mac_cycles(
-    chip: Configuration, points: int, taps: int, channels: int, kernels: int
-) -> int:
+def mac_cycles(chip: Configuration, points: int, taps: int, channels: int, kernels: int) -> int:
     """Cycles in which the multipliers are busy."""
     blocks = -(-channels // chip.atomic_c) * -(-kernels // chip.atomic_k)
     return blocks * taps * stripe_cycles(points)

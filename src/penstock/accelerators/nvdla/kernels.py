@@ -1,20 +1,21 @@
 """kernels: operators as hardware layers of NVDLA's core and of the extension.
 
 Features lie in packs of channels, row by row (`penstock.uma.packed`): a surface is one pack of a
-row, and lines are as far apart as rows.  Whole tensors are computed, one after the other; where the
-input does not fit into the convolution buffer, in pieces of rows.
+row, and lines are as far apart as rows.  Whole tensors are computed; where
+the input does not fit into the convolution buffer, in pieces of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.banks import Demand, allocate
 from penstock.accelerators.nvdla.configurations import Configuration, configuration
+from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
 from penstock.accelerators.nvdla.extension import (
     Elementwise,
     Post,
@@ -23,7 +24,7 @@ from penstock.accelerators.nvdla.extension import (
     WindowKind,
     WindowLayer,
 )
-from penstock.accelerators.nvdla.layer import Accumulators, ConvolutionLayer, Padding, Surface
+from penstock.accelerators.nvdla.layer import Padding, Surface
 from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.programs import BEGIN, NUMBERS, WRITE
 from penstock.accelerators.nvdla.stream import Write, convolution_writes, window_writes
@@ -58,8 +59,8 @@ def geometry(offloaded: Offloaded) -> dict[str, int]:
             return p
         case _:
             _, h, w, c = offloaded.main.output.type.shape
-            sizes = {f"{side}_{axis}": n for side in ("in", "out") for axis, n in zip("hwc", (h, w, c), strict=True)}
-            return WHOLE_ROW | p | sizes
+            same = {"in_h": h, "in_w": w, "in_c": c, "out_h": h, "out_w": w, "out_c": c}
+            return WHOLE_ROW | p | same
 
 
 def surface(offloaded: Offloaded, width: int, channels: int) -> Surface:
@@ -75,67 +76,45 @@ def requantisation(offloaded: Offloaded) -> Post:
     return Post(requantise=True, zero=p["out_zero"], limits=limits)
 
 
-def reach(p: Mapping[str, int], axis: str) -> int:
-    """Points from the first to the last tap of a window."""
-    return (p[f"kernel_{axis}"] - 1) * p[f"dilation_{axis}"] + 1
+def padding(p: Mapping[str, int]) -> Padding:
+    """What windows see around the input."""
+    behind = [
+        (p[f"out_{axis}"] - 1) * p[f"stride_{axis}"]
+        + (p[f"kernel_{axis}"] - 1) * p[f"dilation_{axis}"]
+        + 1
+        - p[before]
+        - p[f"in_{axis}"]
+        for axis, before in (("w", "pad_left"), ("h", "pad_top"))
+    ]
+    return Padding(p["pad_left"], max(0, behind[0]), p["pad_top"], max(0, behind[1]))
 
 
-def span(p: Mapping[str, int], axis: str, first: int, end: int) -> tuple[int, int, int, int]:
-    """Of outputs [first, end): the first input and how many are read, and the padding before and
-    behind them."""
-    before = p["pad_top" if axis == "h" else "pad_left"]
-    lower = first * p[f"stride_{axis}"] - before
-    upper = (end - 1) * p[f"stride_{axis}"] - before + reach(p, axis)
-    extent = p[f"in_{axis}"]
-    inside = max(lower, 0), min(upper, extent)
-    return inside[0], inside[1] - inside[0], inside[0] - lower, upper - inside[1]
-
-
-def demand(offloaded: Offloaded) -> Demand:
-    """What a convolution asks of the buffer."""
+def convolution(offloaded: Offloaded) -> Convolution:
+    """A convolution, or a dense layer, as the core is to see it; addresses begin at 0."""
     p = geometry(offloaded)
-    taps = p["kernel_h"] * p["kernel_w"]
-    return Demand(hardware(offloaded), p["in_w"], p["in_h"], p["in_c"], p["out_c"], taps,
-                  reach(p, "h"), p["stride_h"])  # fmt: skip
-
-
-def pieces(offloaded: Offloaded) -> Iterator[tuple[int, ConvolutionLayer]]:
-    """The hardware layers of a convolution, with the first row of each one's output."""
-    p, split = geometry(offloaded), allocate(demand(offloaded))
-    step = p["out_h"] if split.rows >= p["in_h"] else (split.rows - reach(p, "h")) // p["stride_h"] + 1
-    for first in range(0, p["out_h"], step):
-        end = min(first + step, p["out_h"])
-        _, height, top, bottom = span(p, "h", first, end)
-        _, width, left, right = span(p, "w", 0, p["out_w"])
-        output = surface(offloaded, p["out_w"], p["out_c"])
-        yield first, ConvolutionLayer(
-            hardware(offloaded),
-            width,
-            height,
-            p["in_c"],
-            p["out_c"],
-            p["kernel_w"],
-            p["kernel_h"],
-            source=surface(offloaded, p["in_w"], p["in_c"]),
-            output=output,
-            accumulators=Accumulators(output.line_stride, output.surface_stride),
-            data_banks=split.data_banks,
-            weight_banks=split.weight_banks,
-            release=height,
-            stride_x=p["stride_w"],
-            stride_y=p["stride_h"],
-            dilation_x=p["dilation_w"],
-            dilation_y=p["dilation_h"],
-            padding=Padding(left, right, top, bottom),
-            pad_value=p["in_zero"],
-        )
+    return Convolution(
+        hardware(offloaded),
+        p["in_w"],
+        p["in_h"],
+        p["in_c"],
+        p["out_c"],
+        p["kernel_w"],
+        p["kernel_h"],
+        surface(offloaded, p["in_w"], p["in_c"]),
+        surface(offloaded, p["out_w"], p["out_c"]),
+        weight_address=0,
+        stride_x=p["stride_w"],
+        stride_y=p["stride_h"],
+        dilation_x=p["dilation_w"],
+        dilation_y=p["dilation_h"],
+        padding=padding(p),
+        pad_value=p["in_zero"],
+    )
 
 
 def window(offloaded: Offloaded, kind: WindowKind) -> WindowLayer:
     """A layer of the extension's unit WINDOW."""
     p = geometry(offloaded)
-    _, _, top, bottom = span(p, "h", 0, p["out_h"])
-    _, _, left, right = span(p, "w", 0, p["out_w"])
     return WindowLayer(
         kind,
         p["in_w"],
@@ -149,26 +128,23 @@ def window(offloaded: Offloaded, kind: WindowKind) -> WindowLayer:
         p["stride_h"],
         p["dilation_w"],
         p["dilation_h"],
-        Padding(left, max(right, 0), top, max(bottom, 0)),
+        padding(p),
         p.get("in_zero", 0),
         p.get("multiplier_d", 1),
     )
 
 
-def convolution(call: KernelCall) -> Sequence[Command]:
-    """A convolution, or a dense layer, in pieces of rows."""
-    p, commands = geometry(call), begin(call)
-    x, y = packs(call, 0), call.result
-    for first, layer in pieces(call):
-        row, *_ = span(p, "h", first, first + layer.out_height)
-        places = {
-            SOURCE: x.row(row),
-            WEIGHTS: call.table("weights"),
-            TABLE: call.table("post"),
-            OUTPUT: y.row(first),
-        }
-        commands += writes(convolution_writes(layer, requantisation(call)), places)
-    return commands
+def convolved(call: KernelCall) -> Sequence[Command]:
+    """A convolution, or a dense layer, in pieces that the buffer has room for."""
+    places = {
+        SOURCE: packs(call, 0).row(0),
+        WEIGHTS: call.table("weights"),
+        TABLE: call.table("post"),
+        OUTPUT: call.result.row(0),
+    }
+    layers = (convolution_writes(layer, requantisation(call))
+              for layer in hardware_layers(convolution(call)))  # fmt: skip
+    return begin(call) + [command for layer in layers for command in writes(layer, places)]
 
 
 def depthwise(call: KernelCall) -> Sequence[Command]:
@@ -220,11 +196,15 @@ def begin(call: KernelCall) -> list[Command]:
 
 
 def writes(layer: Sequence[Write], places: Places) -> list[Command]:
-    """Commands of a hardware layer's writes."""
+    """Commands of a hardware layer's writes; addresses are counted from their places."""
     return [
-        KernelCall.invoke(WRITE, registers()[w.register].address, places.get(w.register, w.word))
-        for w in layer
+        KernelCall.invoke(WRITE, registers()[w.register].address, _placed(w, places)) for w in layer
     ]
+
+
+def _placed(write: Write, places: Places) -> int | Address:
+    place = places.get(write.register)
+    return write.word if place is None else replace(place, offset=place.offset + write.word)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
@@ -234,7 +214,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     if offloaded.main.kind == "DepthwiseConv2D":
         packed, sums = weights.ravel(), weights.astype(np.int64).sum(axis=(0, 1, 2))
     else:
-        kernels = weights.reshape(len(weights), *(weights.shape[1:] if weights.ndim == 4 else (1, 1, -1)))
+        kernels = weights.reshape((len(weights), 1, 1, -1)) if weights.ndim == 2 else weights
         packed = np.frombuffer(pack_weights(kernels, hardware(offloaded)), np.int8)
         sums = kernels.astype(np.int64).sum(axis=(1, 2, 3))
     bias = offloaded.constant(2) - p["in_zero"] * sums
@@ -243,8 +223,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 KERNELS: Mapping[str, Any] = {
-    "nn.conv2d": convolution,
-    "nn.dense": convolution,
+    "nn.conv2d": convolved,
+    "nn.dense": convolved,
     "nn.depthwise_conv2d": depthwise,
     "nn.max_pool2d": pool,
     "nn.avg_pool2d": pool,

@@ -1,5 +1,5 @@
 /* nvdla.c: what streams of the compiler compute, in C; link the driver of the silicon in its place.
- * Registers: docs/nvdla.md.  Not here: what stays in the convolution buffer for a next layer. */
+ * Registers: docs/nvdla.md.  What stays in the convolution buffer is read from memory again. */
 #include "nvdla.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 enum {
     CDMA_START = 0x03010, CDMA_SIZE = 0x0301c, CDMA_CHANNELS = 0x03020, CDMA_SOURCE = 0x03034,
     CDMA_LINES = 0x03040, CDMA_SURFACES = 0x03048, CDMA_WEIGHTS = 0x0307c, CDMA_STRIDE = 0x030b0,
-    CDMA_PADDING = 0x030b4, CDMA_PAD_VALUE = 0x030b8, CSC_TAPS = 0x0402c, CSC_DILATION = 0x04050,
+    CDMA_PADDING = 0x030b4, CDMA_PAD_VALUE = 0x030b8, CSC_SIZE = 0x04014, CSC_TAPS = 0x0402c, CSC_DILATION = 0x04050,
     SDP_WIDTH = 0x0903c, SDP_HEIGHT = 0x09040, SDP_CHANNELS = 0x09044, SDP_TARGET = 0x09048,
     SDP_LINES = 0x09050, SDP_SURFACES = 0x09054,
     POST_MODE = 0x4000c, POST_TABLE = 0x40010, POST_ZERO = 0x40018, POST_RANGE = 0x4001c,
@@ -232,6 +232,9 @@ static void layer(int is_convolution) {
     if (is_convolution) {
         w.x = surface_of(CDMA_SOURCE, CDMA_LINES, CDMA_SURFACES);
         w.channels = (int32_t)value(CDMA_CHANNELS) + 1;
+        const int32_t kept = upper(CSC_SIZE) + 1 - w.height; /* rows, in the buffer and in memory */
+        w.height += kept;
+        w.x.base -= kept * w.x.lines;
         w.left = lower(CDMA_PADDING) & 31;
         w.top = upper(CDMA_PADDING) & 31;
         w.pad_value = (int8_t)(uint8_t)value(CDMA_PAD_VALUE);

@@ -1,0 +1,164 @@
+"""nvdla: networks as streams of register writes, in the machine and in C; packs; refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from available import SMALL_VWW, TARGET, path_of
+from offloading import assert_exact, claimed, compiled
+from penstock import api
+from penstock.accelerators.nvdla import Nvdla
+from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, SMALL
+from penstock.accelerators.nvdla.dataflow import mac_cycles, stripe_cycles
+from penstock.accelerators.nvdla.programs import decode, encode, moved
+from penstock.accelerators.nvdla.stream import FORMAT, from_bytes
+from penstock.backends.packed import packed
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph
+from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.pipeline import Request
+from penstock.simulators.graph import run_graph
+from penstock.uma import Place, StreamCommand
+from strategies import seeds
+
+HOST = load_target("host")
+
+
+def climbed(model: str, config: str, target: str = "host") -> dict[str, int]:
+    """By rung of the ladder, how many elements differ."""
+    chip = load_target(target)
+    nvdla = Nvdla().accelerator({"config": config}, chip)
+    request = Request(path_of(model), chip, accelerators=(nvdla,))
+    return {rung.step: rung.comparison.mismatches for rung in api.verify(request).rungs}
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS)
+def test_a_network_runs_bit_exactly_in_the_machine_and_in_c(config: str) -> None:
+    assert climbed("zoo:lenet5", config) == {"machine": 0, "host": 0}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["pretrainedResnet_quant", "vww_96_int8", "mobilenetv2_160_035"])
+def test_real_networks_run_bit_exactly(model: str) -> None:
+    assert climbed(model, "small", TARGET) == {"machine": 0, "host": 0, "core": 0}
+
+
+def test_residuals_and_depthwise_run_there() -> None:
+    assert climbed(SMALL_VWW, "small") == {"machine": 0, "host": 0}
+    assert climbed("zoo:resnet8", "large") == {"machine": 0, "host": 0}
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Graph:
+    """Convolutions of any kind, pools, a sum and a dense layer, of odd sizes."""
+    net = GraphBuilder("net", seed=draw(st.integers(0, 99)))
+    size = draw(st.integers(5, 12)), draw(st.integers(5, 12))
+    x = net.input((1, *size, draw(st.integers(1, 20))), zero_point=draw(st.integers(-128, 127)))
+    for k in range(draw(st.integers(1, 4))):
+        kernel = draw(st.sampled_from((1, 2, 3, (3, 1), (2, 3))))
+        stride, dilation = draw(st.sampled_from(((1, 1), (2, 1), ((1, 2), 1), (1, 2))))
+        padding = draw(st.sampled_from(("same", "valid")))
+        activation = draw(st.sampled_from(("none", "relu", "relu6")))
+        height, width = x.type.shape[1:3]
+        if min(height, width) < 6:
+            kernel, dilation = 1, 1
+        match draw(st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add"))):
+            case "conv":
+                x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
+                               dilation, name=f"conv{k}")  # fmt: skip
+            case "depthwise":
+                x = net.depthwise_conv2d(x, kernel, stride, padding, activation, dilation,
+                                         draw(st.integers(1, 2)), name=f"depthwise{k}")  # fmt: skip
+            case "max":
+                x = net.max_pool2d(x, kernel, stride, padding, name=f"max{k}")
+            case "average":
+                x = net.average_pool2d(x, kernel, stride, padding, name=f"average{k}")
+            case _:
+                side = net.conv2d(x, x.type.shape[3], 1, name=f"side{k}")
+                x = net.add(x, side, activation, name=f"add{k}")
+    if draw(st.booleans()):
+        return net.build(x, net.fully_connected(x, draw(st.integers(1, 12)), name="dense"))
+    return net.build(x)
+
+
+@settings(max_examples=12)
+@given(graph=networks(), config=st.sampled_from(sorted(CONFIGURATIONS)))
+def test_any_network_runs_bit_exactly_in_the_machine(graph: Graph, config: str) -> None:
+    done = compiled(graph, f"nvdla:config={config}")
+    assert claimed(done.graph)
+    assert_exact(done, "machine")
+
+
+@settings(max_examples=20)
+@given(graph=networks(), pack=st.integers(1, 33), seed=seeds)
+def test_packs_change_nothing_of_what_is_computed(graph: Graph, pack: int, seed: int) -> None:
+    claims = Nvdla().partition(graph, {"extension": True}, HOST)
+    plain = graph
+    inputs = {
+        v.name: np.random.default_rng(seed).integers(-128, 128, v.type.shape).astype(np.int8)
+        for v in graph.inputs
+    }
+    assert any(isinstance(n.op, PackChannels | UnpackChannels) for n in claims.nodes)
+    once_more = packed(claims, "nobody", pack)
+    assert once_more.nodes == claims.nodes
+    expected, found = run_graph(plain, inputs), run_graph(claims, inputs)
+    for value in graph.outputs:
+        np.testing.assert_array_equal(found[value.name], expected[value.name])
+
+
+def test_each_tensor_is_packed_once_and_only_at_the_border() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 6, 6, 3))
+    a = net.conv2d(x, 8, 3, name="a")
+    b = net.conv2d(x, 8, 1, name="b")
+    graph = net.build(net.softmax(net.fully_connected(net.add(a, b), 10, name="dense")))
+    claims = Nvdla().partition(graph, {}, HOST)
+    kinds = [node.kind for node in claims.nodes]
+    assert kinds.count("PackChannels") == 2  # of the input, and of the row that the image becomes
+    assert kinds.count("UnpackChannels") == 2  # the image's sum, and what the softmax reads
+
+
+def test_nvdla_as_it_is_refuses_every_layer() -> None:
+    done = compiled(api.read("zoo:lenet5"), "nvdla:extension=false")
+    assert not claimed(done.graph)
+    assert all("NVDLA as it is" in left.reason for left in done.parts.left
+               if left.node.kind in ("Conv2D", "FullyConnected"))  # fmt: skip
+
+
+def test_a_kernel_that_does_not_fit_the_buffer_is_refused_in_words() -> None:
+    net = GraphBuilder("net")
+    graph = net.build(net.conv2d(net.input((1, 8, 8, 2048)), 8, 7, name="wide"))
+    (left,) = compiled(graph, "nvdla").parts.left
+    assert "the rows under a kernel and a group of kernels take" in left.reason
+
+
+def test_a_stream_is_moved_to_where_its_bases_lie() -> None:
+    commands = [
+        StreamCommand("nvdla_begin", (2,)),
+        StreamCommand("nvdla_write", (0x3034, Place(1, 64))),
+        StreamCommand("nvdla_write", (0x3010, 1)),
+    ]
+    configuration, places, writes = decode(encode(commands))
+    assert configuration.name == list(CONFIGURATIONS)[2]
+    assert places == ((0, 1),)
+    found = from_bytes(moved(writes, places, (0, 4096)))
+    assert [(w.register, w.word) for w in found] == [
+        ("CDMA.D_DAIN_ADDR_LOW_0", 4160),
+        ("CDMA.D_OP_ENABLE", 1),
+    ]
+    assert len(writes) == 2 * FORMAT.size
+
+
+def test_stripes_are_of_16_to_32_points() -> None:
+    """By counting points: full stripes, then one that takes 16 cycles at least."""
+    for points in range(1, 200):
+        left, expected = points, 0
+        while left:
+            expected += max(min(left, 32), 16)
+            left -= min(left, 32)
+        assert stripe_cycles(points) == expected
+    assert mac_cycles(SMALL, 64, 9, 16, 24) == 64 * 9 * 2 * 3

@@ -27,8 +27,9 @@ from penstock.tiling.tiling import Box
 from strategies import regions, seeds
 
 WIDER = (
-    "average_last", "batch_to_space", "channel_packs", "conv2d-1", "depth_to_space", "gather", "mirror_pad",
-    "requantise_last", "resize_bilinear-2", "running_product", "shape", "slice", "tile-",
+    "average_last", "batch_to_space", "channel_packs", "conv2d-1", "depth_to_space", "gather",
+    "mirror_pad", "requantise_last", "resize_bilinear-2", "running_product", "shape", "slice",
+    "tile-",
 )  # fmt: skip
 """Samples whose affine form is wider than what they need: groups, mixed axes, turned borders."""
 

@@ -119,8 +119,8 @@ MAIN = "main"
 
 
 def main_node(composite: Composite) -> Node:
-    """The node inside that does the most multiply-accumulates, the first of several; or the one that
-    a pass has named."""
+    """The node inside that a pass has named, else the one that does the most multiply-accumulates,
+    the first of several."""
     named = dict(composite.attributes).get(MAIN)
     if named is not None:
         return next(node for node in composite.nodes if node.name == named)

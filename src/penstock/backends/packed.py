@@ -133,9 +133,7 @@ def _chain(first: Value, steps: Iterable[tuple[str, Op]], last: Value | None) ->
     stem = (last or first).name
     for k, (label, op) in enumerate(every):
         shape = op.result_type((first.type,)).shape
-        is_last = last is not None and k == len(every) - 1
-        output = (
-            last if is_last and last else Value(f"{stem}/{label}", first.type.with_shape(shape))
-        )
+        between = Value(f"{stem}/{label}", first.type.with_shape(shape))
+        output = last if last and k == len(every) - 1 else between
         yield Node(op, (first,), output)
         first = output

@@ -5,7 +5,7 @@ With packs of A channels (UnpackChannels goes the other way):
     x  (N, H, W,     S * A)  any type
     y  (N, H, S * W, A)      y[n, h, s * W + w, a] = x[n, h, w, s * A + a]
 
-So a row of the image stays one run of bytes: pack after pack, each with its points from left to right.
+So a row of the image stays one run of bytes: pack after pack, each with its points in order.
 Source: the feature formats of NVDLA (hardware manual, in-memory formats) and, with A = 16, of Arm's
 Ethos-U (NHCWB16).
 """

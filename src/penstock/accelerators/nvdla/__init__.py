@@ -44,8 +44,8 @@ class Nvdla(UMABackend):
         self._register_target_attr("extension", default=True)
         for op in kernels.WEIGHTED:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in ("nn.max_pool2d", "nn.avg_pool2d"):
-            self._register_pattern(op, is_op(op)(wildcard()))
+        for kind in ("max", "avg"):
+            self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,

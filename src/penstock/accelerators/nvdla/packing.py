@@ -89,9 +89,7 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
     whole = (packs, rows, columns, atom_bytes)
     last = surface.address + sum((n - 1) * s for n, s in zip(whole, strides, strict=True))
     line = columns * atom_bytes
-    nested = sorted(
-        ((strides[0], packs), (strides[1], rows))
-    )  # a surface of lines, or lines of packs
+    nested = sorted(((strides[0], packs), (strides[1], rows)))  # lines of packs, or the reverse
     overlap, reached = False, line
     for stride, count in nested:
         overlap |= count > 1 and stride < reached

@@ -20,6 +20,7 @@ from mve_layers import mve_layers
 from penstock.backends.cortex_m.mve import mve_kernel
 from penstock.ir.op import Kernel, Sample
 from penstock.ops.activation import Activation
+from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -77,10 +78,14 @@ def test_the_same_c_computes_it_on_this_machine(
 @given(found=mve_layers)
 def test_parameters_are_those_of_the_header(found: Sample) -> None:
     kernel = special(found)
-    members = {name for _, name in header(kernel.name).members}
-    assert members == {name for name, _ in (*kernel.params, *kernel.tables)}
+    check_members(kernel)
     assert all(-(2**31) <= number < 2**31 for _, number in kernel.params)
     assert (kernel.work_cycles or 0) > 0
+
+
+def check_members(kernel: Kernel) -> None:
+    members = {name for _, name in header(kernel.name).members}
+    assert members == {name for name, _ in (*kernel.params, *kernel.tables)}
 
 
 SERVED = {
@@ -103,6 +108,7 @@ SERVED = {
         DepthwiseConv2D(THREE, THREE, 4), int8(1, 6, 6, 1), weights(1, 3, 3, 4, axis=3), bias(4)
     ),
     "fully connected": sample(FullyConnected(), int8(1, 11), weights(5, 11), bias(5)),
+    "sum": sample(Add(), int8(1, 3, 4, 5), int8(1, 3, 4, 5, scale=0.03, zero=-4)),
 }
 OTHERS = {
     "groups": (
@@ -123,6 +129,7 @@ def test_what_vectors_serve(name: str) -> None:
     kernel = mve_kernel(SERVED[name].op, SERVED[name].site)
     assert kernel is not None
     assert kernel.name in NAMES
+    check_members(kernel)
 
 
 @pytest.mark.parametrize("name", OTHERS)

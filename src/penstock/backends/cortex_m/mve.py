@@ -10,6 +10,7 @@ import numpy as np
 from penstock.backends.cortex_m import instructions
 from penstock.backends.cortex_m.dsp import dsp_kernel
 from penstock.backends.cortex_m.layer import Layer, LayerOp, layer_of
+from penstock.backends.cortex_m.params import sum_params
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
@@ -308,14 +309,15 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """The weighted sum of other cores."""
-    kernel = dsp_kernel(op, site)
-    if kernel is None:
+    """A weighted sum and a shift, for tensors of one shape."""
+    found = sum_params(op, site)
+    if found is None:
         return None
     shape = site.output.shape
-    return replace(
-        kernel,
-        name="add_s8_mve",
+    return Kernel(
+        "add_s8_mve",
+        params=found,
+        by_rows=True,
         work_cycles=instructions.of_sum(math.prod(shape), row_count(shape)),
     )
 

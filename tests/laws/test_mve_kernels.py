@@ -108,7 +108,7 @@ SERVED = {
         DepthwiseConv2D(THREE, THREE, 4), int8(1, 6, 6, 1), weights(1, 3, 3, 4, axis=3), bias(4)
     ),
     "fully connected": sample(FullyConnected(), int8(1, 11), weights(5, 11), bias(5)),
-    "sum": sample(Add(), int8(1, 3, 4, 5), int8(1, 3, 4, 5, scale=0.03, zero=-4)),
+    "sum": sample(Add(), int8(1, 3, 4, 5, scale=0.05), int8(1, 3, 4, 5, scale=0.05)),
 }
 OTHERS = {
     "groups": (

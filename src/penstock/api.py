@@ -22,7 +22,9 @@ from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.fixedpoint import Rounding
-from penstock.frontends.open import read_bytes
+from penstock.frontends.onnx.file import decode, looks_like_onnx
+from penstock.frontends.open import read_bytes, understand_onnx, unpacked
+from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.hardware.load import load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
@@ -56,6 +58,7 @@ from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import Goldens, make_goldens
+from penstock.simulators.onnx_reference import Judgement, Seen, judge
 from penstock.workers import Workers, executor_of, mapped
 
 Size = int | str
@@ -125,7 +128,8 @@ class Compiled:
 
 class Settings(TypedDict, total=False):
     """What every verb takes beside model and target; sizes as numbers or as "64KiB", accelerators
-    as "NAME[:attr=value,...]"; `strict`: an error where they leave a node to the processor."""
+    as "NAME[:attr=value,...]"; `strict`: an error where they leave a node to the processor;
+    `assume_int8` and `dimensions`: see `frontends.reading`."""
 
     sram: Size | None
     memory: Mapping[str, Size]
@@ -137,6 +141,8 @@ class Settings(TypedDict, total=False):
     options: Options
     accelerators: Sequence[str]
     strict: bool
+    assume_int8: bool
+    dimensions: Mapping[str, int]
 
 
 def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
@@ -160,6 +166,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         settings.get("options", Options()),
         open_accelerators(settings.get("accelerators", ()), chip),
         settings.get("strict", False),
+        Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
     )
 
 
@@ -233,7 +240,7 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
     Raises ModelError, BackendError."""
     processor = wanted.target.engines[0].name
-    found = pipeline.simplify_for(pipeline.read(wanted.model), wanted)
+    found = pipeline.simplify_for(pipeline.read(wanted.model, wanted.reading), wanted)
     if wanted.accelerators:
         found = offload(found, wanted.accelerators, wanted.target).graph
     return tuple(
@@ -365,7 +372,7 @@ def verify(
     target: str = "cortex-m4",
     goldens: str | Path | None = None,
     *,
-    reference: Literal["tflite"] | None = None,
+    reference: Literal["tflite", "onnx"] | None = None,
     every_point: bool = False,
     compiler: str = "zig",
     workers: Workers = 1,
@@ -376,12 +383,14 @@ def verify(
     of the frontier, on the first set of inputs.  `compiler`: of the simulated core's program.
 
     With `goldens`, against that archive; with `reference` "tflite", against TensorFlow Lite Micro;
-    else each rung against the operators' arithmetic, on seeded inputs."""
+    with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
+    against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(_travelling(wanted, workers)) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)
+        real = real_judge(wanted) if reference == "onnx" else None
         sets = drawn_sets(done, DRAWN_SETS)
         if truth is not None:
             sets = ladder.golden_inputs(done.model, truth)
@@ -390,6 +399,7 @@ def verify(
             truth,
             sets,
             on_stage,
+            real=real,
             every_point=every_point,
             compiler=compiler,
             executor=executor,
@@ -410,9 +420,11 @@ def golden(model: str | Path, output: str | Path) -> Goldens:
     return found
 
 
-def read_inputs(model: str, paths: Sequence[Path]) -> Mapping[str, Array]:
+def read_inputs(
+    model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS
+) -> Mapping[str, Array]:
     """The inputs in .npy files, in the model's order.  Raises ModelError where they do not fit."""
-    values = pipeline.read(model).inputs
+    values = pipeline.read(model, reading).inputs
     if len(paths) != len(values):
         raise ModelError(
             "input-001",
@@ -488,6 +500,35 @@ def layer_rows(ran: Ran) -> list[Json]:
     return found
 
 
+def real_judge(wanted: Request) -> ladder.RealJudge:
+    """Who judges the operators of an ONNX model by real arithmetic.
+
+    Raises UsageError where the model is none, or has no numbers of its own."""
+    path = Path(wanted.model)
+    raw = b"" if wanted.model.startswith("zoo:") else unpacked(read_bytes(path), path.name)
+    if wanted.reading.assume_int8 or not looks_like_onnx(raw, path.name):
+        raise UsageError(
+            "usage-033",
+            "ONNX's reference evaluator runs quantised ONNX models only",
+            where=wanted.model,
+            help="leave --reference out, or give a quantised .onnx file without --assume-int8",
+        )
+    understood = understand_onnx(decode(raw, path.name, path.parent), wanted.reading)
+    types = {value.name: value.type for value in understood.graph.variables()}
+
+    def judged(tensors: Mapping[str, Array]) -> Judgement:
+        def find(name: str) -> Seen | None:
+            place, order = understood.places.get(name, ("", ()))
+            if place not in tensors:
+                return None
+            back = tuple(order.index(a) for a in range(len(order)))
+            return Seen(tensors[place].transpose(back), types[place])
+
+        return judge(raw, find)
+
+    return judged
+
+
 def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array], ...]:
     """Seeded inputs, the same for the same model."""
     inputs = compilation.model.inputs
@@ -508,7 +549,7 @@ def _truth(
 ) -> Goldens | None:
     if goldens is not None:
         return read_goldens(Path(goldens))
-    if reference is None:
+    if reference != "tflite":
         return None
     on_stage("tflite")
     raw = _file_bytes(done.request.model)

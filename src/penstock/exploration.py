@@ -69,7 +69,7 @@ def explore_request(
 
     A budget chooses but leaves nothing out: where nothing fits, nothing is chosen."""
     on_progress("read")
-    model = read(request.model)
+    model = read(request.model, request.reading)
     on_progress("simplify")
     graph = simplify_for(model, request)
     requests = [request]

@@ -18,7 +18,7 @@ from penstock.errors import InternalError, ModelError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType
 from penstock.pipeline import Compilation, Point, lower_point
 from penstock.program.program import Program
 from penstock.scheduling.cost import Cost
@@ -26,8 +26,11 @@ from penstock.simulators.compare import Comparison, Difference, compare_sets, co
 from penstock.simulators.goldens import Goldens, crc32_of
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
+from penstock.simulators.onnx_reference import Judgement
 from penstock.workers import mapped
 
+RealJudge = Callable[[Mapping[str, Array]], Judgement]
+"""Of every tensor of one set, how far the operators are from real arithmetic."""
 InputSets = Sequence[Mapping[str, Array]]
 C_STEPS = frozenset(("host", "core"))
 """Rungs on which generated C runs."""
@@ -48,14 +51,21 @@ def climb(
     sets: InputSets,
     on_rung: Callable[[str], None] = lambda name: None,
     *,
+    real: RealJudge | None = None,
     every_point: bool = False,
     compiler: str = "zig",
     executor: Executor | None = None,
 ) -> Iterator[Rung]:
-    """The rungs, lowest first; each is yielded when it has been compared."""
+    """The rungs, lowest first; each is yielded when it has been compared.  `real`: who judges the
+    operators by real arithmetic, on the first set."""
     on_rung("reference")
     reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
-    if goldens is not None:
+    if real is not None:
+        judged = real(reference[0])
+        yield Rung("operators", judged.comparison, str(judged))
+    if goldens is not None and _is_real(goldens):
+        yield _measured(compilation.model, reference, goldens)
+    elif goldens is not None:
         yield Rung("reference", _against_goldens(compilation.model, reference, goldens))
     survivors = surviving(compilation)
     on_rung("machine")
@@ -204,6 +214,8 @@ def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], 
         arrays = golden.inputs or tuple(
             tensors[v.origin] for v in model.inputs if v.origin in tensors
         )
+        if len(arrays) == len(model.inputs):
+            arrays = tuple(map(_quantised, arrays, model.inputs))
         found = tuple((array.shape, array.dtype.name) for array in arrays)
         wanted = tuple((v.type.shape, v.type.dtype.value) for v in model.inputs)
         if found != wanted:
@@ -215,6 +227,40 @@ def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], 
             )
         sets.append({v.name: array for v, array in zip(model.inputs, arrays, strict=True)})
     return tuple(sets)
+
+
+def _quantised(array: Array, value: Value) -> Array:
+    """Real numbers as the elements of an int8 input: round half to even, saturated."""
+    if array.dtype.kind != "f" or value.type.dtype is not DType.INT8:
+        return array
+    steps = np.rint(array / np.float32(value.type.scale)) + value.type.zero_point
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def _is_real(goldens: Goldens) -> bool:
+    """Whether the ground truth is in real numbers, as of ONNX models."""
+    return any(array.dtype.kind == "f" for golden in goldens.sets for array in golden.outputs)
+
+
+def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens) -> Rung:
+    """How far the outputs are from real numbers, in steps.  It is no mismatch: each operator may be
+    a step off, and what follows makes of that what it will."""
+    off: list[Array] = []
+    for mine, golden in zip(reference, goldens.sets, strict=True):
+        for value, real in zip(model.outputs, golden.outputs, strict=True):
+            expected = _quantised(real, value)
+            found = _value(value, mine).astype(np.int64)
+            if expected.shape != found.shape:
+                raise ModelError(
+                    "golden-010",
+                    f'output "{value.name}" is {expected.shape}, must be {found.shape}',
+                    where=goldens.model,
+                    help="the goldens are of another model",
+                )
+            off.append(np.abs(found - expected).ravel())
+    steps = np.concatenate(off) if off else np.zeros(1, np.int64)
+    note = f"measured: {np.count_nonzero(steps)} of {steps.size} elements differ, by at most "
+    return Rung("end to end", Comparison(len(off), steps.size), f"{note}{steps.max()} steps")
 
 
 def _against_goldens(

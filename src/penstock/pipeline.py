@@ -26,7 +26,8 @@ from penstock.codegen.c_text import prefix
 from penstock.codegen.drivers import DriverCode
 from penstock.errors import CapacityError, InternalError
 from penstock.fixedpoint import Rounding
-from penstock.frontends.open import parse, read_bytes
+from penstock.frontends.open import SUFFIXES, parse, read_bytes
+from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
@@ -69,6 +70,7 @@ class Request:
     options: Options = DEFAULTS
     accelerators: tuple[Accelerator, ...] = ()
     strict: bool = False
+    reading: Reading = AS_IT_IS
 
     @property
     def ram_limit_bytes(self) -> int:
@@ -141,17 +143,19 @@ class Compilation:
 
 def prefix_of(model_name: str) -> str:
     """The C prefix of a model: its file's name without suffix."""
-    return prefix(model_name.removeprefix("zoo:").rsplit(".tflite", 1)[0])
+    name = model_name.removeprefix("zoo:").removesuffix(".gz")
+    suffix = next((s for s in SUFFIXES if s in name), "\0")
+    return prefix(name.rsplit(suffix, 1)[0])
 
 
-def read(model: str) -> Graph:
+def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
     """The graph that a model file, or the name of a zoo network, means.
 
     Raises ModelError, UsageError."""
     if model.startswith("zoo:"):
         return open_zoo(model)
     path = Path(model)
-    return parse(read_bytes(path), path.name)
+    return parse(read_bytes(path), path.name, reading, path.parent)
 
 
 def simplify(
@@ -241,7 +245,7 @@ def least_streamed_bytes(graph: Graph, request: Request) -> int:
 
 def least_streamed_bytes_of(request: Request) -> int:
     """The same, from the model on: what another process can do by itself from the beginning."""
-    graph = simplify_for(read(request.model), request)
+    graph = simplify_for(read(request.model, request.reading), request)
     return least_streamed_bytes(graph, request)
 
 
@@ -287,7 +291,7 @@ def compile_request(
 ) -> Compilation:
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
-    model = clock.time("read", lambda: read(request.model))
+    model = clock.time("read", lambda: read(request.model, request.reading))
     graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
@@ -324,7 +328,7 @@ def with_point(done: Compilation, point: Point) -> Compilation:
 
 def stage(request: Request, name: str, executor: Executor | None = None) -> object:
     """The noun that stage `name` of STAGES makes."""
-    graph = read(request.model)
+    graph = read(request.model, request.reading)
     if name == "read":
         return graph
     graph = simplify_for(graph, request)

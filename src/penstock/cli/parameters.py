@@ -13,7 +13,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A .tflite file, or zoo:NAME[:option=value,...].")
+    str,
+    typer.Argument(metavar="MODEL", help="A .tflite or .onnx file, or zoo:NAME[:option=value,..]."),
 ]
 TargetName = Annotated[
     str,
@@ -49,6 +50,17 @@ Strict = Annotated[
     bool,
     typer.Option(help="Fail where accelerators leave a node to the processor."),
 ]
+AssumeInt8 = Annotated[
+    bool,
+    typer.Option(
+        "--assume-int8",
+        help="Take a float model as if quantised; its numbers mean nothing.",
+    ),
+]
+Dimension = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=N", help="An extent that the model leaves open; repeatable."),
+]
 StreamInput = Annotated[bool, typer.Option(help="Take the input row by row through a callback.")]
 CompilerName = Annotated[
     str, typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc) where it is installed.")
@@ -76,6 +88,8 @@ class Limits:
     rounding: RoundingName = "double"
     accelerator: Accelerator = None
     strict: Strict = False
+    assume_int8: AssumeInt8 = False
+    dimension: Dimension = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def run(
     wanted = _request(model, target, limits, options)
     wanted_outputs = output or []
     with progress(len(STAGES) + 1) as on_stage:
-        sets = [api.read_inputs(model, input)] if input else None
+        sets = [api.read_inputs(model, input, wanted.reading)] if input else None
         done = api.run(
             wanted,
             sets=sets,
@@ -130,7 +130,8 @@ def verify(
     target: p.TargetName = "cortex-m4",
     goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="tflite: ask TensorFlow Lite Micro.")
+        str | None,
+        typer.Option(help="tflite: ask TensorFlow Lite Micro; onnx: ONNX's evaluator."),
     ] = None,
     every_point: Annotated[
         bool, typer.Option(help="Run every point of the frontier in the machine.")
@@ -144,12 +145,12 @@ def verify(
     """Walk the verification ladder: reference, machine, C on the host, C on the simulated core."""
     wanted = _request(model, target, limits, options)
     if reference is not None:
-        _choice(reference, ("tflite",), "--reference")
+        _choice(reference, ("tflite", "onnx"), "--reference")
     with progress(len(STAGES) + 5) as on_stage:
         done = api.verify(
             wanted,
             goldens=goldens,
-            reference="tflite" if reference else None,
+            reference="onnx" if reference == "onnx" else "tflite" if reference else None,
             every_point=every_point,
             compiler=_compiler(compiler),
             workers=workers,
@@ -231,6 +232,8 @@ def show(
         bool, typer.Option(help="With constants, so that it can be read back.")
     ] = False,
     strict: p.Strict = False,
+    assume_int8: p.AssumeInt8 = False,
+    dimension: p.Dimension = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
@@ -238,7 +241,14 @@ def show(
     if model == "zoo:":
         _print_zoo(as_json)
         return
-    wanted = api.request(model, target, accelerators=accelerator or (), strict=strict)
+    wanted = api.request(
+        model,
+        target,
+        accelerators=accelerator or (),
+        strict=strict,
+        assume_int8=assume_int8,
+        dimensions=_dimensions(dimension),
+    )
     if nodes:
         _print_nodes(api.nodes(wanted), as_json)
         return
@@ -377,7 +387,25 @@ def _request(model: str, target: str, limits: p.Limits, options: Options) -> Req
         options=options,
         accelerators=limits.accelerator or (),
         strict=limits.strict,
+        assume_int8=limits.assume_int8,
+        dimensions=_dimensions(limits.dimension),
     )
+
+
+def _dimensions(items: Sequence[str] | None) -> dict[str, int]:
+    """Extents by name, of NAME=N."""
+    found: dict[str, int] = {}
+    for item in items or ():
+        name, _, extent = item.rpartition("=")
+        if not name or not extent.isdecimal() or not 0 < int(extent) < 2**31:
+            raise UsageError(
+                "usage-032",
+                f"{item!r} names no extent",
+                where="--dimension",
+                help="write NAME=N, as in batch=1",
+            )
+        found[name] = int(extent)
+    return found
 
 
 def _pair(item: str) -> tuple[str, str]:

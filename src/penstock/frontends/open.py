@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+from io import BytesIO
 from pathlib import Path
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends import tflite
 from penstock.frontends.node_checks import check_foreign, check_node
+from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
+from penstock.frontends.onnx.rewrites import rewritten
+from penstock.frontends.onnx.scales import scales_of
+from penstock.frontends.onnx.walk import Understood, walked
+from penstock.frontends.problems import collected
+from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
-from penstock.ops.registry import foreign_names
+from penstock.ops.registry import foreign_names, onnx_names
+
+SUFFIXES = (".tflite", ".onnx")
+GZIP_MARK = b"\x1f\x8b"
+MOST_BYTES = 2**31
 
 
 def read_bytes(path: Path) -> bytes:
@@ -22,24 +35,59 @@ def read_bytes(path: Path) -> bytes:
             "model-001",
             f"the model cannot be read: {error.strerror or error}",
             where=str(path),
-            help="MODEL is a .tflite file, or zoo:NAME (`penstock show zoo:` lists them)",
+            help="MODEL is a .tflite or .onnx file, or zoo:NAME (`penstock show zoo:` lists them)",
         ) from error
 
 
-def parse(raw: bytes, name: str) -> Graph:
-    """The graph in a model file's bytes.
+def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | None = None) -> Graph:
+    """The graph in a model file's bytes, which may be packed by gzip; `folder`: where the data lies
+    that an ONNX model keeps in other files.
 
     Raises ModelError (malformed) or UnsupportedError (well-formed, not taken)."""
-    if not tflite.looks_like_tflite(raw):
-        raise UnsupportedError(
-            "model-005",
-            "the file is not a TFLite model",
+    raw = unpacked(raw, name)
+    if tflite.looks_like_tflite(raw):
+        return understand(tflite.decode(raw, name))
+    if looks_like_onnx(raw, name):
+        return understand_onnx(decode(raw, name, folder), reading).graph
+    raise UnsupportedError(
+        "model-005",
+        "the file is neither a TFLite nor an ONNX model",
+        where=name,
+        why=f"bytes 4 to 8 are {raw[4:8]!r}, must be {tflite.IDENTIFIER!r} in TFLite; ONNX begins "
+        f"with {ONNX_BEGIN!r}; the file has {len(raw)} bytes",
+        help="penstock reads .tflite and .onnx files, also as .gz",
+    )
+
+
+def unpacked(raw: bytes, name: str) -> bytes:
+    """The bytes, without gzip around them."""
+    if raw[:2] != GZIP_MARK:
+        return raw
+    try:
+        with gzip.open(BytesIO(raw)) as file:
+            found = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ModelError(
+            "model-006",
+            f"the file cannot be unpacked: {error}",
             where=name,
-            why=f"bytes 4 to 8 are {raw[4:8]!r}, must be {tflite.IDENTIFIER!r}; "
-            f"the file has {len(raw)} bytes",
-            help="penstock reads .tflite files (int8); ONNX is to come",
+            help="check that the file was copied whole",
+        ) from error
+    if len(found) > MOST_BYTES:
+        raise ModelError(
+            "model-006",
+            f"unpacked, the file has more than {MOST_BYTES} bytes",
+            where=name,
+            help="formats of models end at 2 GiB",
         )
-    return understand(tflite.decode(raw, name))
+    return found
+
+
+def understand_onnx(file: File, reading: Reading) -> Understood:
+    """The graph that a decoded ONNX model means, and where its tensors are."""
+    file = rewritten(file)
+    asked = {name: asked for name, (asked, _) in onnx_names().items()}
+    return walked(file, scales_of(file, asked, assumed=reading.assume_int8), reading)
 
 
 def understand(model: ForeignModel) -> Graph:
@@ -52,7 +100,7 @@ def understand(model: ForeignModel) -> Graph:
         except ModelError as error:
             problems.append(error if error.where else error.at(foreign.where))
     if problems:
-        raise _collected(problems)
+        raise collected(problems)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes))
     verify(graph)
     return graph
@@ -67,18 +115,6 @@ def _understand_node(foreign: ForeignNode) -> list[Node]:
     for node in made:
         check_node(node)
     return made
-
-
-def _collected(problems: list[PenstockError]) -> PenstockError:
-    """All problems as one error: the first, and the others in its reason."""
-    first, rest = problems[0], problems[1:]
-    if not rest:
-        return first
-    shown = "".join(f"\n       {e.what} ({e.where})" for e in rest[:9])
-    more = f"\n       and {len(rest) - 9} more" if len(rest) > 9 else ""
-    also = f"{len(rest)} more nodes are not taken:{shown}{more}"
-    why = f"{first.why}; {also}" if first.why else also
-    return type(first)(first.code, first.what, where=first.where, why=why, help=first.help)
 
 
 def origin_values(graph: Graph) -> dict[int, Value]:

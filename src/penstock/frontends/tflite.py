@@ -18,13 +18,12 @@ import numpy as np
 import tflite
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
-MOST_NAME = 1000
-"""Characters of a name that are kept."""
 SCHEMA_VERSION = 3
 
 
@@ -132,7 +131,7 @@ class _Reader:
         return values[index]
 
     def _value(self, tensor: Any, index: int) -> Value:
-        name = self._unique(_printable(tensor.Name()) or f"tensor{index}", index)
+        name = self._unique(printable(tensor.Name()) or f"tensor{index}", index)
         shape = tuple(self._indices(tensor, "Shape"))
         dtype = self._dtype(tensor.Type(), name, index)
         size = math.prod(shape) * dtype.size_bytes
@@ -232,7 +231,7 @@ class _Reader:
         code = self._model.OperatorCodes(index)
         builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         if _enumeration("BuiltinOperator").get(builtin) == "CUSTOM":
-            return f"CUSTOM:{_printable(code.CustomCode())}"
+            return f"CUSTOM:{printable(code.CustomCode())}"
         name = _enumeration("BuiltinOperator").get(builtin)
         if name is None:
             raise _Malformed(f"operator {builtin} is not one of TFLite's")
@@ -256,12 +255,6 @@ class _Reader:
             return tuple(read(i) for i in range(self._count(options, field)))
         value = getattr(options, field)()
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _printable(text: bytes | None) -> str:
-    """A name as it may be shown on a terminal and in C comments, cut where it is absurdly long."""
-    decoded = (text or b"").decode("utf-8", "replace")[:MOST_NAME]
-    return "".join(c if c.isprintable() else "?" for c in decoded)
 
 
 def _schema(name: str) -> Any:

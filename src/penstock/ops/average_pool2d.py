@@ -17,12 +17,14 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import pool, sliding
+from penstock.ops import depthwise_conv2d, pool, sliding
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.average_last import AverageLast
+from penstock.ops.requantised import requantised
 from penstock.ops.running import Halves
 from penstock.ops.running_sum import RunningSum
 from penstock.ops.samples import int8, sample
@@ -90,6 +92,22 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(
         AveragePool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
     )
+
+
+ONNX = {"AveragePool": OnnxName(Layout.CHANNELS_LAST)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
+    by ones, unless input and output have one scale; that rounds once."""
+    x, (rows, columns) = node.input(0), pool.onnx_windows_of(node)
+    counts_padding = bool(node.integer("count_include_pad"))
+    padded = any((rows.before, rows.after, columns.before, columns.after))
+    same = x.type.quantisation == node.output().type.quantisation
+    if not counts_padding if padded else same:
+        yield from requantised(node, AveragePool2D(rows, columns), x)
+    else:
+        yield depthwise_conv2d.averaged(node, x, rows, columns)
 
 
 SAMPLES = (

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.fixedpoint import multiply
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -27,6 +28,7 @@ from penstock.ops import broadcast
 from penstock.ops.checks import require, require_int8
 from penstock.ops.intermediate import reshaped, with_shape
 from penstock.ops.requantise import fitting_multiplier
+from penstock.ops.reshape import Reshape
 from penstock.ops.samples import int8, sample
 
 
@@ -173,6 +175,33 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     op = BatchMatmul(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
     shape = op.result_type(tuple(value.type for value in inputs)).shape
     yield from with_shape(op, inputs, shape, out)
+
+
+def from_onnx_matmul(node: OnnxNode) -> Iterable[Made]:
+    """ONNX MatMul of two computed matrices."""
+    values = (node.input(0), node.input(1))
+    if node.name != "MatMul" or any(value.type.rank not in (2, 3, 4) for value in values):
+        raise node.unsupported("a product of two computed matrices, must be MatMul of rank 2 to 4")
+    rank = max(3, *(value.type.rank for value in values))
+    viewed = [
+        reshaped(
+            value,
+            (1,) * (rank - value.type.rank) + value.type.shape,
+            f"{node.output().name}/input{k}",
+        )
+        for k, value in enumerate(values)
+    ]
+    for _, made in viewed:
+        yield from made
+    op, inputs = BatchMatmul(), tuple(value for value, _ in viewed)
+    if max(value.type.rank for value in values) > 2:
+        yield node.made(op, *inputs)
+        return
+    product = node.between(
+        op, *inputs, label="before_reshape", like=node.output().type.quantisation
+    )
+    yield product
+    yield node.made(Reshape(product.output.type.shape[1:]), product.output)
 
 
 SAMPLES = (

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Table, Work, row_axis
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -27,6 +28,8 @@ from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.axes import resolved_axis
 from penstock.ops.checks import require, require_dtype
 from penstock.ops.intermediate import reshaped
+from penstock.ops.onnx_constants import operand
+from penstock.ops.requantised import alike
 from penstock.ops.samples import int8, sample
 from penstock.ops.selection import MOVED
 
@@ -165,6 +168,19 @@ def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
         found.append(viewed)
         yield from made
     yield Made(Concatenation(axis), tuple(found), out)
+
+
+ONNX = {"Concat": OnnxName(Layout.ALIKE, carries=True)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Concat; inputs of another scale than the output's are requantised first."""
+    found: list[Value] = []
+    for k in range(len(node.inputs)):
+        value, made = alike(node, operand(node, k), f"input{k}")
+        found.append(value)
+        yield from made
+    yield node.made(Concatenation(node.axis(node.integer("axis"))), *found)
 
 
 SAMPLES = (

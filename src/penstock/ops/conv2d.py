@@ -20,14 +20,16 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import sliding
+from penstock.ops import depthwise_conv2d, onnx_constants, sliding
 from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.onnx_windows import windows as onnx_windows
 from penstock.ops.requantise import Multipliers, channel_multipliers
 from penstock.ops.samples import bias, int8, sample, weights
 from penstock.ops.window import Window, foreign_windows
@@ -156,6 +158,28 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
     op = Conv2D(rows, columns, fused_activation(node))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+
+
+ONNX = {"Conv": OnnxName(Layout.CHANNELS_LAST)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Conv; with a group for each channel it is a depthwise convolution."""
+    x, groups = node.input(0), node.integer("group", 1)
+    if groups > 1 and groups == x.type.shape[-1]:
+        yield depthwise_conv2d.from_onnx_conv(node)
+        return
+    require_rank(x.type, (4,), "input")
+    w = onnx_constants.kernel(node, (0, 2, 3, 1), axis=0)
+    outputs, _, _, depth = w.type.shape
+    require(
+        groups > 0 and depth * groups == x.type.shape[3],
+        f"input has {x.type.shape[3]} channels, weights take {depth} in each of {groups} groups",
+    )
+    rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
+    b = onnx_constants.bias(node, 2, x, w, outputs)
+    op = Conv2D(rows, columns)
+    yield made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 
 SAMPLES = (

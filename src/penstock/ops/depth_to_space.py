@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout as Axes
+from penstock.ir.onnx_node import OnnxName, OnnxNode
 from penstock.ops.checks import require, require_rank
 from penstock.ops.rearrangement import Layout, Rearrangement
+from penstock.ops.requantised import requantised
 from penstock.ops.samples import int8, sample
 
 
@@ -68,6 +71,22 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(node.input(0).type, (4,), "input")
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
     yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
+
+
+ONNX = {
+    "DepthToSpace": OnnxName(Axes.CHANNELS_LAST, carries=True),
+    "SpaceToDepth": OnnxName(Axes.CHANNELS_LAST, carries=True),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX DepthToSpace, in its mode DCR, and SpaceToDepth."""
+    if node.text("mode", "DCR") != "DCR":
+        raise node.unsupported(f"mode is {node.text('mode', 'DCR')}, must be DCR")
+    make = DepthToSpace if node.name == "DepthToSpace" else SpaceToDepth
+    size = node.integer("blocksize")
+    require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
+    yield from requantised(node, make(size), node.input(0))
 
 
 SAMPLES = (

@@ -18,14 +18,17 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import sliding
+from penstock.ops import onnx_constants, sliding
 from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
 from penstock.ops.checks import require, require_dtype, require_int8, require_rank
+from penstock.ops.onnx_windows import windows as onnx_windows
 from penstock.ops.requantise import Multipliers, channel_multipliers
 from penstock.ops.samples import bias, int8, sample, weights
 from penstock.ops.window import Window, foreign_windows
@@ -135,6 +138,55 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         )
     op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
+
+
+def from_onnx_conv(node: OnnxNode) -> Made:
+    """ONNX Conv with a group for each input channel."""
+    x = node.input(0)
+    require_rank(x.type, (4,), "input")
+    w = onnx_constants.kernel(node, (1, 2, 3, 0), axis=3)
+    depth, _, _, outputs = w.type.shape
+    multiplier, rest = divmod(outputs, x.type.shape[3])
+    require(
+        depth == 1 and multiplier > 0 and not rest,
+        f"weights have {outputs} channels that take {depth}, groups are {x.type.shape[3]}",
+    )
+    rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
+    b = onnx_constants.bias(node, 2, x, w, outputs)
+    op = DepthwiseConv2D(rows, columns, multiplier)
+    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+
+
+def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) -> Made:
+    """A window of one tap: channel c times factors[c] plus offsets[c], real numbers."""
+    w = onnx_constants.of_reals(
+        f"{node.output().name}/factors", factors.reshape(1, 1, 1, -1).astype(np.float32), axis=3
+    )
+    b = onnx_constants.of_real_bias(node, f"{node.output().name}/offsets", offsets, x, w)
+    op = DepthwiseConv2D(Window(1), Window(1))
+    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+
+
+def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
+    """The mean under a window, padding counted as zeros: weights that are all alike."""
+    shape, size = (1, rows.size, columns.size, x.type.shape[3]), rows.size * columns.size
+    ones = np.full(shape, 1 / size, np.float32)
+    name = node.output().name
+    w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
+    b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
+    op = DepthwiseConv2D(rows, columns)
+    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+
+
+ONNX = {"BatchNormalization": OnnxName(Layout.CHANNELS_LAST)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX BatchNormalization that no convolution before it could take in."""
+    x = node.input(0)
+    require_rank(x.type, (4,), "input")
+    factors, offsets = onnx_constants.normalisation(node, x.type.shape[3])
+    yield scaled_channels(node, x, factors, offsets)
 
 
 SAMPLES = (

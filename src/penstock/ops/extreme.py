@@ -12,12 +12,15 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.checks import require_one_quantisation
 from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.onnx_constants import operand
+from penstock.ops.requantised import alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,13 @@ def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
     types = (node.input(0).type, node.input(1).type, node.output().type)
     require_one_quantisation(types, "inputs and output")
     yield from made(op, node, 2)
+
+
+def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
+    """`op` on two inputs, first brought to the output's scale."""
+    if len(node.inputs) != 2:
+        raise node.unsupported(f"has {len(node.inputs)} inputs, must have 2")
+    a, made_a = alike(node, operand(node, 0), "input0")
+    b, made_b = alike(node, operand(node, 1), "input1")
+    yield from (*made_a, *made_b)
+    yield node.made(op, a, b)

@@ -21,9 +21,11 @@ import numpy as np
 from penstock.fixedpoint import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ops import batch_matmul, onnx_constants
 from penstock.ops.accumulators import made_layer
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.bias import with_bias
@@ -167,6 +169,30 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported("shuffled weights")
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+
+
+ONNX = {"Gemm": OnnxName(Layout.ROWS), "MatMul": OnnxName(Layout.ROWS)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Gemm and MatMul by a constant matrix; MatMul's third input is ours, a bias that an Add
+    behind it was."""
+    x = node.input(0)
+    if node.input(1).data is None:
+        yield from batch_matmul.from_onnx_matmul(node)
+        return
+    if node.name == "Gemm" and node.integer("transA"):
+        raise node.unsupported("transA is 1, must be 0")
+    w = onnx_constants.matrix(node)
+    outputs, depth = w.type.shape
+    b = onnx_constants.bias(node, 2, x, w, outputs)
+    op = FullyConnected(keep_dimensions=node.columns is None and x.type.rank > 2)
+    if node.columns is None:
+        require(
+            x.type.rank >= 2 and x.type.shape[-1] == depth,
+            f"input has shape {list(x.type.shape)}, must end in {depth}",
+        )
+    yield made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 
 SAMPLES = (

@@ -16,11 +16,13 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import pool, sliding
 from penstock.ops.activation import Activation, fused_activation
+from penstock.ops.requantised import requantised
 from penstock.ops.running import Halves
 from penstock.ops.running_max import RunningMax
 from penstock.ops.samples import int8, sample
@@ -83,6 +85,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(
         MaxPool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
     )
+
+
+ONNX = {
+    "MaxPool": OnnxName(Layout.CHANNELS_LAST, carries=True),
+    "GlobalMaxPool": OnnxName(Layout.CHANNELS_LAST, carries=True),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX MaxPool, GlobalMaxPool."""
+    yield from requantised(node, MaxPool2D(*pool.onnx_windows_of(node)), node.input(0))
 
 
 SAMPLES = (

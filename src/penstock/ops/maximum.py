@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ops.extreme import Extreme, from_foreign_extreme
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ops.extreme import Extreme, from_foreign_extreme, from_onnx_extreme
 from penstock.ops.samples import int8, sample
 
 
@@ -27,6 +28,14 @@ class Maximum(Extreme):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MAXIMUM."""
     yield from from_foreign_extreme(Maximum(), node)
+
+
+ONNX = {"Max": OnnxName(Layout.ALIKE)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Max of two tensors."""
+    yield from from_onnx_extreme(Maximum(), node)
 
 
 SAMPLES = (

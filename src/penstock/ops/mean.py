@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ops import reduction
 from penstock.ops.samples import int8, sample
 from penstock.ops.scaled_total import ScaledTotal
@@ -29,6 +30,20 @@ class Mean(ScaledTotal):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MEAN."""
     return reduction.understood(node, Mean)
+
+
+ONNX = {
+    "GlobalAveragePool": OnnxName(Layout.CHANNELS_LAST),
+    "ReduceMean": OnnxName(Layout.ALIKE),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX GlobalAveragePool, ReduceMean."""
+    if node.name == "GlobalAveragePool":
+        yield node.made(Mean((1, 2)), node.input(0))
+    else:
+        yield reduction.understood_onnx(node, Mean)
 
 
 SAMPLES = (

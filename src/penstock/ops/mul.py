@@ -16,12 +16,14 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops import broadcast
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.elementwise import Elementwise, made
+from penstock.ops.onnx_constants import operand
 from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample, weights
 
@@ -76,6 +78,14 @@ class Mul(Elementwise):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MUL."""
     yield from made(Mul(fused_activation(node)), node, 2)
+
+
+ONNX = {"Mul": OnnxName(Layout.ALIKE)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Mul."""
+    yield node.made(Mul(), operand(node, 0), operand(node, 1))
 
 
 SAMPLES = (

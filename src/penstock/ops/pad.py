@@ -8,16 +8,21 @@ Source: TFLite PAD (the border is the output's zero point), PADV2; `reference/pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.tensor import DType, TensorType
+from penstock.ops import onnx_constants
 from penstock.ops.axes import constant_paddings
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
+from penstock.ops.requantised import requantised
 from penstock.ops.samples import int8, sample
 from penstock.ops.selection import Maps, Selection, selected_type
 
@@ -81,6 +86,39 @@ def _fill(node: ForeignNode) -> int:
     ):
         raise node.unsupported("border and output differ in type or scale, must be alike")
     return values[0]
+
+
+ONNX = {"Pad": OnnxName(Layout.ALIKE, carries=True)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Pad."""
+    x, rank = node.input(0), len(node.order)
+    pads = node.listed("pads", 1) or ()
+    chosen = [node.axis(a) for a in (node.constant_ints(3) if node.optional(3) else range(rank))]
+    require(
+        len(pads) == 2 * len(chosen) and all(abs(pad) < 2**31 for pad in pads),
+        f"pads are {list(pads)}, must be two for each of {len(chosen)} axes",
+    )
+    before, after = [0] * rank, [0] * rank
+    for a, axis in enumerate(chosen):
+        before[axis], after[axis] = pads[a], pads[a + len(chosen)]
+    mode = node.text("mode", "constant")
+    if mode != "constant" or min(pads, default=0) < 0:
+        raise node.unsupported(f"mode is {mode}, pads are {list(pads)}, must be constant and >= 0")
+    yield from requantised(node, Pad(tuple(before), tuple(after), _onnx_fill(node, x)), x)
+
+
+def _onnx_fill(node: OnnxNode, x: Value) -> int:
+    """The border's element in x's quantisation."""
+    real = node.real("value", 0.0)
+    if node.optional(2) is not None:
+        values = onnx_constants.real_numbers(node, 2).ravel()
+        require(len(values) == 1, f"border has {len(values)} elements, must have 1")
+        real = float(values[0])
+    require(math.isfinite(real), f"border is {real}, must be a finite number")
+    steps = round(min(max(real / x.type.scale, -512.0), 512.0)) + x.type.zero_point
+    return min(max(steps, -128), 127)
 
 
 SAMPLES = (

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops import sliding
 from penstock.ops.activation import Activation
 from penstock.ops.checks import require, require_int8, require_rank
+from penstock.ops.onnx_windows import pair
+from penstock.ops.onnx_windows import windows as onnx_windows
 from penstock.ops.window import Window, foreign_windows
 
 MOST_TAPS = 2**23
@@ -23,6 +26,16 @@ def windows(node: ForeignNode) -> tuple[Window, Window]:
     require_rank(x, (4,), "input")
     size = (node.integer("filter_height"), node.integer("filter_width"))
     return foreign_windows(node, x.shape[1:3], size)
+
+
+def onnx_windows_of(node: OnnxNode) -> tuple[Window, Window]:
+    """Windows of ONNX's pooling along rows and columns; of a global one, the whole image."""
+    x = node.input(0).type
+    require_rank(x, (4,), "input")
+    if node.name.startswith("Global"):
+        return Window(x.shape[1]), Window(x.shape[2])
+    require("kernel_shape" in node.attributes, "attribute kernel_shape is missing")
+    return onnx_windows(node, pair(node, "kernel_shape"))
 
 
 def result_type(rows: Window, columns: Window, inputs: tuple[TensorType, ...]) -> TensorType:

@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -25,6 +26,7 @@ from penstock.ops import broadcast
 from penstock.ops.checks import require
 from penstock.ops.elementwise import Elementwise, made
 from penstock.ops.lookup import saturated
+from penstock.ops.onnx_constants import operand
 from penstock.ops.requantise import fitting_multiplier
 from penstock.ops.samples import int8, sample, weights
 
@@ -83,6 +85,14 @@ def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite PRELU."""
     yield from made(Prelu(), node, 2)
+
+
+ONNX = {"PRelu": OnnxName(Layout.ALIKE)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX PRelu."""
+    yield node.made(Prelu(), node.input(0), operand(node, 1))
 
 
 SAMPLES = (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
@@ -87,3 +88,12 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
     require_int8(node.output().type, "output")
     axes = constant_axes(node, 1, x.type.rank)
     return with_shape(make(axes), (x,), reduced(x.type.shape, axes), node.output())
+
+
+def understood_onnx(node: OnnxNode, make: Callable[[Axes], Op]) -> Made:
+    """The reduction of ONNX along the axes that it lists, or all; the front end drops them behind
+    it where the model does."""
+    found = node.listed("axes", 1)
+    every = tuple(range(len(node.order)))
+    axes = tuple(sorted({node.axis(axis) for axis in found or every}))
+    return node.made(make(axes), node.input(0))

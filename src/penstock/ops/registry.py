@@ -1,7 +1,9 @@
 """Registry: finds the operators by walking this folder; nobody lists them.
 
 A module of this folder is an operator file where it defines operators: classes with a `FOREIGN`
-attribute.  Those that stand in model files come with `from_foreign`; passes make the others.
+attribute.  Those that stand in TFLite files come with `from_foreign`; passes make the others.
+Where nodes of ONNX become one of its operators, the file has `ONNX`, names and what they ask for,
+and `from_onnx`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from types import ModuleType
 
 import penstock.ops as folder
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxName, OnnxNode
 from penstock.ir.op import Op
 
 FromForeign = Callable[[ForeignNode], Iterable[Made]]
+FromOnnx = Callable[[OnnxNode], Iterable[Made]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class OperatorFile:
     module: ModuleType
     ops: tuple[type[Op], ...]
     from_foreign: FromForeign | None
+    onnx: Mapping[str, OnnxName]
+    from_onnx: FromOnnx | None
 
     @property
     def foreign_names(self) -> tuple[str, ...]:
@@ -39,7 +45,13 @@ class OperatorFile:
 def operator_files() -> tuple[OperatorFile, ...]:
     """Every operator file, by name."""
     return tuple(
-        OperatorFile(module, _ops_of(module), getattr(module, "from_foreign", None))
+        OperatorFile(
+            module,
+            _ops_of(module),
+            getattr(module, "from_foreign", None),
+            getattr(module, "ONNX", {}),
+            getattr(module, "from_onnx", None),
+        )
         for module in _modules()
         if _ops_of(module)
     )
@@ -99,4 +111,16 @@ def foreign_names() -> Mapping[str, FromForeign]:
         for file, understand in files
         if understand is not None
         for name in file.foreign_names
+    }
+
+
+@cache
+def onnx_names() -> Mapping[str, tuple[OnnxName, FromOnnx]]:
+    """By name in ONNX, what its operator asks for and the function that understands it."""
+    files = ((file, file.from_onnx) for file in operator_files())
+    return {
+        name: (asked, understand)
+        for file, understand in files
+        if understand is not None
+        for name, asked in file.onnx.items()
     }

@@ -19,10 +19,12 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.activation import Activation
 from penstock.ops.elementwise import made
 from penstock.ops.lookup import ELEMENTS, Lookup, quotient
+from penstock.ops.real_function import UNBOUNDED, RealFunction, bounds
 from penstock.ops.samples import int8, sample
 
 _ACTIVATIONS = {
@@ -49,6 +51,22 @@ class Relu(Lookup):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RELU and its bounded kin."""
     yield from made(Relu(_ACTIVATIONS[node.name]), node, 1)
+
+
+ONNX = {
+    "Relu": OnnxName(Layout.ALIKE, carries=True),
+    "Clip": OnnxName(Layout.ALIKE, carries=True),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Relu and Clip; a clamp to bounds that are no activation of TFLite's is a real
+    function."""
+    least, most = (0.0, UNBOUNDED) if node.name == "Relu" else bounds(node)
+    wanted = (least, None if most == UNBOUNDED else most)
+    activation = next((a for a in _ACTIVATIONS.values() if a.value == wanted), None)
+    op = Relu(activation) if activation else RealFunction("Clip", (least, most))
+    yield node.made(op, node.input(0))
 
 
 SAMPLES = (

@@ -18,10 +18,12 @@ import numpy as np
 
 from penstock.fixedpoint import round_half_away
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.tensor import TensorType
 from penstock.ops.axis_map import Listed, Strided
 from penstock.ops.checks import require, require_rank
+from penstock.ops.requantised import requantised
 from penstock.ops.resize import Sampling, foreign_resize
 from penstock.ops.samples import int8, sample
 from penstock.ops.selection import Maps, Selection, listed_type
@@ -66,6 +68,56 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RESIZE_NEAREST_NEIGHBOR."""
     rows, columns, sampling = foreign_resize(node)
     yield Made(ResizeNearest(rows, columns, sampling), (node.input(0),), node.output())
+
+
+ONNX = {
+    "Resize": OnnxName(Layout.CHANNELS_LAST, carries=True),
+    "Upsample": OnnxName(Layout.CHANNELS_LAST, carries=True),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Resize and Upsample by whole factors, where each element stands several times."""
+    x = node.input(0)
+    require_rank(x.type, (4,), "input")
+    if node.text("mode", "nearest") != "nearest":
+        raise node.unsupported(f"mode is {node.text('mode', 'nearest')}, must be nearest")
+    rows, columns = (_factor(node, x.type.shape[node.axis(a)], a) for a in (2, 3))
+    op = ResizeNearest(x.type.shape[1] * rows, x.type.shape[2] * columns)
+    where = node.text("coordinate_transformation_mode", "half_pixel")
+    rounding = node.text("nearest_mode", "round_prefer_floor")
+    if node.name == "Resize" and not _repeats(where, rounding):
+        raise node.unsupported(f"{where} with {rounding} does not repeat elements")
+    yield from requantised(node, op, x)
+
+
+def _repeats(where: str, rounding: str) -> bool:
+    """Whether whole factors repeat elements: 1, 1, 2, 2, .."""
+    return (where == "asymmetric" and rounding == "floor") or (
+        where == "half_pixel" and rounding in ("round_prefer_floor", "round_prefer_ceil")
+    )
+
+
+def _factor(node: OnnxNode, extent: int, axis: int) -> int:
+    """How often elements stand along an axis of the model's input; its first two axes stay."""
+    factors = _factors(node)
+    require(len(factors) == 4, f"there are {len(factors)} factors, must be 4")
+    whole = all(f.denominator == 1 and 0 < f < 2**15 for f in factors)
+    if not whole or factors[0] != 1 or factors[1] != 1:
+        raise node.unsupported(
+            f"factors are {[float(f) for f in factors]}, must be whole, those of axes 0 and 1 be 1"
+        )
+    return int(factors[axis])
+
+
+def _factors(node: OnnxNode) -> list[Fraction]:
+    """How often elements stand along each axis of the model's input."""
+    if node.optional(3) is not None:
+        x = node.input(0).type.shape
+        return [Fraction(n, x[node.axis(a)]) for a, n in enumerate(node.constant_ints(3))]
+    found = node.constant(2 if node.name == "Resize" and len(node.inputs) > 2 else 1).ravel()
+    require(bool(np.isfinite(found).all()), "a factor is no finite number")
+    return [Fraction(float(f)) for f in found]
 
 
 SAMPLES = (

@@ -15,12 +15,14 @@ from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.ops.axes import constant_axes, one_axis, resolved_axis
 from penstock.ops.axis_map import Strided
 from penstock.ops.checks import require
 from penstock.ops.intermediate import with_shape
+from penstock.ops.requantised import requantised
 from penstock.ops.samples import int8, sample
 from penstock.ops.selection import Maps, Selection, selected_type
 from penstock.ops.slice_bounds import strided_bounds
@@ -145,6 +147,53 @@ def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) 
 def _then_reshape(op: Slice, value: Value, output: Value) -> Iterable[Made]:
     """The slice, and the reshape that drops axes of it where the output has fewer."""
     return with_shape(op, (value,), op.shape, output)
+
+
+ONNX = {
+    "Slice": OnnxName(Layout.ALIKE, carries=True),
+    "Split": OnnxName(Layout.ALIKE, carries=True),
+}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Slice, Split."""
+    if node.name == "Split":
+        yield from _onnx_split(node)
+        return
+    x = node.input(0).type.shape
+    starts, ends = node.listed("starts", 1) or (), node.listed("ends", 2) or ()
+    axes = node.listed("axes", 3) or tuple(range(len(starts)))
+    steps = node.listed("steps", 4) or (1,) * len(starts)
+    require(
+        len(starts) == len(ends) == len(axes) == len(steps) and 0 not in steps,
+        f"starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)} "
+        "must be as many, steps not 0",
+    )
+    start, shape, step = [0] * len(x), list(x), [1] * len(x)
+    for lower, upper, axis, stride in zip(starts, ends, axes, steps, strict=True):
+        a = node.axis(axis)
+        indices = range(x[a])[slice(lower, upper, stride)]
+        require(len(indices) > 0, f"nothing is left of axis {axis}, which has {x[a]}")
+        start[a], shape[a], step[a] = indices[0], len(indices), stride
+    op = Slice(tuple(start), tuple(shape), tuple(step))
+    yield from requantised(node, op, node.input(0))
+
+
+def _onnx_split(node: OnnxNode) -> Iterable[Made]:
+    x, axis = node.input(0), node.axis(node.integer("axis"))
+    extent, count = x.type.shape[axis], len(node.outputs)
+    size = -(-extent // max(1, count))
+    even = tuple(min(size, extent - k * size) for k in range(count))
+    sizes = node.listed("split", 1) or even
+    require(
+        len(sizes) == count and sum(sizes) == extent and min(sizes) > 0,
+        f"pieces are {list(sizes)}, must be {count} that make {extent}",
+    )
+    zeros, ones = (0,) * x.type.rank, (1,) * x.type.rank
+    for k, piece in enumerate(sizes):
+        start = (*zeros[:axis], sum(sizes[:k]), *zeros[axis + 1 :])
+        shape = (*x.type.shape[:axis], piece, *x.type.shape[axis + 1 :])
+        yield from requantised(node, Slice(start, shape, ones), x, k=k)
 
 
 SAMPLES = (

@@ -23,11 +23,13 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Quantisation
 from penstock.ops import row_vectors
 from penstock.ops.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
+from penstock.ops.requantised import requantised
 from penstock.ops.row_vectors import RowVectors
 from penstock.ops.samples import int8, sample
 from penstock.ops.transcendental import one_over_one_plus
@@ -84,6 +86,20 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
     yield Made(Softmax(beta), (node.input(0),), node.output())
+
+
+PROBABILITIES = Quantisation((1 / 256,), (-128,))
+ONNX = {"Softmax": OnnxName(Layout.VECTORS, fixed=PROBABILITIES)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Softmax."""
+    x = node.input(0)
+    if x.type.shape[-1] > MOST_ELEMENTS:
+        raise node.unsupported(
+            f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"
+        )
+    yield from requantised(node, Softmax(), x, PROBABILITIES)
 
 
 SAMPLES = (

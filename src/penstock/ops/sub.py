@@ -15,8 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.elementwise import made
+from penstock.ops.onnx_constants import operand
 from penstock.ops.samples import int8, sample
 from penstock.ops.scaled_sum import ScaledSum
 
@@ -35,6 +37,14 @@ class Sub(ScaledSum):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SUB."""
     yield from made(Sub(fused_activation(node)), node, 2)
+
+
+ONNX = {"Sub": OnnxName(Layout.ALIKE)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Sub."""
+    yield node.made(Sub(), operand(node, 0), operand(node, 1))
 
 
 SAMPLES = (

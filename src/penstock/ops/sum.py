@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ops import reduction
 from penstock.ops.samples import int8, sample
 from penstock.ops.scaled_total import ScaledTotal
@@ -29,6 +30,14 @@ class Sum(ScaledTotal):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SUM."""
     return reduction.understood(node, Sum)
+
+
+ONNX = {"ReduceSum": OnnxName(Layout.ALIKE)}
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX ReduceSum."""
+    yield reduction.understood_onnx(node, Sum)
 
 
 SAMPLES = (

@@ -1,0 +1,321 @@
+"""File: an ONNX model as records; decodes the protobuf by its schema, knows no operator.
+
+Source: ONNX IR specification and `onnx.proto` (package `onnx`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.printable import printable
+from penstock.ir.foreign import Attribute
+from penstock.ir.tensor import Array
+
+OLDEST_OPSET = 7
+"""The first version in which broadcasting is NumPy's."""
+MOST_BYTES = 2**31
+MOST_EXTENT = 2**31
+ONNX_BEGIN = b"\x08"
+"""The key of the first field, the version of the format."""
+DOMAINS = ("", "ai.onnx", "com.microsoft")
+_REALS = ("float16", "bfloat16", "float32", "float64")
+_WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    AttributeError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileNode:
+    """A node; inputs and outputs by name, "" where absent."""
+
+    name: str
+    where: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    tensors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """An input or output of the model: element type by NumPy's name, extents or their names."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A model: nodes in the file's order, real constants as float32."""
+
+    name: str
+    opset: int
+    inputs: tuple[Border, ...]
+    outputs: tuple[Border, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[FileNode, ...]
+
+
+class _Malformed(Exception):
+    """The protobuf can be read, but says what cannot be; the text says what."""
+
+
+def looks_like_onnx(raw: bytes, name: str) -> bool:
+    """Whether the bytes may be an ONNX model: they begin with its version, or the name says so."""
+    return raw[:1] == ONNX_BEGIN or name.removesuffix(".gz").endswith(".onnx")
+
+
+def decode(raw: bytes, name: str, folder: Path | None) -> File:
+    """The model in an ONNX file; `folder`: where its external data lies.
+
+    Raises ModelError where the file is damaged, UnsupportedError where it is too old or uses what
+    is not taken."""
+    try:
+        model: Any = onnx.ModelProto.FromString(raw)
+    except Exception as error:  # the protobuf runtime has classes of its own, which differ
+        raise _damaged(name, "it is no protobuf of that schema") from error
+    try:
+        return _Reader(model, name, folder).file()
+    except _Malformed as error:
+        raise _damaged(name, str(error)) from error
+    except _DAMAGE as error:
+        text = f"reading it failed ({type(error).__name__}: {printable(str(error))[:200]})"
+        raise _damaged(name, text) from error
+
+
+def _damaged(name: str, why: str) -> ModelError:
+    return ModelError(
+        "onnx-001",
+        "the ONNX file is damaged",
+        where=name,
+        why=why,
+        help="check that the file was copied whole; export the model again",
+    )
+
+
+class _Reader:
+    """Reads one model; gives every name of it a printable one of its own."""
+
+    def __init__(self, model: Any, name: str, folder: Path | None) -> None:
+        self._model, self._name, self._folder = model, name, folder
+        self._names: dict[str, str] = {"": ""}
+        self._taken: set[str] = {""}
+
+    def file(self) -> File:
+        graph = self._model.graph
+        if not graph.node and not graph.output:
+            raise _Malformed("it has no graph")
+        opset = self._opset()
+        constants = {self._unique(t.name): self._array(t, t.name) for t in graph.initializer}
+        if graph.sparse_initializer:
+            raise UnsupportedError(
+                "onnx-002", "sparse constants", where=self._name, help="export without sparsity"
+            )
+        inputs = tuple(self._border(v) for v in graph.input)
+        nodes = tuple(self._node(n, i) for i, n in enumerate(graph.node))
+        outputs = tuple(self._border(v) for v in graph.output)
+        inputs = tuple(v for v in inputs if v.name not in constants)
+        self._check_written_once(constants, inputs, nodes)
+        return File(self._name, opset, inputs, outputs, constants, nodes)
+
+    def _opset(self) -> int:
+        found = [o.version for o in self._model.opset_import if o.domain in ("", "ai.onnx")]
+        if not found:
+            raise _Malformed("it does not say which version of ONNX's operators it uses")
+        if not OLDEST_OPSET <= found[0] < 1000:
+            raise UnsupportedError(
+                "onnx-002",
+                f"version {found[0]} of ONNX's operators, must be {OLDEST_OPSET} or later",
+                where=self._name,
+                help="export the model with a later opset_version",
+            )
+        return int(found[0])
+
+    def _unique(self, raw: str) -> str:
+        """The printable name of a name; another one where two become alike."""
+        if raw not in self._names:
+            name, number = printable(raw) or "_", 1
+            while name in self._taken:
+                name, number = f"{printable(raw)}#{number}", number + 1
+            self._names[raw] = name
+            self._taken.add(name)
+        return self._names[raw]
+
+    def _border(self, value: Any) -> Border:
+        kind = value.type.tensor_type
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise UnsupportedError(
+                "onnx-002",
+                f'"{printable(value.name)}" is no tensor',
+                where=self._name,
+                help="export the model with tensors as inputs and outputs",
+            )
+        shape = tuple(_extent(d, k) for k, d in enumerate(kind.shape.dim))
+        return Border(self._unique(value.name), self._dtype(kind.elem_type, value.name), shape)
+
+    def _dtype(self, code: int, name: str) -> str:
+        try:
+            found = onnx.TensorProto.DataType.Name(code).lower()
+        except ValueError:
+            raise _Malformed(
+                f'"{printable(name)}" has element type {code}, which does not exist'
+            ) from None
+        found = {"float": "float32", "double": "float64"}.get(found, found)
+        if found not in (*_REALS, *_WHOLE):
+            raise UnsupportedError(
+                "onnx-002",
+                f'"{printable(name)}" has element type {found.upper()}',
+                where=self._name,
+                help=f"it must be one of {', '.join((*_REALS, *_WHOLE))}",
+            )
+        return found
+
+    def _array(self, tensor: Any, name: str) -> Array:
+        """The elements of a constant; real ones as float32."""
+        dtype = self._dtype(tensor.data_type, name)
+        shape = tuple(tensor.dims)
+        if any(d < 0 for d in shape) or math.prod(shape) * np.dtype("float32").itemsize > (
+            2 * MOST_BYTES
+        ):
+            raise _Malformed(
+                f'constant "{printable(name)}" has shape {list(shape)}; extents must not be '
+                "negative, the tensor must be smaller than 2 GiB"
+            )
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor = self._with_data(tensor, name)
+        try:
+            found = np.asarray(numpy_helper.to_array(tensor))
+        except _DAMAGE as error:
+            raise _Malformed(
+                f'constant "{printable(name)}", {dtype}{list(shape)}, cannot be read '
+                f"({printable(str(error))[:120]})"
+            ) from error
+        if dtype in _REALS:
+            with np.errstate(over="ignore"):
+                found = found.astype(np.float32)
+        return found.reshape(shape)
+
+    def _with_data(self, tensor: Any, name: str) -> Any:
+        """The tensor with its elements, which lie in a file beside the model."""
+        said = {entry.key: entry.value for entry in tensor.external_data}
+        place = PurePosixPath(said.get("location", ""))
+        outside = place.is_absolute() or ".." in place.parts or not place.parts
+        path = None if self._folder is None or outside else self._folder / place
+        try:
+            if path is None:
+                raise OSError("it must be a file in the model's folder")
+            offset, length = int(said.get("offset", 0)), int(said.get("length", -1))
+            with path.open("rb") as file:
+                file.seek(offset)
+                raw = file.read() if length < 0 else file.read(min(length, MOST_BYTES))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ModelError(
+                "onnx-003",
+                f'the data of "{printable(name)}" is missing',
+                where=self._name,
+                why=f"it should lie in {printable(str(place))!r}: {why}",
+                help="put the file with the external data beside the model",
+            ) from error
+        found = onnx.TensorProto()
+        found.CopyFrom(tensor)
+        del found.external_data[:]
+        found.data_location = onnx.TensorProto.DEFAULT
+        found.raw_data = raw
+        return found
+
+    def _node(self, node: Any, index: int) -> FileNode:
+        name = printable(node.op_type)
+        inputs = tuple(self._unique(n) for n in node.input)
+        outputs = tuple(self._unique(n) for n in node.output)
+        label = f' "{outputs[0]}"' if outputs else ""
+        where = f"{self._name}: node {index} {name}{label}"
+        if node.domain not in DOMAINS:
+            name = f"{printable(node.domain)}.{name}"
+        attributes: dict[str, Attribute] = {}
+        tensors: dict[str, Array] = {}
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.TENSOR:
+                tensors[a.name] = self._array(a.t, f"{a.name} of {where}")
+            else:
+                attributes[a.name] = _attribute(a)
+        return FileNode(name, where, inputs, outputs, attributes, tensors)
+
+    def _check_written_once(
+        self, constants: Iterable[str], inputs: Iterable[Border], nodes: Iterable[FileNode]
+    ) -> None:
+        """Every name is a constant, an input or one node's output, and is there when it is read."""
+        seen = {"", *constants}
+        for border in inputs:
+            if border.name in seen:
+                raise _Malformed(f'input "{border.name}" stands twice')
+            seen.add(border.name)
+        nodes = tuple(nodes)
+        written = {name for node in nodes for name in node.outputs}
+        for node in nodes:
+            for name in node.inputs:
+                if name not in seen:
+                    raise self._not_there(node, name, name in written)
+            for name in node.outputs:
+                if name in seen and name:
+                    raise _Malformed(f'"{name}" is written twice ({node.where})')
+                seen.add(name)
+
+    def _not_there(self, node: FileNode, name: str, later: bool) -> ModelError:
+        if not later:
+            return ModelError(
+                "onnx-004",
+                f'"{name}" is read, but nothing writes it',
+                where=node.where,
+                help="the model file is malformed; export the model again",
+            )
+        return ModelError(
+            "onnx-004",
+            f'"{name}" is read before it is written',
+            where=node.where,
+            why="nodes stand in an order in which they can run; a cycle has none",
+            help="the model file is malformed; export the model again",
+        )
+
+
+def _extent(dimension: Any, axis: int) -> int | str:
+    """An extent, or its name where it is left open."""
+    if dimension.WhichOneof("value") == "dim_value":
+        return int(dimension.dim_value)
+    return printable(dimension.dim_param) or f"axis {axis}"
+
+
+def _attribute(a: Any) -> Attribute:
+    kinds = onnx.AttributeProto
+    match a.type:
+        case kinds.INT:
+            return int(a.i)
+        case kinds.FLOAT:
+            return float(a.f)
+        case kinds.STRING:
+            return printable(a.s)
+        case kinds.INTS:
+            return tuple(int(i) for i in a.ints)
+        case kinds.FLOATS:
+            return tuple(float(f) for f in a.floats)
+        case _:
+            return "a value of another kind"

@@ -1,0 +1,299 @@
+"""Rewrites: File -> File: what ONNX writes in several ways is written in one.
+
+1. Nodes of constants alone become constants.
+2. An operator on int8 with scales beside its inputs (QLinearConv, ..) becomes the operator of real
+   numbers between DequantizeLinear and QuantizeLinear.
+3. A division by a constant becomes a product; a reduction that drops its axes keeps them, and
+   Squeeze drops them.
+4. A batch normalisation behind a convolution that nobody else reads becomes part of it, and an Add
+   of a constant behind a MatMul its bias.
+
+Source: ONNX operator specification; for com.microsoft, ContribOperators.md of onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.errors import ModelError
+from penstock.frontends.onnx.constants import axes_of, folded
+from penstock.frontends.onnx.file import File, FileNode
+from penstock.ir.foreign import MALFORMED, Attribute
+from penstock.ir.tensor import Array
+
+
+def rewritten(file: File) -> File:
+    """The same model in fewer words."""
+    for rewrite in (_constants, _real_operators, _plain_forms, _folded_norms, _folded_biases):
+        file = rewrite(file)
+    return file
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A file that is being written anew."""
+
+    file: File
+    constants: dict[str, Array]
+    nodes: list[FileNode] = field(default_factory=list[FileNode])
+
+    @staticmethod
+    def of(file: File) -> _Growing:
+        return _Growing(file, dict(file.constants))
+
+    def constant(self, name: str, elements: Array) -> str:
+        self.constants[name] = elements
+        return name
+
+    def done(self) -> File:
+        return replace(self.file, constants=self.constants, nodes=tuple(self.nodes))
+
+
+def _constants(file: File) -> File:
+    """Rewrite 1."""
+    new = _Growing.of(file)
+    for node in file.nodes:
+        if all(name in new.constants or not name for name in node.inputs) and node.outputs:
+            found = folded(node, [new.constants.get(name) for name in node.inputs])
+            if found is not None:
+                new.constant(node.outputs[0], found)
+                continue
+        new.nodes.append(node)
+    return new.done()
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantised:
+    """How an operator of quantised tensors is written: the name of its real twin; where the scales
+    of input 0, 1, .. stand (the tensor, its scale, its zero point); the output's scale and zero
+    point; and the bias, in units of the product of the input's and the weights' scales."""
+
+    name: str
+    operands: tuple[tuple[int, int, int], ...]
+    output: tuple[int, int]
+    bias: int | None = None
+
+
+_TRIPLES = ((0, 1, 2), (3, 4, 5))
+_QUANTISED: Mapping[str, _Quantised] = {
+    "QLinearConv": _Quantised("Conv", _TRIPLES, (6, 7), bias=8),
+    "QLinearMatMul": _Quantised("MatMul", _TRIPLES, (6, 7)),
+    "QGemm": _Quantised("Gemm", _TRIPLES, (7, 8), bias=6),
+    "QLinearAdd": _Quantised("Add", _TRIPLES, (6, 7)),
+    "QLinearMul": _Quantised("Mul", _TRIPLES, (6, 7)),
+    "QLinearGlobalAveragePool": _Quantised("GlobalAveragePool", _TRIPLES[:1], (3, 4)),
+    "QLinearAveragePool": _Quantised("AveragePool", _TRIPLES[:1], (3, 4)),
+    "QLinearSigmoid": _Quantised("Sigmoid", _TRIPLES[:1], (3, 4)),
+    "QLinearLeakyRelu": _Quantised("LeakyRelu", _TRIPLES[:1], (3, 4)),
+    "QLinearSoftmax": _Quantised("Softmax", _TRIPLES[:1], (3, 4)),
+}
+
+
+def _real_operators(file: File) -> File:
+    """Rewrite 2."""
+    new = _Growing.of(file)
+    for node in file.nodes:
+        if node.name == "QLinearConcat":
+            count = (len(node.inputs) - 2) // 3
+            triples = tuple((2 + 3 * k, 3 + 3 * k, 4 + 3 * k) for k in range(count))
+            new.nodes += _between(new, node, _Quantised("Concat", triples, (0, 1)))
+        elif node.name in _QUANTISED:
+            new.nodes += _between(new, node, _QUANTISED[node.name])
+        else:
+            new.nodes.append(node)
+    return new.done()
+
+
+def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
+    """The real twin between the quantisations that stand beside the node's inputs."""
+    if node.attributes.get("channels_last"):
+        raise _wrong(node, "channels_last is 1, must be 0")
+    name = node.outputs[0] if node.outputs else ""
+    reals: list[str] = []
+    for k, triple in enumerate(form.operands):
+        axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
+        reals.append(f"{name}/real{k}")
+        inputs = tuple(_named(node, position) for position in triple)
+        yield FileNode("DequantizeLinear", node.where, inputs, (reals[k],), {"axis": axis})
+    bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
+    if bias:
+        scale = _bias_scale(new, node, form)
+        reals.append(f"{name}/real_bias")
+        inputs = (bias, new.constant(f"{name}/bias_scale", scale))
+        yield FileNode("DequantizeLinear", node.where, inputs, (reals[-1],), {"axis": 0})
+    attributes = dict[str, Attribute](node.attributes)
+    yield FileNode(form.name, node.where, tuple(reals), (f"{name}/real",), attributes)
+    output = tuple(_named(node, position) for position in form.output)
+    yield FileNode("QuantizeLinear", node.where, (f"{name}/real", *output), node.outputs[:1])
+
+
+def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
+    """x.scale * w.scale, in single precision as they stand."""
+    found = [new.constants.get(_named(node, scale)) for _, scale, _ in form.operands]
+    if found[0] is None or found[1] is None:
+        raise _wrong(node, "scales are computed, must be constant")
+    return (found[0].ravel().astype(np.float64) * found[1].ravel()).astype(np.float32)
+
+
+def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
+    if position < len(node.inputs) and (node.inputs[position] or optional):
+        return node.inputs[position]
+    if optional:
+        return ""
+    raise _wrong(node, f"input {position} is missing, there are {len(node.inputs)}")
+
+
+def _wrong(node: FileNode, what: str) -> ModelError:
+    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
+
+
+def _plain_forms(file: File) -> File:
+    """Rewrite 3."""
+    new = _Growing.of(file)
+    for node in file.nodes:
+        if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
+            new.nodes.append(_product(new, node))
+        elif node.name.startswith("Reduce") and node.attributes.get("keepdims", 1) == 0:
+            new.nodes += _kept_axes(new, node)
+        else:
+            new.nodes.append(node)
+    return new.done()
+
+
+def _product(new: _Growing, node: FileNode) -> FileNode:
+    """Mul by the reciprocal of a constant."""
+    divisor = new.constants[node.inputs[1]]
+    if divisor.dtype.kind != "f" or not np.all(divisor):
+        return node
+    name = new.constant(f"{node.outputs[0]}/reciprocal", (1 / divisor).astype(np.float32))
+    return replace(node, name="Mul", inputs=(node.inputs[0], name))
+
+
+def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
+    """The reduction with its axes kept, and Squeeze."""
+    constants = [new.constants.get(name) for name in node.inputs]
+    axes = axes_of(node, constants)
+    kept = f"{node.outputs[0]}/kept"
+    attributes = {**node.attributes, "keepdims": 1}
+    yield replace(node, attributes=attributes, outputs=(kept,))
+    listed = () if axes is None else (new.constant(f"{kept}/axes", np.array(axes, np.int64)),)
+    inputs = (kept, *listed)
+    yield FileNode("Squeeze", node.where, inputs, node.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """How often each name is read, outputs of the model counted, and which node writes it."""
+
+    counts: Mapping[str, int]
+    writers: Mapping[str, FileNode]
+
+    @staticmethod
+    def of(file: File) -> _Readers:
+        counts: dict[str, int] = {}
+        for name in (*(n for node in file.nodes for n in node.inputs), *_outputs(file)):
+            counts[name] = counts.get(name, 0) + 1
+        return _Readers(counts, {n: node for node in file.nodes for n in node.outputs})
+
+    def only_from(self, name: str, writer: str) -> FileNode | None:
+        """The node of that kind that writes a name for one reader alone."""
+        found = self.writers.get(name)
+        if found is None or found.name != writer or self.counts.get(name) != 1:
+            return None
+        return found
+
+
+def _outputs(file: File) -> tuple[str, ...]:
+    return tuple(border.name for border in file.outputs)
+
+
+def _folded_norms(file: File) -> File:
+    """Rewrite 4, of BatchNormalization."""
+    readers, new = _Readers.of(file), _Growing.of(file)
+    gone: dict[str, FileNode] = {}
+    for node in file.nodes:
+        conv = readers.only_from(node.inputs[0], "Conv") if _is_norm(node) else None
+        if conv is not None and (merged := _with_norm(new, conv, node)) is not None:
+            gone[conv.outputs[0]] = merged
+    new.nodes = _replaced(file, gone)
+    return new.done()
+
+
+def _is_norm(node: FileNode) -> bool:
+    return node.name == "BatchNormalization" and len(node.inputs) == 5 and len(node.outputs) == 1
+
+
+def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
+    """The nodes without those that write a name of `gone`; what took each in stands where the
+    second of the two stood, so that all that it reads is there."""
+    merged = {node.outputs[0]: node for node in gone.values()}
+    kept = (n for n in file.nodes if not (n.outputs and n.outputs[0] in gone))
+    return [merged.get(n.outputs[0], n) if n.outputs else n for n in kept]
+
+
+def _with_norm(new: _Growing, conv: FileNode, norm: FileNode) -> FileNode | None:
+    """The convolution with the normalisation in its weights and bias; None where a constant is
+    missing or does not fit."""
+    x, kernel, bias, *_ = (*conv.inputs, "", "", "")
+    found = [new.constants.get(name) for name in (kernel, *norm.inputs[1:])]
+    offsets = new.constants.get(bias, _NO_BIAS if not bias else None)
+    if offsets is None or any(c is None or c.dtype != np.float32 for c in found):
+        return None
+    w, scale, offset, mean, variance = (c for c in found if c is not None)
+    channels = w.shape[:1]
+    epsilon = norm.attributes.get("epsilon", 1e-5)
+    fits = {c.shape for c in (scale, offset, mean, variance)} == {channels}
+    if not fits or offsets.shape not in (channels, ()) or not isinstance(epsilon, float):
+        return None
+    with np.errstate(all="ignore"):
+        factors = scale / np.sqrt(variance.astype(np.float64) + epsilon)
+        shift = offset + (offsets - mean) * factors
+        column = factors.astype(np.float32).reshape(-1, *(1,) * (w.ndim - 1))
+        name = norm.outputs[0]
+        inputs = (
+            x,
+            new.constant(f"{name}/weights", w * column),
+            new.constant(f"{name}/bias", shift.astype(np.float32)),
+        )
+    return replace(conv, inputs=inputs, outputs=norm.outputs)
+
+
+_NO_BIAS = np.zeros((), np.float32)
+
+
+def _folded_biases(file: File) -> File:
+    """Rewrite 4, of Add."""
+    readers, new = _Readers.of(file), _Growing.of(file)
+    gone: dict[str, FileNode] = {}
+    for node in file.nodes:
+        for product, bias in _either_way(node):
+            found = readers.only_from(product, "MatMul")
+            if found is not None and _is_bias(new, found, bias, readers):
+                gone[product] = replace(found, inputs=(*found.inputs, bias), outputs=node.outputs)
+                break
+    new.nodes = _replaced(file, gone)
+    return new.done()
+
+
+def _either_way(node: FileNode) -> tuple[tuple[str, str], ...]:
+    """The inputs of an Add in both orders."""
+    if node.name != "Add" or len(node.inputs) != 2:
+        return ()
+    a, b = node.inputs
+    return (a, b), (b, a)
+
+
+def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> bool:
+    """Whether what is added is a constant vector, and the product is by a constant."""
+    constants: list[Array | None] = []
+    for name in (product.inputs[-1], bias):
+        writer = readers.writers.get(name)
+        source = writer.inputs[0] if writer and writer.name == "DequantizeLinear" else name
+        constants.append(new.constants.get(source))
+    matrix, vector = constants
+    if len(product.inputs) != 2 or matrix is None or vector is None:
+        return False
+    return matrix.ndim == 2 and vector.shape == matrix.shape[1:]

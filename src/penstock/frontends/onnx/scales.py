@@ -1,0 +1,185 @@
+"""Scales: under which scale and zero point each tensor of a model is int8.
+
+QuantizeLinear and DequantizeLinear say so at both ends of an edge; a tensor that has neither, but
+comes from or goes to an operator that only moves, chooses or clamps elements, shares that
+operator's other end; and the rest is assumed, where the user allows it.  uint8 is int8 with 128
+taken off the elements and the zero point, which changes no real number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.onnx.file import File, FileNode
+from penstock.ir.foreign import MALFORMED
+from penstock.ir.onnx_node import OnnxName
+from penstock.ir.tensor import Array, Quantisation
+
+ASSUMED = Quantisation((1 / 32,), (0,))
+"""Of real numbers in [-4, 4): what normalised signals fill."""
+SAME = ("Identity", "Dropout", "Cast")
+"""Nodes whose output is their input."""
+RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+MOVING = (*SAME, *RESHAPING, "Transpose")
+"""Nodes that the front end understands by itself, and that compute nothing."""
+QUANTISE = "QuantizeLinear"
+DEQUANTISE = "DequantizeLinear"
+EIGHT_BITS = ("int8", "uint8")
+
+
+def scales_of(
+    file: File, names: Mapping[str, OnnxName], *, assumed: bool
+) -> Mapping[str, Quantisation]:
+    """By name of a computed tensor, its scale and zero point as int8; none for those that nothing
+    is known of.
+
+    Raises UnsupportedError where nothing at all is quantised and nothing may be assumed."""
+    if not assumed and not any(n.name in (QUANTISE, DEQUANTISE) for n in file.nodes):
+        raise UnsupportedError(
+            "onnx-006",
+            "the model computes in real numbers",
+            where=file.name,
+            why="it has no QuantizeLinear and no operator of quantised tensors",
+            help="quantise it to int8 (docs/how-to/from-pytorch.md); --assume-int8 schedules it as "
+            "if it were: its shapes and costs are right then, its numbers mean nothing",
+        )
+    known = _said(file)
+    _carried_back(file, names, known)
+    for node in file.nodes:
+        for name in node.outputs:
+            if name not in known and (found := _carried(node, names, known)) is not None:
+                known[name] = found
+            if name not in known and assumed:
+                known[name] = ASSUMED
+    for border in file.inputs:
+        if assumed and border.dtype not in EIGHT_BITS:
+            known.setdefault(border.name, ASSUMED)
+    return known
+
+
+def _said(file: File) -> dict[str, Quantisation]:
+    """What QuantizeLinear and DequantizeLinear say."""
+    known: dict[str, Quantisation] = {}
+    for node in file.nodes:
+        constant = bool(node.inputs) and node.inputs[0] in file.constants
+        if node.name in (QUANTISE, DEQUANTISE) and not constant:
+            found = activation_scale(node, file.constants)
+            before, after = node.inputs[0], node.outputs[0]
+            if node.name == QUANTISE:
+                known[after] = found
+                known.setdefault(before, found)
+            else:
+                known.setdefault(before, found)
+                known[after] = found
+    return known
+
+
+def _carried_back(
+    file: File, names: Mapping[str, OnnxName], known: dict[str, Quantisation]
+) -> None:
+    """What carries elements shares its output's scale with an input that nobody else reads."""
+    counts: dict[str, int] = {}
+    for name in (*(n for node in file.nodes for n in node.inputs), *(o.name for o in file.outputs)):
+        counts[name] = counts.get(name, 0) + 1
+    for node in reversed(file.nodes):
+        if not _carries(node, names) or not node.outputs or node.outputs[0] not in known:
+            continue
+        for name in _elements(node):
+            if name not in known and counts[name] == 1 and name not in file.constants:
+                known[name] = known[node.outputs[0]]
+
+
+def _carried(
+    node: FileNode, names: Mapping[str, OnnxName], known: Mapping[str, Quantisation]
+) -> Quantisation | None:
+    """The output's scale where the node carries that of its inputs, or has one that is fixed."""
+    if _carries(node, names):
+        found = {known[name] for name in _elements(node) if name in known}
+        return found.pop() if len(found) == 1 else None
+    asked = names.get(node.name)
+    return asked.fixed if asked else None
+
+
+def _carries(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
+    asked = names.get(node.name)
+    return node.name in MOVING or (asked is not None and asked.carries)
+
+
+def _elements(node: FileNode) -> tuple[str, ...]:
+    """Inputs whose elements the output has."""
+    return node.inputs if node.name == "Concat" else node.inputs[:1]
+
+
+def activation_scale(node: FileNode, constants: Mapping[str, Array]) -> Quantisation:
+    """The one scale and zero point of QuantizeLinear or DequantizeLinear, as of int8.
+
+    Raises UnsupportedError where there are several, or another element type than 8 bits."""
+    found = _parameters(node, constants)
+    if len(found.scales) != 1:
+        raise UnsupportedError(
+            "onnx-007",
+            f"{node.name} has {len(found.scales)} scales, must have one",
+            where=node.where,
+            why="computed tensors have one scale; only weights and biases have one per channel",
+            help="quantise activations per tensor",
+        )
+    return found
+
+
+def constant_scale(node: FileNode, elements: Array, constants: Mapping[str, Array]) -> Quantisation:
+    """Scales and zero points of a DequantizeLinear of a constant, as of int8 or int32; `axis` is
+    set where there are several."""
+    found = _parameters(node, constants, elements.dtype.name)
+    if len(found.scales) == 1:
+        return Quantisation(found.scales, found.zero_points)
+    axis = node.attributes.get("axis", 1)
+    rank = elements.ndim
+    fits = isinstance(axis, int) and -rank <= axis < rank
+    along = axis % rank if isinstance(axis, int) and fits else 0
+    if not fits or elements.shape[along] != len(found.scales):
+        raise ModelError(
+            "onnx-005",
+            f"{node.name}: {len(found.scales)} scales along axis {axis} of shape "
+            f"{list(elements.shape)}, must be one for each index",
+            where=node.where,
+            help=MALFORMED,
+        )
+    return Quantisation(found.scales, found.zero_points, along)
+
+
+def _parameters(
+    node: FileNode, constants: Mapping[str, Array], dtype: str | None = None
+) -> Quantisation:
+    """Scales and zero points; zero points as of int8 where the elements are uint8."""
+    scales = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    point = next(iter(node.inputs[2:]), "")
+    zeros = constants.get(point) if point else None
+    if scales is None or (point and zeros is None) or not node.outputs:
+        raise _wrong(node, "scale and zero point must be there, and constant")
+    if node.attributes.get("block_size"):
+        raise _wrong(node, "scales in blocks are not taken")
+    kind = zeros.dtype.name if zeros is not None else dtype or "uint8"
+    allowed = EIGHT_BITS if dtype is None else (*EIGHT_BITS, "int32")
+    if kind not in allowed:
+        raise UnsupportedError(
+            "onnx-007",
+            f"{node.name} is between real numbers and {kind}, must be {' or '.join(allowed)}",
+            where=node.where,
+            help="quantise the model to 8 bits",
+        )
+    values = tuple(float(s) for s in scales.ravel())
+    if not values or not all(0 < s < np.inf for s in values):
+        raise _wrong(node, "a scale is no positive number")
+    points = np.zeros(1, np.int64) if zeros is None else zeros.ravel().astype(np.int64)
+    points = np.broadcast_to(points, len(values)) if points.size == 1 else points
+    if len(points) != len(values):
+        raise _wrong(node, f"{len(values)} scales and {len(points)} zero points")
+    less = 128 if kind == "uint8" else 0
+    return Quantisation(values, tuple(int(z) - less for z in points))
+
+
+def _wrong(node: FileNode, what: str) -> ModelError:
+    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)

@@ -1,0 +1,175 @@
+"""OnnxReference: every operator of an ONNX model in real arithmetic, on the inputs that ours had.
+
+The judge is the reference evaluator of the package `onnx`, node by node.  After each node, what it
+computed is rounded under the scale that our tensor has, and compared; then our elements go on as
+the next node's inputs, so that no difference adds to another.  QuantizeLinear and DequantizeLinear
+are spelled out here: real numbers, round half to even (ONNX operator specification).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from penstock.errors import ToolError
+from penstock.ir.tensor import Array, TensorType
+from penstock.simulators.compare import Comparison, Difference
+
+MOST_STEPS = 1
+"""Steps of the output by which an operator may miss real arithmetic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tensor of ours: elements in the model's order of axes, and their type."""
+
+    elements: Array
+    type: TensorType
+
+    @property
+    def reals(self) -> Array:
+        return _reals(self.elements, self.type.scale, self.type.zero_point)
+
+
+Find = Callable[[str], Seen | None]
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What was compared; `near`: elements that are one step off; `unjudged`: operators that the
+    evaluator has not."""
+
+    comparison: Comparison = field(default_factory=Comparison)
+    near: int = 0
+    unjudged: set[str] = field(default_factory=set[str])
+
+    def __str__(self) -> str:
+        off = f"{self.near} of {self.comparison.elements} elements one step off"
+        left = f"; not judged: {', '.join(sorted(self.unjudged))}" if self.unjudged else ""
+        return off + left
+
+
+def judge(raw: bytes, find: Find, set_number: int = 0) -> Judgement:
+    """Every tensor of ours that `find` knows by its name in the model.
+
+    Raises ToolError where the evaluator fails."""
+    model: Any = onnx.ModelProto.FromString(raw)
+    values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    for value in model.graph.input:
+        seen = find(value.name)
+        if seen is not None:
+            kind = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            values[value.name] = _as(seen, kind)
+    found = Judgement()
+    for node in model.graph.node:
+        outputs = _outputs(node, values, model, found)
+        for name, real in zip(node.output, outputs, strict=False):
+            seen = find(name)
+            values[name] = real
+            if seen is not None and real is not None:
+                _compare(found, name, seen, np.asarray(real), set_number)
+            if seen is not None:
+                values[name] = _as(seen, np.dtype("float32") if real is None else real.dtype)
+    return found
+
+
+def _outputs(node: Any, values: Mapping[str, Any], model: Any, found: Judgement) -> tuple[Any, ...]:
+    """What a node computes in real arithmetic; None where the evaluator has no such node."""
+    inputs: list[Any] = [values.get(name) if name else None for name in node.input]
+    if node.op_type == "QuantizeLinear":
+        return (_quantised(*inputs),)
+    if node.op_type == "DequantizeLinear":
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        return (_dequantised(axis, *inputs),)
+    names = [name for name in node.input if name]
+    if any(values.get(name) is None for name in names):
+        found.unjudged.add(node.op_type)
+        return (None,) * len(node.output)
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names)],
+        [onnx.ValueInfoProto(name=name) for name in node.output if name],
+    )
+    opsets = [helper.make_opsetid(o.domain, _version(node, o)) for o in model.opset_import]
+    single = helper.make_model(graph, opset_imports=opsets)
+    try:
+        evaluator = ReferenceEvaluator(single)
+    except (RuntimeError, NotImplementedError):
+        found.unjudged.add(node.op_type)
+        return (None,) * len(node.output)
+    try:
+        answers = iter(evaluator.run(None, {name: values[name] for name in names}))
+    except Exception as error:  # whatever the evaluator raises, it could not judge
+        raise ToolError(
+            "tool-043",
+            f"the reference evaluator of onnx failed: {error}",
+            where=f'node {node.op_type} "{node.output[0]}"',
+            help="verify the model without --reference",
+        ) from error
+    return tuple(next(answers) if name else None for name in node.output)
+
+
+def _version(node: Any, opset: Any) -> int:
+    """Under which version a node is evaluated: of BatchNormalization, the evaluator takes older
+    ones than 14 for training, which they are not where there is one output."""
+    least = 14 if node.op_type == "BatchNormalization" and opset.domain == "" else 0
+    return max(opset.version, least)
+
+
+def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: int) -> None:
+    """Adds how far our elements are from the real numbers rounded under our scale."""
+    if real.dtype.kind == "f":
+        expected = _rounded(real, seen.type.scale, seen.type.zero_point, -128, 127)
+    else:
+        expected = real.astype(np.int64) - (128 if real.dtype == np.uint8 else 0)
+    mine = seen.elements.astype(np.int64)
+    off = np.abs(mine - expected.reshape(mine.shape))
+    wrong = np.argwhere(off > MOST_STEPS)
+    found.near += int((off == 1).sum())
+    first = None
+    if len(wrong):
+        index = tuple(int(i) for i in wrong[0])
+        wanted = int(expected.reshape(mine.shape)[index])
+        first = Difference(name, set_number, index, wanted, int(mine[index]), len(wrong))
+    found.comparison += Comparison(1, mine.size, len(wrong), first)
+
+
+def _as(seen: Seen, kind: np.dtype[Any]) -> Array:
+    """Our tensor as the model has it: real numbers, int8 or uint8."""
+    if kind.kind == "f":
+        return seen.reals.astype(kind)
+    return (seen.elements.astype(np.int64) + (128 if kind == np.uint8 else 0)).astype(kind)
+
+
+def _quantised(x: Array, scale: Array, zero: Array | None = None) -> Array:
+    kind = np.dtype("uint8") if zero is None else zero.dtype
+    limits = np.iinfo(kind)
+    point = 0 if zero is None else int(zero.ravel()[0])
+    steps = _rounded(x, float(scale.ravel()[0]), point, limits.min, limits.max)
+    return steps.astype(kind)
+
+
+def _rounded(x: Array, scale: float, zero: int, least: int, most: int) -> Array:
+    """Real numbers as elements: round half to even, saturated."""
+    steps = np.rint(x.astype(np.float32) / np.float32(scale)) + zero
+    return np.clip(steps, least, most).astype(np.int64)
+
+
+def _dequantised(axis: int, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    shape = [1] * x.ndim
+    if scale.size > 1:
+        shape[axis] = -1
+    zeros = 0 if zero is None else zero.astype(np.int64).reshape(shape if zero.size > 1 else ())
+    by = scale.reshape(shape) if scale.size > 1 else scale.reshape(())
+    return ((x.astype(np.int64) - zeros) * by.astype(np.float64)).astype(np.float32)
+
+
+def _reals(x: Array, scale: float, zero: int) -> Array:
+    return ((x.astype(np.int64) - zero) * scale).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import struct
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.file_fields import file_fields
+from onnx_models import Model
 from penstock.hardware.load import target_text
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
@@ -48,6 +50,49 @@ def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> by
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
 
 
+def onnx(*, quantised: bool = True, scale: float | None = 0.05, batch: int | str = 1) -> bytes:
+    """An ONNX model of one node."""
+    model = Model(quantised=quantised)
+    return model.raw(model.node("Sqrt", model.input(batch, 4), scale=scale))
+
+
+def onnx_cycle() -> bytes:
+    """An Add that reads what it writes."""
+    model = Model()
+    model.node("Add", model.input(1, 4), "add2_0_d")
+    return model.raw("add2_0_d")
+
+
+def onnx_elsewhere() -> bytes:
+    """A convolution whose weights lie in a file that is not there."""
+    model = Model()
+    model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 1, 1))
+    weights = next(c for c in model.constants if len(c.dims) == 4)
+    weights.ClearField("raw_data")
+    weights.data_location = weights.EXTERNAL
+    entry = weights.external_data.add()
+    entry.key, entry.value = "location", "weights.bin"
+    return model.raw("conv3_0_d")
+
+
+def onnx_permuted() -> bytes:
+    """A Transpose that names an axis twice."""
+    model = Model()
+    return model.raw(model.node("Transpose", model.input(1, 4), perm=[1, 1]))
+
+
+ONNX_FILES = {
+    "damaged.onnx": onnx()[:-40],
+    "opset_6.onnx": Model(opset=6).raw("x"),
+    "elsewhere.onnx": onnx_elsewhere(),
+    "cycle.onnx": onnx_cycle(),
+    "permuted.onnx": onnx_permuted(),
+    "floats.onnx": onnx(quantised=False),
+    "no_scale.onnx": onnx(scale=None),
+    "any_batch.onnx": onnx(batch="batch"),
+    "half.tflite.gz": gzip.compress(GOOD)[:-20],
+}
+
 MODEL_FILES = {
     "good.tflite": GOOD,
     "scale_is_nan.tflite": changed("scale", float("nan")),
@@ -77,7 +122,7 @@ MODEL_FILES = {
 
 def write_broken_files(folder: Path) -> None:
     """Writes every file."""
-    for name, raw in MODEL_FILES.items():
+    for name, raw in (MODEL_FILES | ONNX_FILES).items():
         (folder / name).write_bytes(raw)
     host = target_text("host")
     (folder / "not_toml.toml").write_text("[compiler")

@@ -307,17 +307,19 @@ def ops(
         {
             "operator": op.__name__,
             "takes": list(op.FOREIGN),
+            "takes_of_onnx": list(file.onnx_names(op)),
             "meaning": (file.module.__doc__ or "").splitlines()[0].split(": ", 1)[-1],
         }
         for file in operator_files()
         for op in file.ops
-        if op.FOREIGN
+        if op.FOREIGN or file.onnx_names(op)
     ]
     if as_json:
         print_json({"operators": rows})
     else:
         for row in rows:
-            out.print(f"{row['operator']:20} {', '.join(row['takes'])}", highlight=False)
+            taken = [*row["takes"], *(f"onnx:{name}" for name in row["takes_of_onnx"])]
+            out.print(f"{row['operator']:20} {', '.join(taken)}", highlight=False)
             out.print(f"{'':20} {row['meaning']}", style="dim", highlight=False)
 
 

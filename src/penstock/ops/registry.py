@@ -40,6 +40,13 @@ class OperatorFile:
     def foreign_names(self) -> tuple[str, ...]:
         return tuple(name for op in self.ops for name in op.FOREIGN)
 
+    def onnx_names(self, op: type[Op]) -> tuple[str, ...]:
+        """Names in ONNX that become that operator, or others of the file that have no such name:
+        those of the file's first."""
+        own = {o.__name__ for o in self.ops}
+        first = self.ops[0] is op
+        return tuple(n for n in self.onnx if n == op.__name__ or (first and n not in own))
+
 
 @cache
 def operator_files() -> tuple[OperatorFile, ...]:

@@ -92,11 +92,20 @@ _QUANTISED: Mapping[str, _Quantised] = {
 }
 
 
+_CONCATENATION = "QLinearConcat"
+"""Of any number of tensors, each with scale and zero point behind it; the output's come first."""
+
+
+def quantised_names() -> tuple[str, ...]:
+    """Operators with scales beside their inputs."""
+    return (*_QUANTISED, _CONCATENATION)
+
+
 def _real_operators(file: File) -> File:
     """Rewrite 2."""
     new = _Growing.of(file)
     for node in file.nodes:
-        if node.name == "QLinearConcat":
+        if node.name == _CONCATENATION:
             count = (len(node.inputs) - 2) // 3
             triples = tuple((2 + 3 * k, 3 + 3 * k, 4 + 3 * k) for k in range(count))
             new.nodes += _between(new, node, _Quantised("Concat", triples, (0, 1)))

@@ -140,9 +140,12 @@ class _Walk:
         why = "memory is planned before anything runs, so every extent must be known"
         if isinstance(extent, int):
             raise ModelError(
-                "onnx-008", f"an extent is {extent}, must be at least 1", where=where, why=why,
+                "onnx-005",
+                f"an extent is {extent}, must be at least 1",
+                where=where,
+                why=why,
                 help=MALFORMED,
-            )  # fmt: skip
+            )
         raise UnsupportedError(
             "onnx-008",
             f'extent "{extent}" is left open',

@@ -26,7 +26,7 @@ Fold = Callable[[FileNode, Sequence[Array]], Array]
 def folded(node: FileNode, inputs: Sequence[Array | None]) -> Array | None:
     """The constant that a node makes of constants (None: an input that is absent), or None where
     it is not known how, or would be large.  Raises ModelError where the inputs do not fit it."""
-    fold = _FOLDS.get(node.name)
+    fold = FOLDS.get(node.name)
     if fold is None:
         return None
     try:
@@ -240,7 +240,7 @@ def _small(elements: int) -> None:
         raise ValueError(f"it has {elements} elements, at most {MOST_ELEMENTS} are computed")
 
 
-_FOLDS: Mapping[str, Fold] = {
+FOLDS: Mapping[str, Fold] = {
     "Abs": _unary(np.abs),
     "Add": _binary(np.add),
     "Cast": _cast,

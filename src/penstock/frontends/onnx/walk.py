@@ -58,18 +58,19 @@ def walked(file: File, scales: Mapping[str, Quantisation], reading: Reading) -> 
 
 
 def _check_operators(file: File) -> None:
-    problems: list[PenstockError] = [
-        UnsupportedError(
-            "model-020",
-            f"{node.name}: operator is not supported",
-            where=node.where,
-            help="`penstock ops` lists what is supported",
-        )
-        for node in file.nodes
-        if node.name not in KNOWN and node.name not in onnx_names()
-    ]
+    known = {*KNOWN, *onnx_names(), *fold.FOLDS}
+    problems = [_not_supported(node) for node in file.nodes if node.name not in known]
     if problems:
         raise collected(problems)
+
+
+def _not_supported(node: FileNode, of_constants: str = "") -> PenstockError:
+    return UnsupportedError(
+        "model-020",
+        f"{node.name}: operator is not supported{of_constants}",
+        where=node.where,
+        help="`penstock ops` lists what is supported",
+    )
 
 
 @dataclass(slots=True)
@@ -261,6 +262,8 @@ class _Walk:
         """A node that an operator file understands."""
         if not node.outputs:
             raise _wrong(node, "it has no output")
+        if node.name not in onnx_names():
+            raise _not_supported(node, " but for constants")
         asked, understand = onnx_names()[node.name]
         match asked.layout:
             case Layout.CHANNELS_LAST:

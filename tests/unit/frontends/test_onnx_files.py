@@ -1,0 +1,159 @@
+"""ONNX files: packed, open, external, old, and models of real numbers taken as if quantised."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from onnx_models import ASSUMED, Model, drawn, graph_of, judged, kinds
+from penstock import api
+from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.open import parse
+from penstock.frontends.reading import Reading
+from penstock.ir.tensor import DType
+from penstock.ladder import run_machine
+from penstock.pipeline import prefix_of
+from penstock.simulators.graph import run_graph
+
+
+def residual(model: Model) -> bytes:
+    """Convolutions, a normalisation, activations, an addition, pooling and a classifier."""
+    x = model.input(1, 3, 12, 10)
+    x = model.node("Conv", x, model.weights(8, 3, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2])
+    spread = model.constant(np.linspace(0.5, 2, 8).astype(np.float32))
+    parts = [model.reals(8, seed=s) for s in (1, 2, 3)]
+    x = model.node("Relu", model.node("BatchNormalization", x, *parts, spread))
+    y = model.node("Conv", x, model.weights(8, 1, 3, 3, seed=5), pads=[1, 1, 1, 1], group=8)
+    y = model.node("Mul", y, model.node("Sigmoid", y))
+    x = model.node("Concat", model.node("Add", x, y), y, axis=1)
+    x = model.node("Flatten", model.node("GlobalAveragePool", x))
+    return model.raw(model.node("Softmax", model.node("Gemm", x, model.weights(16, 5, axis=1))))
+
+
+def test_a_model_of_real_numbers_is_refused_with_the_option_that_takes_it() -> None:
+    with pytest.raises(UnsupportedError, match="real numbers") as caught:
+        graph_of(residual(Model(quantised=False)))
+    assert "--assume-int8" in caught.value.help
+
+
+def test_a_model_of_real_numbers_runs_bit_for_bit_as_if_it_were_quantised(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(residual(Model(quantised=False)))
+    done = api.compile(path, assume_int8=True).compilation
+    sets = api.drawn_sets(done, 2)
+    expected = [run_graph(done.model, inputs) for inputs in sets]
+    found = run_machine(done, sets)
+    for mine, theirs in zip(found, expected, strict=True):
+        for value in done.graph.variables():
+            if value.name in theirs:
+                assert np.array_equal(mine[value.name], theirs[value.name]), value.name
+    assert len(np.unique(expected[0][done.model.outputs[0].name])) > 1
+
+
+def test_a_norm_and_a_clamp_leave_no_nodes_behind() -> None:
+    graph = graph_of(residual(Model(quantised=False)), ASSUMED)
+    assert kinds(graph).count("DepthwiseConv2D") == 1
+    assert kinds(graph).count("Conv2D") == 1
+
+
+def test_weights_that_are_all_zero_are_drawn_the_same_each_time() -> None:
+    model = Model(quantised=False)
+    zeros = model.constant(np.zeros((4, 3, 3, 3), np.float32), "topology")
+    raw = model.raw(model.node("Conv", model.input(1, 3, 8, 8), zeros))
+    first, second = (graph_of(raw, ASSUMED) for _ in range(2))
+    assert first == second
+    (weights,) = (v for v in first.constants() if v.name == "topology")
+    assert len(np.unique(weights.data.array(weights.type))) > 50  # type: ignore[union-attr]
+
+
+def test_a_model_may_be_packed_by_gzip() -> None:
+    raw = residual(Model())
+    assert parse(gzip.compress(raw), "m.onnx.gz") == parse(raw, "m.onnx.gz")
+    assert prefix_of("net.onnx.gz") == prefix_of("net.tflite.gz") == prefix_of("net.onnx") == "net"
+
+
+def test_an_open_extent_is_given_by_its_name() -> None:
+    model = Model()
+    raw = model.raw(model.node("Relu", model.input("N", 4)))
+    with pytest.raises(UnsupportedError, match='"N" is left open'):
+        graph_of(raw)
+    assert graph_of(raw, Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (3, 4)
+
+
+def test_inputs_and_outputs_are_int8_under_the_names_of_the_model() -> None:
+    graph = graph_of(residual(Model(kind="uint8", zero=-128)))
+    assert [(v.name, v.type.dtype, v.type.shape) for v in graph.inputs] == [
+        ("x", DType.INT8, (1, 3, 12, 10))
+    ]
+    assert graph.inputs[0].type.zero_point == -128  # 0 of uint8
+    assert graph.outputs[0].type.shape == (1, 5)
+
+
+def test_a_residual_network_is_within_a_step_operator_by_operator(tmp_path: Path) -> None:
+    assert judged(residual(Model(opset=15)), tmp_path).comparison.mismatches == 0
+
+
+def test_external_data_is_read_from_beside_the_model_and_nowhere_else(tmp_path: Path) -> None:
+    model = Model()
+    raw = model.raw(model.node("Conv", model.input(1, 2, 4, 4), model.weights(3, 2, 2, 2)))
+    proto = onnx.load_from_string(raw)
+    onnx.save(
+        proto, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.data",
+        size_threshold=0,
+    )  # fmt: skip
+    written = (tmp_path / "m.onnx").read_bytes()
+    assert parse(written, "m.onnx", folder=tmp_path) == parse(raw, "m.onnx")
+    with pytest.raises(ModelError, match="is missing"):
+        parse(written.replace(b"m.data", b"../m.d"), "m.onnx", folder=tmp_path)
+    (tmp_path / "m.data").unlink()
+    with pytest.raises(ModelError, match="is missing"):
+        parse(written, "m.onnx", folder=tmp_path)
+
+
+def test_shapes_that_the_model_computes_become_numbers() -> None:
+    model = Model()
+    x = model.node("Conv", model.input(1, 3, 6, 4), model.weights(2, 3, 1, 1))
+    shape = model.node("Shape", x, scale=None)
+    first = model.node("Gather", shape, model.constant(np.int64(0)), scale=None, axis=0)
+    batch = model.node("Unsqueeze", first, model.constant(np.array([0])), scale=None)
+    wanted = model.node("Concat", batch, model.constant(np.array([-1])), scale=None, axis=0)
+    graph = graph_of(model.raw(model.node("Reshape", x, wanted, scale=None)))
+    assert graph.outputs[0].type.shape == (1, 48)
+
+
+def test_every_operator_that_is_not_supported_is_named_at_once() -> None:
+    model = Model()
+    x = model.node("Einsum", model.input(1, 4), equation="ij->ji")
+    raw = model.raw(model.node("STFT", x))
+    with pytest.raises(UnsupportedError, match="Einsum") as caught:
+        graph_of(raw)
+    assert "STFT" in caught.value.why
+
+
+def test_two_scales_between_two_nodes_become_a_requantisation(tmp_path: Path) -> None:
+    model = Model()
+    x = model.node("Relu", model.input(1, 5))
+    again = model.qdq(x, scale=0.11, zero=9)
+    raw = model.raw(model.node("Sqrt", again))
+    assert kinds(graph_of(raw)).count("Quantize") == 1
+    assert judged(raw, tmp_path).comparison.mismatches == 0
+
+
+def test_a_clamp_behind_a_layer_is_part_of_it(tmp_path: Path) -> None:
+    model = Model()
+    x = model.node("Conv", model.input(1, 1, 6, 5), model.weights(3, 1, 3, 3), scale=None)
+    raw = model.raw(model.node("Relu", x))
+    (tmp_path / "n.onnx").write_bytes(raw)
+    done = api.compile(tmp_path / "n.onnx").compilation
+    assert "Relu" not in kinds(done.graph)
+    assert judged(raw, tmp_path).comparison.mismatches == 0
+
+
+def test_the_same_file_gives_the_same_graph() -> None:
+    raw = residual(Model())
+    assert graph_of(raw) == graph_of(raw)
+    assert drawn(graph_of(raw)).keys() == {"x"}

@@ -1,6 +1,7 @@
 """Fuzz: damaged model files get an error message, never a traceback; what compiles is right.
 
     python -m benchmarks.fuzz [MODEL ...] [--mutants 1000] [--seed 0] [--workers 2]
+    python -m benchmarks.fuzz --onnx [--mutants 1000] [--seed 0] [--workers 2]
     python -m benchmarks.fuzz --replay MUTANT.tflite
 
 Each mutant of a real model file is compiled in a process with limits on memory and time.  It must
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from benchmarks.fuzz_worker import READY, Outcome, judge, serve
 from benchmarks.mutations import Mutant, Subject, mutant
+from benchmarks.onnx_subjects import onnx_subjects
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEFAULT_MODELS = ("tests/models/*.tflite", "src/penstock/demo/*.tflite")
@@ -51,7 +53,7 @@ class Worker:
         self._start()
 
     def judge(self, subject: Mutant) -> Outcome:
-        path = Path(self._folder.name) / "mutant.tflite"
+        path = Path(self._folder.name) / f"mutant{subject.suffix}"
         path.write_bytes(subject.raw)
         self._pipe.send(str(path))
         seconds, stage = COMPILE_SECONDS, "compile"
@@ -123,6 +125,15 @@ def model_files(names: Sequence[str]) -> list[Path]:
     return list({path.resolve(): path for path in small}.values())
 
 
+def _models(names: Sequence[str], onnx: bool) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of every model that is mutated."""
+    if onnx:
+        yield from onnx_subjects().items()
+        return
+    for path in model_files(names):
+        yield path.name, path.read_bytes()
+
+
 def table(judged: Sequence[Judged]) -> str:
     """Outcomes counted, by kind and code, the frequent ones first within what is right and not."""
     counts = Counter((j.outcome.right, j.outcome.kind, j.outcome.code) for j in judged)
@@ -135,7 +146,7 @@ def table(judged: Sequence[Judged]) -> str:
 def save(finding: Judged, folder: Path) -> str:
     """Saves a finding and says what it is and how to see it again."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"mutant-{finding.mutant.number:05d}.tflite"
+    path = folder / f"mutant-{finding.mutant.number:05d}{finding.mutant.suffix}"
     path.write_bytes(finding.mutant.raw)
     path.with_suffix(".txt").write_text(f"{finding.mutant.story}\n{finding.outcome.note}\n")
     last = finding.outcome.note.strip().splitlines()[-1:] or [""]
@@ -149,6 +160,7 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code: 0, or 1 where there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="model files to mutate")
+    parser.add_argument("--onnx", action="store_true", help="mutate small ONNX models instead")
     parser.add_argument("--mutants", type=int, default=1000, help="how many (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="other mutants (default: 0)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
@@ -160,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
         outcome = judge(chosen.replay)
         print(f"{outcome.kind} {outcome.code}\n{outcome.note}")
         return int(not outcome.right)
-    subjects = [Subject.of(path.name, path.read_bytes()) for path in model_files(chosen.models)]
+    subjects = [Subject.of(name, raw) for name, raw in _models(chosen.models, chosen.onnx)]
     print(f"{chosen.mutants} mutants of {len(subjects)} models, seed {chosen.seed}", flush=True)
     judged: list[Judged] = []
     for each in fuzz(subjects, chosen.seed, chosen.mutants, chosen.workers):

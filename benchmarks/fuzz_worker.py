@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from benchmarks.mutations import ASSUMED
 from penstock import api, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.pipeline import Compilation
@@ -58,7 +59,7 @@ def judge(path: str, pipe: Connection | None = None) -> Outcome:
     """The outcome of one model file."""
     try:
         _limit_memory(MEMORY_BYTES)
-        compiled = api.compile(path)
+        compiled = api.compile(path, assume_int8=path.endswith(ASSUMED))
         with tempfile.TemporaryDirectory() as folder:
             compiled.write(Path(folder) / "out")
         if pipe:

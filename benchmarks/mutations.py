@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from benchmarks import onnx_mutations
 from benchmarks.file_fields import Field, file_fields
 
+TFLITE, ONNX, ASSUMED = ".tflite", ".onnx", ".assumed.onnx"
+"""Suffixes: the last one's real numbers are taken as if they were quantised."""
 Mutation = Callable[["Subject", bytearray, Random], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An intact model file, and where its fields are."""
+    """An intact model file, and where its fields are; those of ONNX have no fixed places."""
 
     name: str
     raw: bytes
@@ -26,7 +29,12 @@ class Subject:
 
     @staticmethod
     def of(name: str, raw: bytes) -> Subject:
-        return Subject(name, raw, file_fields(raw))
+        return Subject(name, raw, () if name.endswith(ONNX) else file_fields(raw))
+
+    @property
+    def suffix(self) -> str:
+        """What a file's name ends in so that it is read as this one."""
+        return next(s for s in (ASSUMED, ONNX, TFLITE) if self.name.endswith(s))
 
     def labelled(self, label: str) -> list[Field]:
         return [field for field in self.fields if field.label == label]
@@ -39,6 +47,7 @@ class Mutant:
     number: int
     story: str
     raw: bytes
+    suffix: str = ".tflite"
 
 
 def mutant(subjects: Sequence[Subject], seed: int, number: int) -> Mutant:
@@ -46,11 +55,13 @@ def mutant(subjects: Sequence[Subject], seed: int, number: int) -> Mutant:
     random = Random(f"{seed}/{number}")
     subject = random.choice(subjects)
     raw = bytearray(subject.raw)
-    mutations = random.choices(MUTATIONS, WEIGHTS, k=random.choice((1, 1, 1, 1, 2, 2, 3, 4)))
+    plan = _PLAN if subject.fields else _ONNX_PLAN
+    every, weights = zip(*plan, strict=True)
+    mutations = random.choices(every, weights, k=random.choice((1, 1, 1, 1, 2, 2, 3, 4)))
     # What moves bytes goes last: the fields of the intact file are no longer where they were.
-    ordered = sorted(mutations, key=MUTATIONS.index)
+    ordered = sorted(mutations, key=every.index)
     story = "; ".join(mutate(subject, raw, random) for mutate in ordered)
-    return Mutant(number, f"{subject.name}: {story}", bytes(raw))
+    return Mutant(number, f"{subject.name}: {story}", bytes(raw), subject.suffix)
 
 
 def field(subject: Subject, raw: bytearray, random: Random) -> str:
@@ -101,7 +112,8 @@ def bits(subject: Subject, raw: bytearray, random: Random) -> str:
 
 def byte(subject: Subject, raw: bytearray, random: Random) -> str:
     """A byte of the file's structure, not of its large buffers, becomes any other."""
-    near = random.choice(subject.fields).position + random.randrange(-24, 24)
+    places = [field.position for field in subject.fields] or range(len(raw))
+    near = random.choice(places) + random.randrange(-24, 24)
     place = min(max(near, 0), len(raw) - 1)
     raw[place] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
     return f"byte {place} set to {raw[place]}"
@@ -144,7 +156,29 @@ _PLAN: tuple[tuple[Mutation, int], ...] = (
     (truncate, 1),
 )
 MUTATIONS = tuple(mutation for mutation, _ in _PLAN)
-WEIGHTS = tuple(weight for _, weight in _PLAN)
+
+
+def _of_onnx(change: onnx_mutations.Change) -> Mutation:
+    """A change of the protobuf as a mutation of bytes."""
+    return lambda subject, raw, random: onnx_mutations.changed(change, raw, random)
+
+
+_ONNX_PLAN: tuple[tuple[Mutation, int], ...] = (
+    (_of_onnx(onnx_mutations.number), 8),
+    (_of_onnx(onnx_mutations.constant), 5),
+    (_of_onnx(onnx_mutations.edge), 4),
+    (_of_onnx(onnx_mutations.attribute), 4),
+    (_of_onnx(onnx_mutations.extent), 3),
+    (_of_onnx(onnx_mutations.operator), 3),
+    (_of_onnx(onnx_mutations.node), 3),
+    (_of_onnx(onnx_mutations.kind_of_data), 2),
+    (_of_onnx(onnx_mutations.opened), 1),
+    (bits, 2),
+    (byte, 2),
+    (swap, 1),
+    (double, 1),
+    (truncate, 1),
+)
 
 _SIZES = (-(2**31), -2, -1, 0, 1, 2, 3, 4, 7, 64, 255, 65535, 2**16, 2**24, 2**30, 2**31 - 1)
 

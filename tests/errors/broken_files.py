@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.file_fields import file_fields
-from onnx_models import Model
 from penstock.hardware.load import target_text
+from tools.onnx_writer import Model
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 X = TensorSpec("pixels", (1, 4), scales=(0.5,), zero_points=(3,))

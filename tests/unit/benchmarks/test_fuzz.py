@@ -59,7 +59,7 @@ def test_an_intact_model_is_verified(host_compilers: Sequence[str]) -> None:
 def test_the_judge_tells_right_from_wrong(
     monkeypatch: pytest.MonkeyPatch, raised: Exception, kind: str
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise raised
 
     monkeypatch.setattr(api, "compile", broken)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_models import ASSUMED, Model, drawn, graph_of, judged, kinds
+from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.open import parse
@@ -18,6 +18,7 @@ from penstock.ir.tensor import DType
 from penstock.ladder import run_machine
 from penstock.pipeline import prefix_of
 from penstock.simulators.graph import run_graph
+from tools.onnx_writer import Model
 
 
 def residual(model: Model) -> bytes:

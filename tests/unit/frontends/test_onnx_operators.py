@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_models import Model, graph_of, judged, kinds
+from onnx_models import graph_of, judged, kinds
+from tools.onnx_writer import Model
 
 Grow = Callable[[Model], str]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_models import Model, drawn, graph_of, judged, kinds
+from onnx_models import drawn, graph_of, judged, kinds
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
+from tools.onnx_writer import Model
 
 Zero = tuple[float, int]
 

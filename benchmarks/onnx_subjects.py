@@ -1,0 +1,87 @@
+"""Small ONNX models for the fuzz command: quantised in both ways, of real numbers, and with shapes
+that the model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tools.onnx_writer import Model
+
+
+def onnx_subjects() -> Mapping[str, bytes]:
+    """By name, the bytes of each; the name says where real numbers are to be taken as int8."""
+    quantised = {
+        "residual.onnx": residual(Model()),
+        "residual_uint8.onnx": residual(Model(kind="uint8", zero=-128)),
+        "moves.onnx": moves(Model()),
+        "signal.onnx": signal(Model()),
+        "operators.onnx": operators(),
+    }
+    real: dict[str, Callable[[Model], bytes]] = {
+        "residual": residual,
+        "moves": moves,
+        "signal": signal,
+    }
+    return quantised | {
+        f"{name}.assumed.onnx": make(Model(quantised=False)) for name, make in real.items()
+    }
+
+
+def residual(model: Model) -> bytes:
+    """Convolutions, a normalisation, an addition, a gate, pooling and a classifier."""
+    x = model.input(1, 3, 12, 10)
+    x = model.node("Conv", x, model.weights(8, 3, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2])
+    spread = model.constant(np.linspace(0.5, 2, 8).astype(np.float32))
+    parts = [model.reals(8, seed=s) for s in (1, 2, 3)]
+    x = model.node("Relu", model.node("BatchNormalization", x, *parts, spread))
+    y = model.node("Conv", x, model.weights(8, 1, 3, 3, seed=5), pads=[1, 1, 1, 1], group=8)
+    y = model.node("Mul", y, model.node("Sigmoid", y))
+    x = model.node("Concat", model.node("Add", x, y), y, axis=1)
+    x = model.node("Flatten", model.node("GlobalAveragePool", x))
+    return model.raw(model.node("Softmax", model.node("Gemm", x, model.weights(16, 5, axis=1))))
+
+
+def moves(model: Model) -> bytes:
+    """What moves elements, with shapes that are computed."""
+    x = model.node("Conv", model.input(1, 3, 8, 6), model.weights(6, 3, 1, 1))
+    pads = model.constant(np.array([0, 0, 1, 0, 0, 0, 1, 2], np.int64))
+    x = model.node("MaxPool", model.node("Pad", x, pads), kernel_shape=[2, 2], strides=[2, 2])
+    cuts = [model.constant(np.array(n, np.int64)) for n in ([1], [4], [2], [1])]
+    x = model.node("Slice", x, *cuts)
+    x = model.node("Transpose", x, perm=[0, 2, 3, 1])
+    shape = model.node("Shape", x, scale=None)
+    first = model.node("Gather", shape, model.constant(np.int64(0)), scale=None, axis=0)
+    batch = model.node("Unsqueeze", first, model.constant(np.array([0])), scale=None)
+    wanted = model.node("Concat", batch, model.constant(np.array([-1])), scale=None, axis=0)
+    x = model.node("Reshape", x, wanted)
+    return model.raw(model.node("MatMul", x, model.weights(72, 4, axis=1)))
+
+
+def signal(model: Model) -> bytes:
+    """A signal: windows along one axis, clamps, and a mean that drops its axis."""
+    x = model.input(1, 4, 30)
+    x = model.node("Conv", x, model.weights(6, 4, 5), pads=[2, 2], strides=[2])
+    bounds = [model.constant(np.float32(b)) for b in (0, 6)]
+    x = model.node("Clip", x, *bounds)
+    x = model.node("AveragePool", x, kernel_shape=[3], strides=[2])
+    x = model.node("PRelu", x, model.qdq(model.reals(6, 1), scale=0.01, zero=0))
+    x = model.node("Sub", x, model.constant(np.float32(0.5)))
+    return model.raw(model.node("ReduceMean", x, axes=[2], keepdims=0))
+
+
+def operators() -> bytes:
+    """Operators with scales beside their inputs."""
+    model = Model()
+    name = model.input(1, 3, 8, 8)
+    s, z = (model.constant(x) for x in (np.float32(0.05), np.int8(-3)))
+    x = f"{name.removesuffix('_d')}_q"
+    x = x.replace("_q_q", "_q")
+    w = model.constant(np.random.default_rng(1).integers(-127, 128, (4, 3, 3, 3)).astype(np.int8))
+    ws, wz = model.constant(np.full(4, 0.002, np.float32)), model.constant(np.zeros(4, np.int8))
+    bias = model.constant(np.arange(4, dtype=np.int32))
+    y = model.node("QLinearConv", x, s, z, w, ws, wz, s, z, bias, scale=None, pads=[1, 1, 1, 1])
+    y = model.node("QLinearAdd", y, s, z, y, s, z, s, z, scale=None, domain="com.microsoft")
+    y = model.node("QLinearGlobalAveragePool", y, s, z, s, z, scale=None, domain="com.microsoft")
+    return model.raw(model.node("DequantizeLinear", y, s, z, scale=None))

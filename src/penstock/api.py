@@ -215,6 +215,7 @@ def compile(
         frontier_of(done),
         streamed,
     )
+    report = dataclasses.replace(report, numbers_assumed=wanted.reading.assume_int8)
     _check_flash(report, wanted)
     return Compiled(done, report)
 

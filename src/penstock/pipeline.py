@@ -266,6 +266,8 @@ def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Progr
 def write(program: Program, request: Request) -> Bundle:
     """The C files of the program."""
     provenance = f"{_provenance(request.model)}, for {request.target.name}"
+    if request.reading.assume_int8:
+        provenance += ", as if it were int8: scales are made up, answers mean nothing"
     keeps_input = request.options.keep_input
     drivers = {
         a.name: DriverCode(a.codegen.includes, call_writer(a.codegen), a.codegen.sources)

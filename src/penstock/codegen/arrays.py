@@ -36,9 +36,8 @@ class Array:
     @property
     def definition(self) -> str:
         body = c_text.array_body(self.table.array)
-        return (
-            f"/* {c_text.comment(self.note)} */\n_Alignas(4) {self.declaration} = {{\n{body}\n}};"
-        )
+        aligned = f"_Alignas({max(4, self.table.type.dtype.size_bytes)}) {self.declaration}"
+        return f"/* {c_text.comment(self.note)} */\n{aligned} = {{\n{body}\n}};"
 
 
 def arrays(program: Program, names: Names) -> tuple[Array, ...]:

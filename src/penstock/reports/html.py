@@ -45,6 +45,7 @@ def render_html(
         "report.html.j2",
         model=formats.printable(report.model),
         target=formats.printable(report.target),
+        assumed=report.numbers_assumed,
         figures=_figures(report),
         ram=_ram_parts(report.ram_bytes),
         streamed=report.ram_bytes_streamed_input,

@@ -115,7 +115,8 @@ class Requantised:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators."""
+    """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators.
+    `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing."""
 
     model: str
     target: str
@@ -133,6 +134,7 @@ class Report:
     engines: tuple[EngineWork, ...] = ()
     left_to_cpu: tuple[LeftToCpu, ...] = ()
     requantisation: tuple[Requantised, ...] = ()
+    numbers_assumed: bool = False
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""

@@ -41,6 +41,7 @@ def summary(report: Report) -> RenderableType:
         ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
         *_cycle_lines(report),
         *_class_lines(report),
+        *_assumed_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
@@ -52,6 +53,12 @@ def summary(report: Report) -> RenderableType:
         found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))
     return Group(title, totals, proven, *_engine_tables(report))
+
+
+def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """That the numbers mean nothing, where scales are made up."""
+    if report.numbers_assumed:
+        yield "numbers", "made up", "scheduled as if it were int8; its answers mean nothing"
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:

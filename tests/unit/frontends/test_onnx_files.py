@@ -158,3 +158,13 @@ def test_the_same_file_gives_the_same_graph() -> None:
     raw = residual(Model())
     assert graph_of(raw) == graph_of(raw)
     assert drawn(graph_of(raw)).keys() == {"x"}
+
+
+def test_reports_say_that_numbers_are_made_up(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(residual(Model(quantised=False)))
+    done = api.compile(path, assume_int8=True)
+    files = dict(done.bundle().files)
+    assert done.report.as_json()["numbers_assumed"] is True
+    assert b"answers mean nothing" in files["report.html"]
+    assert b"answers mean nothing" in files[f"{done.compilation.prefix}.h"]

@@ -43,6 +43,11 @@ def folded(node: FileNode, inputs: Sequence[Array | None]) -> Array | None:
     return found.astype(np.float32) if found.dtype.kind == "f" else found
 
 
+def wrong(node: FileNode, what: str) -> ModelError:
+    """The error that a node is malformed; to be raised by the caller."""
+    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
+
+
 def _constant(node: FileNode, _: Sequence[Array]) -> Array:
     if "value" in node.tensors:
         return node.tensors["value"]
@@ -118,7 +123,10 @@ def axes_of(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ...] |
     """Axes: an attribute, or in newer versions the second input."""
     found = node.attributes.get("axes")
     if found is not None:
-        return tuple(int(a) for a in found) if isinstance(found, tuple) else (int(found),)
+        listed = found if isinstance(found, tuple) else (found,)
+        if not all(isinstance(a, int) for a in listed):
+            raise wrong(node, f"attribute axes is {found!r:.60}, must be whole numbers")
+        return tuple(int(a) for a in listed)
     return numbers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else None
 
 

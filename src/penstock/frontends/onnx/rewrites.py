@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.errors import ModelError
-from penstock.frontends.onnx.constants import axes_of, folded
+from penstock.frontends.onnx.constants import axes_of, folded, wrong
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.ir.foreign import MALFORMED, Attribute
+from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 
 
@@ -119,7 +118,7 @@ def _real_operators(file: File) -> File:
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
     """The real twin between the quantisations that stand beside the node's inputs."""
     if node.attributes.get("channels_last"):
-        raise _wrong(node, "channels_last is 1, must be 0")
+        raise wrong(node, "channels_last is 1, must be 0")
     name = node.outputs[0] if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
@@ -143,7 +142,7 @@ def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
     """x.scale * w.scale, in single precision as they stand."""
     found = [new.constants.get(_named(node, scale)) for _, scale, _ in form.operands]
     if found[0] is None or found[1] is None:
-        raise _wrong(node, "scales are computed, must be constant")
+        raise wrong(node, "scales are computed, must be constant")
     return (found[0].ravel().astype(np.float64) * found[1].ravel()).astype(np.float32)
 
 
@@ -152,11 +151,7 @@ def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
         return node.inputs[position]
     if optional:
         return ""
-    raise _wrong(node, f"input {position} is missing, there are {len(node.inputs)}")
-
-
-def _wrong(node: FileNode, what: str) -> ModelError:
-    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
+    raise wrong(node, f"input {position} is missing, there are {len(node.inputs)}")
 
 
 def _plain_forms(file: File) -> File:

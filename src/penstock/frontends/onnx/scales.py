@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.onnx.constants import wrong
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.onnx_node import OnnxName
@@ -158,9 +159,9 @@ def _parameters(
     point = next(iter(node.inputs[2:]), "")
     zeros = constants.get(point) if point else None
     if scales is None or (point and zeros is None) or not node.outputs:
-        raise _wrong(node, "scale and zero point must be there, and constant")
+        raise wrong(node, "scale and zero point must be there, and constant")
     if node.attributes.get("block_size"):
-        raise _wrong(node, "scales in blocks are not taken")
+        raise wrong(node, "scales in blocks are not taken")
     kind = zeros.dtype.name if zeros is not None else dtype or "uint8"
     allowed = EIGHT_BITS if dtype is None else (*EIGHT_BITS, "int32")
     if kind not in allowed:
@@ -172,14 +173,10 @@ def _parameters(
         )
     values = tuple(float(s) for s in scales.ravel())
     if not values or not all(0 < s < np.inf for s in values):
-        raise _wrong(node, "a scale is no positive number")
+        raise wrong(node, "a scale is no positive number")
     points = np.zeros(1, np.int64) if zeros is None else zeros.ravel().astype(np.int64)
     points = np.broadcast_to(points, len(values)) if points.size == 1 else points
     if len(points) != len(values):
-        raise _wrong(node, f"{len(values)} scales and {len(points)} zero points")
+        raise wrong(node, f"{len(values)} scales and {len(points)} zero points")
     less = 128 if kind == "uint8" else 0
     return Quantisation(values, tuple(int(z) - less for z in points))
-
-
-def _wrong(node: FileNode, what: str) -> ModelError:
-    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)

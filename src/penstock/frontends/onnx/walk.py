@@ -11,6 +11,7 @@ import numpy as np
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node
 from penstock.frontends.onnx import constants as fold
+from penstock.frontends.onnx.constants import wrong
 from penstock.frontends.onnx.file import Border, File, FileNode
 from penstock.frontends.onnx.scales import (
     DEQUANTISE,
@@ -105,7 +106,7 @@ class _Walk:
             except ModelError as error:
                 raise (error if error.where else error.at(node.where)) from None
             except ValueError as error:  # of shapes that do not fit
-                raise _wrong(node, str(error)) from error
+                raise wrong(node, str(error)) from error
         self._tensors.where = f"{self._file.name}: outputs"
         outputs = tuple(self._output(border) for border in self._file.outputs)
         nodes = tuple(self._tensors.nodes)
@@ -188,7 +189,7 @@ class _Walk:
     def _move(self, node: FileNode, arrays: list[Array | None]) -> None:
         """A node that computes nothing."""
         if not node.inputs or not node.outputs:
-            raise _wrong(node, f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
+            raise wrong(node, f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
         source, target = node.inputs[0], node.outputs[0]
         if source in self._constants:
             self._move_constant(node)
@@ -211,7 +212,7 @@ class _Walk:
             return fold.flattened(shape, fold.whole(node, "axis", 1))
         if node.name == "Reshape":
             if len(arrays) < 2 or arrays[1] is None:
-                raise _wrong(node, "the shape is computed, must be constant")
+                raise wrong(node, "the shape is computed, must be constant")
             allowed = bool(fold.whole(node, "allowzero", 0))
             return fold.reshaped(shape, fold.numbers(arrays[1]), allowed)
         axes = fold.axes_of(node, arrays)
@@ -232,7 +233,7 @@ class _Walk:
         elif found.quantisation is not None and found.quantisation.axis is None:
             moved = fold.folded(node, [found.elements, *map(self._elements, node.inputs[1:])])
             if moved is None:
-                raise _wrong(node, "its input is a constant, its parameters are not")
+                raise wrong(node, "its input is a constant, its parameters are not")
             self._constants[target] = replace(found, elements=moved)
         elif node.name == "Transpose" and found.quantisation is not None:
             axes = fold.permutation(node, found.elements.ndim)
@@ -240,7 +241,7 @@ class _Walk:
             q = replace(found.quantisation, axis=axes.index(found.quantisation.axis or 0))
             self._constants[target] = _Constant(moved, q)
         else:
-            raise _wrong(node, "a constant with several scales cannot be reshaped")
+            raise wrong(node, "a constant with several scales cannot be reshaped")
 
     def _rescale(self, source: str, target: str) -> None:
         """QuantizeLinear and DequantizeLinear: the same tensor, or one under another scale."""
@@ -261,7 +262,7 @@ class _Walk:
     def _compute(self, node: FileNode) -> None:
         """A node that an operator file understands."""
         if not node.outputs:
-            raise _wrong(node, "it has no output")
+            raise wrong(node, "it has no output")
         if node.name not in onnx_names():
             raise _not_supported(node, " but for constants")
         asked, understand = onnx_names()[node.name]
@@ -335,7 +336,7 @@ class _Walk:
         old = self._file.opset < 13
         axis = fold.whole(node, "axis", 1 if old else -1)
         if not -rank <= axis < rank:
-            raise _wrong(node, f"axis is {axis}, rank is {rank}")
+            raise wrong(node, f"axis is {axis}, rank is {rank}")
         axis %= rank
         shape = self._shape(node.inputs[0])
         if old and any(extent != 1 for extent in shape[axis + 1 :]):
@@ -391,7 +392,7 @@ class _Walk:
     def _first(self, node: FileNode) -> str:
         """Input 0, which must be computed."""
         if not node.inputs or node.inputs[0] not in self._tensors:
-            raise _wrong(node, "its first input is missing or constant")
+            raise wrong(node, "its first input is missing or constant")
         return node.inputs[0]
 
     def _shown(
@@ -442,7 +443,7 @@ def _quantised(node: FileNode, reals: Array, constants: Mapping[str, Array]) -> 
 def _dequantised(node: FileNode, elements: Array, constants: Mapping[str, Array]) -> _Constant:
     """A constant under its scale; uint8 as int8."""
     if elements.dtype.name not in (*EIGHT_BITS, "int32"):
-        raise _wrong(node, f"its input is {elements.dtype}, must be int8, uint8 or int32")
+        raise wrong(node, f"its input is {elements.dtype}, must be int8, uint8 or int32")
     scale = constant_scale(node, elements, constants)
     if elements.dtype == np.uint8:  # not what QuantizeLinear made here: that is int8 already
         elements = (elements.astype(np.int16) - 128).astype(np.int8)
@@ -468,7 +469,3 @@ def _renamed(graph: Graph, borders: Iterable[Border]) -> tuple[Graph, Mapping[st
     )
     outputs = tuple(map(named, graph.outputs))
     return Graph(graph.name, graph.inputs, outputs, nodes), names
-
-
-def _wrong(node: FileNode, what: str) -> ModelError:
-    return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)

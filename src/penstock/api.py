@@ -525,7 +525,7 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
             back = tuple(order.index(a) for a in range(len(order)))
             return Seen(tensors[place].transpose(back), types[place])
 
-        return judge(raw, find)
+        return judge(raw, path.parent, find)
 
     return judged
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.external_data_helper import load_external_data_for_model
 from onnx.reference import ReferenceEvaluator
 
 from penstock.errors import ToolError
@@ -55,11 +57,13 @@ class Judgement:
         return off + left
 
 
-def judge(raw: bytes, find: Find, set_number: int = 0) -> Judgement:
-    """Every tensor of ours that `find` knows by its name in the model.
+def judge(raw: bytes, folder: Path, find: Find, set_number: int = 0) -> Judgement:
+    """Every tensor of ours that `find` knows by its name in the model, whose external data lies in
+    `folder`.
 
     Raises ToolError where the evaluator fails."""
     model: Any = onnx.ModelProto.FromString(raw)
+    load_external_data_for_model(model, str(folder))
     values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     for value in model.graph.input:
         seen = find(value.name)
@@ -75,7 +79,7 @@ def judge(raw: bytes, find: Find, set_number: int = 0) -> Judgement:
             if seen is not None and real is not None:
                 _compare(found, name, seen, np.asarray(real), set_number)
             if seen is not None:
-                values[name] = _as(seen, np.dtype("float32") if real is None else real.dtype)
+                values[name] = _as(seen, _kind(node, values) if real is None else real.dtype)
     return found
 
 
@@ -114,6 +118,14 @@ def _outputs(node: Any, values: Mapping[str, Any], model: Any, found: Judgement)
             help="verify the model without --reference",
         ) from error
     return tuple(next(answers) if name else None for name in node.output)
+
+
+def _kind(node: Any, values: Mapping[str, Any]) -> np.dtype[Any]:
+    """Element type of what a node writes that is not judged: that of its last zero point."""
+    found = [values.get(name) for name in node.input]
+    bytes_ = (np.dtype("int8"), np.dtype("uint8"))
+    kinds = [x.dtype for x in found if x is not None and x.dtype in bytes_ and x.size == 1]
+    return kinds[-1] if kinds else np.dtype("float32")
 
 
 def _version(node: Any, opset: Any) -> int:

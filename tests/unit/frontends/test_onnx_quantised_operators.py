@@ -182,3 +182,14 @@ def test_weights_off_zero_are_refused() -> None:
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None)
     with pytest.raises(Exception, match="weights have zero point 3, must be 0"):
         graph_of(model.finished(last, *Y))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_what_the_evaluator_has_not_is_said_and_passed_by(kind: str, tmp_path: Path) -> None:
+    model = Quantised(kind=kind)
+    a = model.quantised_input(1, 3, 4, 5, name="a", scale=X[0], zero=X[1])
+    last = model.node("QLinearAdd", *a, *a, *model.scale(*Y), scale=None, domain="com.microsoft")
+    found = judged(model.finished(last, *Y), tmp_path)
+    assert found.unjudged == {"QLinearAdd"}
+    assert "not judged: QLinearAdd" in str(found)
+    assert found.comparison.mismatches == 0, found.comparison.first

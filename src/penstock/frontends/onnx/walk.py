@@ -12,7 +12,7 @@ from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.node_checks import check_node
 from penstock.frontends.onnx import constants as fold
 from penstock.frontends.onnx.constants import wrong
-from penstock.frontends.onnx.file import Border, File, FileNode
+from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
 from penstock.frontends.onnx.scales import (
     DEQUANTISE,
     EIGHT_BITS,
@@ -130,6 +130,7 @@ class _Walk:
                 help="quantise the model with its inputs, or give --assume-int8",
             )
         value = Value(border.name, TensorType(shape, DType.INT8, q))
+        _check_size(value, where)
         self._tensors.put(border.name, Placed(value, own(len(shape))))
         return value
 
@@ -257,6 +258,7 @@ class _Walk:
     def _add(self, made: Made) -> None:
         node = Node(made.op, made.inputs, made.output, self._tensors.where)
         check_node(node)
+        _check_size(node.output, node.origin)
         self._tensors.nodes.append(node)
 
     def _compute(self, node: FileNode) -> None:
@@ -438,6 +440,17 @@ def _quantised(node: FileNode, reals: Array, constants: Mapping[str, Array]) -> 
     with np.errstate(all="ignore"):
         elements = np.clip(np.rint(reals / steps) + zeros, -128, 127).astype(np.int8)
     return _Constant(elements)
+
+
+def _check_size(value: Value, where: str) -> None:
+    """Raises ModelError where a tensor is too large for 32 bits to count its bytes."""
+    if value.type.size_bytes >= MOST_BYTES:
+        raise ModelError(
+            "onnx-005",
+            f'"{value.name}" is {value.type}, must be smaller than 2 GiB',
+            where=where,
+            help=MALFORMED,
+        )
 
 
 def _dequantised(node: FileNode, elements: Array, constants: Mapping[str, Array]) -> _Constant:

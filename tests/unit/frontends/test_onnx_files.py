@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,20 @@ def test_reports_say_that_numbers_are_made_up(tmp_path: Path) -> None:
     assert done.report.as_json()["numbers_assumed"] is True
     assert b"answers mean nothing" in files["report.html"]
     assert b"answers mean nothing" in files[f"{done.compilation.prefix}.h"]
+
+
+@pytest.mark.parametrize(("steps", "note"), [(0, "0 of 20"), (2, "20 of 20")])
+def test_real_goldens_are_measured_and_no_promise(
+    tmp_path: Path, host_compilers: Sequence[str], steps: int, note: str
+) -> None:
+    model = Model(zero=0)
+    path, archive = tmp_path / "m.onnx", tmp_path / "m.npz"
+    path.write_bytes(model.raw(model.node("Relu", model.input(4, 5))))
+    x = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    answer = np.maximum(np.rint(x / np.float32(0.05)), 0) + steps
+    np.savez(archive, in0_set0=x, out0_set0=(answer * 0.05).astype(np.float32))
+    done = api.verify(path, "host", archive)
+    (rung,) = (r for r in done.rungs if r.step == "end to end")
+    assert done.passed
+    assert rung.comparison.elements == 20
+    assert rung.note == f"measured: {note} elements differ, by at most {steps} steps"

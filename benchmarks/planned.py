@@ -39,7 +39,7 @@ class Planned:
 def plan(model: str, target: str = TARGET, *, stream_input: bool = False) -> Planned:
     """The frontier of a model.  Raises PenstockError where penstock does not take it."""
     request = api.request(model, target, stream_input=stream_input)
-    graph = simplify(read(request.model), request.rounding, request.options)
+    graph = simplify(read(request.model, request.reading), request.rounding, request.options)
     parts = parts_of(graph, request)
     begun = perf_counter()
     frontier = schedule(parts, request.target, request.options)

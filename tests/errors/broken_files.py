@@ -90,6 +90,7 @@ ONNX_FILES = {
     "floats.onnx": onnx(quantised=False),
     "no_scale.onnx": onnx(scale=None),
     "any_batch.onnx": onnx(batch="batch"),
+    "many_rows.onnx": onnx(batch=2**20),
     "half.tflite.gz": gzip.compress(GOOD)[:-20],
 }
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from penstock.errors import InternalError, ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Kernel
+from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import DType
 from penstock.ops.checks import require, require_quantised
+
+MOST_ROWS = 2**15
+"""Rows of a tensor that are scheduled: the search asks operators row by row."""
 
 
 def check_foreign(node: ForeignNode) -> None:
@@ -30,6 +33,7 @@ def check_node(node: Node) -> None:
         _check_quantisation(value)
     if not node.op.ALIAS:
         _check_kernel(node, node.op.kernel(node.site))
+    _check_rows(node)
 
 
 def _check_result(node: Node) -> None:
@@ -43,6 +47,20 @@ def _check_result(node: Node) -> None:
             why="the shapes of the node's inputs and its attributes give that",
             help=MALFORMED,
         )
+
+
+def _check_rows(node: Node) -> None:
+    """Every tensor has few enough rows to be scheduled."""
+    for value in (*node.variable_inputs, node.output):
+        rows = row_count(value.type.shape)
+        if rows > MOST_ROWS:
+            raise UnsupportedError(
+                "model-026",
+                f'"{value.name}" is {value.type}: {rows} rows, at most {MOST_ROWS} are scheduled',
+                where=node.origin,
+                why="cascades are planned row by row",
+                help="a smaller batch, or fewer rows",
+            )
 
 
 def _check_quantisation(value: Value) -> None:

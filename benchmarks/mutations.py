@@ -139,7 +139,9 @@ def double(subject: Subject, raw: bytearray, random: Random) -> str:
 
 def truncate(subject: Subject, raw: bytearray, random: Random) -> str:
     """The end is missing."""
-    size = random.choice((0, 4, 8, random.randrange(len(raw)), len(raw) - random.randint(1, 64)))
+    size = random.choice(
+        (0, 4, 8, random.randrange(len(raw) or 1), len(raw) - random.randint(1, 64))
+    )
     del raw[max(0, size) :]
     return f"truncated to {len(raw)} bytes"
 

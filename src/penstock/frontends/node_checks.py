@@ -1,10 +1,10 @@
-"""Node checks: rules that every understood node of a model file obeys, whatever its operator."""
+"""Node checks: rules that every understood node obeys, whatever its operator, and their graph."""
 
 from __future__ import annotations
 
 from penstock.errors import InternalError, ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignNode
-from penstock.ir.graph import Node, Value
+from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import DType
 from penstock.ops.checks import require, require_quantised
@@ -33,7 +33,6 @@ def check_node(node: Node) -> None:
         _check_quantisation(value)
     if not node.op.ALIAS:
         _check_kernel(node, node.op.kernel(node.site))
-    _check_rows(node)
 
 
 def _check_result(node: Node) -> None:
@@ -49,9 +48,10 @@ def _check_result(node: Node) -> None:
         )
 
 
-def _check_rows(node: Node) -> None:
+def check_rows(graph: Graph) -> None:
     """Every tensor has few enough rows to be scheduled."""
-    for value in (*node.variable_inputs, node.output):
+    for node in graph.nodes:
+        value = node.output
         rows = row_count(value.type.shape)
         if rows > MOST_ROWS:
             raise UnsupportedError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends import tflite
-from penstock.frontends.node_checks import check_foreign, check_node
+from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
 from penstock.frontends.onnx.rewrites import rewritten
 from penstock.frontends.onnx.scales import scales_of
@@ -103,6 +103,7 @@ def understand(model: ForeignModel) -> Graph:
         raise collected(problems)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes))
     verify(graph)
+    check_rows(graph)
     return graph
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.errors import ModelError, PenstockError, UnsupportedError
-from penstock.frontends.node_checks import check_node
+from penstock.frontends.node_checks import check_node, check_rows
 from penstock.frontends.onnx import constants as fold
 from penstock.frontends.onnx.constants import wrong
 from penstock.frontends.onnx.file import MOST_BYTES, Border, File, FileNode
@@ -54,6 +54,7 @@ def walked(file: File, scales: Mapping[str, Quantisation], reading: Reading) -> 
     walk = _Walk(file, scales, reading)
     graph, names = _renamed(walk.graph(), file.outputs)
     verify(graph)
+    check_rows(graph)
     places = {name: (names.get(value, value), order) for name, value, order in walk.places()}
     return Understood(graph, places)
 

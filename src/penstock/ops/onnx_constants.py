@@ -83,12 +83,14 @@ def normalisation(node: OnnxNode, channels: int) -> tuple[Array, Array]:
         )
     spread = variance + node.real("epsilon", 1e-5)
     require(bool((spread > 0).all()), "variance plus epsilon is not above 0")
-    factors = scale / np.sqrt(spread)
-    return factors, offset - mean * factors
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is used
+        factors = scale / np.sqrt(spread)
+        return factors, offset - mean * factors
 
 
 def of_reals(name: str, reals: Array, axis: int) -> Value:
     """Real weights as int8, symmetric, a scale for each index of `axis`."""
+    require(bool(np.isfinite(reals).all()), f'"{name}" holds what is no finite number')
     others = tuple(a for a in range(reals.ndim) if a != axis)
     largest = np.maximum(reals.max(axis=others), -reals.min(axis=others)).astype(np.float64)
     scales = np.where(largest > 0, largest / 127, 1 / 127)
@@ -100,7 +102,6 @@ def of_reals(name: str, reals: Array, axis: int) -> Value:
 
 
 def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
-    require(bool(np.isfinite(reals).all()), f'"{name}" holds what is no finite number')
     if not node.assumed:
         raise node.unsupported(
             f'weights "{name}" are real numbers, must be int8 behind a DequantizeLinear',

@@ -13,7 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import cascader_cases, nvdla_sheet_cases, nvdla_trace_cases, smaug_cases
+from benchmarks import (
+    cascader_cases,
+    nvdla_sheet_cases,
+    nvdla_trace_cases,
+    partition_cases,
+    smaug_cases,
+)
 from benchmarks.case_file import Document, Section, read_document
 from benchmarks.entry import entry
 from penstock.errors import ModelError, UnsupportedError
@@ -42,7 +48,7 @@ FORMATS = (
             ("layers", nvdla_sheet_cases.LAYERS),
         )
     ),
-    Format("graphs to be partitioned", frozenset({"model", "graphs"})),
+    Format("graphs to be partitioned", partition_cases.KEYS, partition_cases.check),
     Format("networks of msf-CNN", frozenset({"columns", "networks"})),
     Format("register programs of NVDLA", nvdla_trace_cases.KEYS, nvdla_trace_cases.check),
 )

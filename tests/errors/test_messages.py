@@ -26,6 +26,9 @@ from penstock.ir import text
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
 from penstock.pipeline import Request, compile_request
+from penstock.scheduling.grouping.cost import Limits, Traffic
+from penstock.scheduling.grouping.problem import problem_of
+from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.stripe import StripeConfig
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.qemu import qemu_program
@@ -132,6 +135,9 @@ def _with_a_worker_that_ends() -> None:
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
+    "grouping-003": lambda: best(
+        Traffic(problem_of(["conv", "dense"], [(0, 1)], [4, 4], [1, 9], [1]), Limits(8, 8, False))
+    ),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
     "model-011": lambda: graph_of(

@@ -1,0 +1,222 @@
+"""GroupCost: what running nodes as one group costs, and which nodes can be one group.
+
+`Traffic` is the abstract cost: bytes to and from external memory.  Whoever knows the machine, such
+as a profiler, supplies another by the same protocol, or a function that `Costed` makes into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from penstock.scheduling.grouping import fitting
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.sweep import Column, sweep
+from penstock.scheduling.step_table import bits, mask_of
+
+NEVER = -1
+"""Cost of nodes that cannot be one group."""
+PATIENCE = 16
+"""Growing groups are given up after so many in a row that cannot be one group."""
+UNLIMITED = 1 << 62
+
+
+Columns = tuple[Column, Column, Column, Column, Column, Column, Column]
+"""A graph as `sweep` wants it."""
+
+
+class GroupCost(Protocol):
+    """Costs are numbers from 0 up, or `NEVER`."""
+
+    @property
+    def problem(self) -> GroupingProblem: ...
+
+    @property
+    def additive(self) -> bool:
+        """Whether the cost counts bytes: each tensor read from outside once, each one wanted
+        outside once; so that parts that share no tensor cost no more apart, and where they fit
+        together, they fit apart."""
+        ...
+
+    def of(self, group: int) -> int:
+        """The cost of a set of nodes as one group; NEVER where they cannot be one."""
+        ...
+
+    def hopeless(self, group: int) -> bool:
+        """Whether no two nodes or more, with these among them, can be one group."""
+        ...
+
+
+class OrderCost(GroupCost, Protocol):
+    """A cost that is asked for whole orders."""
+
+    @property
+    def undecided(self) -> int:
+        """Groups that were refused, but not proven to be none."""
+        ...
+
+    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        """Costs of order[lower:lower + 1], order[lower:lower + 2], .. up to order[lower:upper]; it
+        ends early where no larger one is likely to be a group."""
+        ...
+
+
+@dataclass(slots=True)
+class Costed:
+    """The cost that a function says of a set of nodes, each asked for once; None: no group.
+
+    Sets of several nodes with more bytes of weights than `weight_cap` are not asked for."""
+
+    problem: GroupingProblem
+    function: Callable[[int], int | None]
+    weight_cap: int = UNLIMITED
+    additive: bool = False
+    undecided: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+
+    def of(self, group: int) -> int:
+        found = self.known.get(group)
+        if found is None:
+            refused = group & (group - 1) and self.hopeless(group)
+            cost = None if refused else self.function(group)
+            found = NEVER if cost is None else cost
+            self.known[group] = found
+        return found
+
+    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        costs: list[int] = []
+        group, failed = 0, 0
+        for i in order[lower:upper]:
+            group |= 1 << i
+            if costs and self.hopeless(group):
+                break
+            costs.append(self.of(group))
+            failed = failed + 1 if costs[-1] == NEVER else 0
+            if failed == PATIENCE:
+                break
+        return np.array(costs, np.int64)
+
+    def hopeless(self, group: int) -> bool:
+        return weight_of(self.problem, group) > self.weight_cap
+
+
+def weight_of(problem: GroupingProblem, group: int) -> int:
+    """Bytes of weights of a group."""
+    return sum(problem.nodes[i].weight_bytes for i in bits(group))
+
+
+def between(problem: GroupingProblem, writer: int, reader: int) -> int:
+    """Two nodes, and those on paths between them: they are in every group of the two."""
+    inner = problem.descendants[writer] & problem.ancestors[reader]
+    return inner | 1 << writer | 1 << reader
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a group may take: bytes of weights, all of which stay on the chip, and bytes of whole
+    tensors that are live at a time in the best order of its nodes.  `single_always`: a group of one
+    node may take more."""
+
+    weight_cap: int = UNLIMITED
+    buffer_cap: int = UNLIMITED
+    single_always: bool = True
+    order_states: int = 2_000  # of the search for an order that fits, for each group
+
+
+@dataclass(slots=True, eq=False)
+class Traffic:
+    """Bytes that a group reads from external memory, each tensor once, and writes to it."""
+
+    problem: GroupingProblem
+    limits: Limits
+    additive: bool = True
+    undecided: int = 0
+    known: dict[int, int] = field(default_factory=dict[int, int])
+    _columns: Columns = field(init=False)
+    _own_bytes: tuple[int, ...] = field(init=False)  # live while a node runs, in every group
+
+    def __post_init__(self) -> None:
+        self._columns = _columns(self.problem)
+        sizes = self.problem.sizes
+        self._own_bytes = tuple(
+            sizes[i] + sum(sizes[t] for t in bits(reads))
+            for i, reads in enumerate(self.problem.reads)
+        )
+
+    def of(self, group: int) -> int:
+        found = self.known.get(group)
+        if found is None:
+            found = self.bytes_of(group) if self._is_group(group) else NEVER
+            self.known[group] = found
+        return found
+
+    def bytes_of(self, group: int) -> int:
+        """Bytes moved, whether the group fits or not."""
+        sizes, problem = self.problem.sizes, self.problem
+        moved = (problem.read_from_outside(group), problem.wanted_outside(group))
+        return sum(sizes[tensor] for mask in moved for tensor in bits(mask))
+
+    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        column = np.array(order, np.int64)
+        position = np.full(len(self.problem.nodes), -1, np.int64)
+        position[column] = np.arange(len(column))
+        cap = self.limits.buffer_cap
+        costs, least, reached = sweep(
+            column, position, lower, upper, *self._columns, self.limits.weight_cap, cap
+        )
+        if not len(costs):
+            return np.array([self.of(1 << order[lower])], np.int64)
+        failed, before = 0, NEVER
+        for k in np.flatnonzero(reached > cap).tolist():
+            if least[k] > cap or self.of(mask_of(order[lower : lower + k + 1])) == NEVER:
+                costs[k] = NEVER
+                failed = failed + 1 if k == before + 1 else 1
+                before = k
+                if failed == PATIENCE:
+                    return costs[: k + 1]
+        return costs
+
+    def hopeless(self, group: int) -> bool:
+        limits = self.limits
+        return weight_of(self.problem, group) > limits.weight_cap or (
+            limits.buffer_cap < UNLIMITED
+            and any(self._own_bytes[i] > limits.buffer_cap for i in bits(group))
+        )
+
+    def _is_group(self, group: int) -> bool:
+        if not group & (group - 1) and self.limits.single_always:
+            return True
+        return not self.hopeless(group) and self._an_order_fits(group)
+
+    def _an_order_fits(self, group: int) -> bool:
+        limits = self.limits
+        if limits.buffer_cap == UNLIMITED:
+            return True
+        members = np.array(list(bits(group)), np.int64)
+        found = fitting.UNDECIDED
+        if len(members) <= fitting.MOST_NODES:
+            graph = self._columns[:6]
+            found = fitting.fits(members, *graph, limits.buffer_cap, limits.order_states)
+        self.undecided += found == fitting.UNDECIDED
+        return found == fitting.FITS
+
+
+def _columns(problem: GroupingProblem) -> Columns:
+    kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
+    return (
+        *_lists(problem.reads),
+        *_lists(problem.readers),
+        np.array(kept, np.int64),
+        np.array(problem.sizes, np.int64),
+        np.array([node.weight_bytes for node in problem.nodes], np.int64),
+    )
+
+
+def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
+    """Where the members of each mask begin, and the members of all."""
+    members = [list(bits(mask)) for mask in masks]
+    start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
+    return start, np.array([i for some in members for i in some], np.int64)

@@ -1,0 +1,179 @@
+"""fitting: whether the tensors of a group fit into a buffer, in some order; compiled by numba.
+
+What comes from outside is live from the start to its last reader in the group, what is wanted
+outside from its writer to the end, any other tensor from its writer to its last reader.  States are
+sets of nodes that have run, as masks, so groups have at most 62 nodes; a node that may run, and
+after which no more is live than before, is run at once (`step_search.py` says why).  Of several
+nodes the one after which least is live is tried first.
+
+The graph stands in columns, see `sweep.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.compiled import compiled
+
+Column = npt.NDArray[np.int64]
+
+MOST_NODES = 62
+FITS, TOO_LARGE, UNDECIDED = 1, 0, -1
+
+
+@compiled
+def fits(
+    members: Column,
+    read_start: Column,
+    read: Column,
+    reader_start: Column,
+    reader: Column,
+    kept: Column,
+    sizes: Column,
+    cap: int,
+    max_states: int,
+) -> int:
+    """FITS, TOO_LARGE, or UNDECIDED after so many states; `members`: the nodes, sorted."""
+    count = len(members)
+    wanted, stays = _wanted(members, read_start, read, reader_start, reader, kept)
+    start = 0
+    for t in range(len(sizes)):
+        written = t < len(read_start) - 1 and stays[t] >= 0
+        start += sizes[t] if wanted[t] and not written else 0
+    if start > cap:
+        return TOO_LARGE
+    everything = (1 << count) - 1
+    slots = 4
+    while slots < 4 * max_states:
+        slots *= 2
+    seen = np.zeros(slots, np.int64)
+    states, lives = np.zeros(count * count + 1, np.int64), np.zeros(count * count + 1, np.int64)
+    lives[0], filled, opened = start, 1, 0
+    during, after = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    while filled:
+        filled -= 1
+        done, live = states[filled], lives[filled]
+        free = 0
+        while free >= 0 and done != everything:
+            free = _look(
+                members, done, live, cap, read_start, read, wanted, stays, sizes, during, after
+            )
+            if free >= 0:
+                done, live = done | 1 << free, after[free]
+        if done == everything:
+            return FITS
+        slot = _slot(done, seen)
+        if seen[slot] == done + 1:
+            continue
+        seen[slot] = done + 1
+        opened += 1
+        if opened >= max_states:
+            return UNDECIDED
+        filled = _push(done, cap, during, after, states, lives, filled)
+    return TOO_LARGE
+
+
+@compiled
+def _wanted(
+    members: Column,
+    read_start: Column,
+    read: Column,
+    reader_start: Column,
+    reader: Column,
+    kept: Column,
+) -> tuple[Column, Column]:
+    """Of each tensor, the members that read it, as a mask; and of each node's, whether it is wanted
+    outside, or -1 where the node is no member."""
+    local = np.full(len(read_start) - 1, -1, np.int64)
+    stays = np.full(len(read_start) - 1, -1, np.int64)
+    wanted = np.zeros(len(kept), np.int64)
+    for k in range(len(members)):
+        local[members[k]] = k
+    for k in range(len(members)):
+        i = members[k]
+        stays[i] = kept[i]
+        for r in range(reader_start[i], reader_start[i + 1]):
+            if local[reader[r]] < 0:
+                stays[i] = 1
+        for r in range(read_start[i], read_start[i + 1]):
+            wanted[read[r]] |= 1 << k
+    return wanted, stays
+
+
+@compiled
+def _look(
+    members: Column,
+    done: int,
+    live: int,
+    cap: int,
+    read_start: Column,
+    read: Column,
+    wanted: Column,
+    stays: Column,
+    sizes: Column,
+    during: Column,
+    after: Column,
+) -> int:
+    """Writes bytes live while each member runs next, more than the cap where it cannot, and after
+    it; returns a member to be run at once, or -1."""
+    for k in range(len(members)):
+        i = members[k]
+        during[k], after[k] = live + sizes[i], live
+        if done >> k & 1 or not _ready(i, members, done, read_start, read, stays):
+            during[k] = cap + 1
+        if during[k] > cap:
+            continue
+        if stays[i] or wanted[i]:
+            after[k] += sizes[i]
+        for r in range(read_start[i], read_start[i + 1]):
+            t = read[r]
+            inside = t < len(stays) and stays[t] == 1
+            if not inside and not wanted[t] & ~(done | 1 << k):
+                after[k] -= sizes[t]
+        if after[k] <= live:
+            return k
+    return -1
+
+
+@compiled
+def _ready(
+    i: int, members: Column, done: int, read_start: Column, read: Column, stays: Column
+) -> bool:
+    """Whether all members that write what node i reads have run."""
+    for r in range(read_start[i], read_start[i + 1]):
+        t = read[r]
+        if t < len(stays) and stays[t] >= 0:
+            k = np.searchsorted(members, t)
+            if not done >> k & 1:
+                return False
+    return True
+
+
+@compiled
+def _push(
+    done: int, cap: int, during: Column, after: Column, states: Column, lives: Column, filled: int
+) -> int:
+    """Puts the states after each member that can run on the stack, the least live on top; returns
+    how many are on it."""
+    bottom = filled
+    for k in range(len(during)):
+        if during[k] > cap:
+            continue
+        at = filled
+        while at > bottom and lives[at - 1] < after[k]:
+            states[at], lives[at] = states[at - 1], lives[at - 1]
+            at -= 1
+        states[at], lives[at] = done | 1 << k, after[k]
+        filled += 1
+    return filled
+
+
+@compiled
+def _slot(done: int, seen: Column) -> int:
+    """Where a state stands in the table of those seen, or may be put."""
+    mask = len(seen) - 1
+    slot = (done * 0x9E3779B1 >> 16) & mask
+    while seen[slot] != 0 and seen[slot] != done + 1:
+        slot = (slot + 1) & mask
+    return slot

@@ -1,0 +1,92 @@
+"""greedy: Halide's rule.  Every node is a group; again and again the two groups whose union saves
+most become one, as long as that saves anything.
+
+Source: Mullapudi et al., Automatically Scheduling Halide Image Processing Pipelines, ACM TOG 35(4),
+2016.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.step_table import bits
+
+
+def greedy(cost: GroupCost) -> tuple[int, ...]:
+    """Groups that are left when no two that are connected are worth joining."""
+    links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
+    heap = [
+        (-saved, pair)
+        for a in range(len(links.groups))
+        for b in sorted(links.readers[a])
+        for pair in [(a, b)]
+        if (saved := saving(cost, links.groups[a], links.groups[b])) > 0
+    ]
+    heapify(heap)
+    while heap:
+        _, (a, b) = heappop(heap)
+        if links.groups[a] and links.groups[b] and links.may_join(a, b):
+            joined = links.join(a, b)
+            for other in sorted(links.writers[joined] | links.readers[joined]):
+                saved = saving(cost, links.groups[joined], links.groups[other])
+                pair = (joined, other) if other in links.readers[joined] else (other, joined)
+                if saved > 0:
+                    heappush(heap, (-saved, pair))
+    return tuple(group for group in links.groups if group)
+
+
+def saving(cost: GroupCost, a: int, b: int) -> int:
+    """What two groups cost less as one; negative where they cannot be one, or it costs more."""
+    if cost.hopeless(a | b):
+        return -1
+    parts, whole = (cost.of(a), cost.of(b)), cost.of(a | b)
+    return -1 if NEVER in (*parts, whole) else sum(parts) - whole
+
+
+class Links:
+    """Groups, by number, and which read from which; a group that was joined to another is 0."""
+
+    def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
+        """Groups in an order in which they can run."""
+        self.groups = groups
+        of = {i: g for g, group in enumerate(groups) for i in bits(group)}
+        self.writers: list[set[int]] = []
+        self.readers: list[set[int]] = [set() for _ in groups]
+        for g, group in enumerate(groups):
+            from_outside = problem.read_from_outside(group) & problem.everything
+            self.writers.append({of[i] for i in bits(from_outside)})
+            for writer in self.writers[g]:
+                self.readers[writer].add(g)
+
+    def may_join(self, a: int, b: int) -> bool:
+        """Whether no path but the link itself leads from a to b."""
+        stack = [reader for reader in self.readers[a] if reader != b]
+        seen = set(stack)
+        while stack:
+            here = stack.pop()
+            if here == b:
+                return False
+            fresh = self.readers[here] - seen
+            seen |= fresh
+            stack += fresh
+        return True
+
+    def join(self, a: int, b: int) -> int:
+        """Makes two groups one, and returns its number."""
+        joined = len(self.groups)
+        self.groups.append(self.groups[a] | self.groups[b])
+        self.writers.append((self.writers[a] | self.writers[b]) - {a, b})
+        self.readers.append((self.readers[a] | self.readers[b]) - {a, b})
+        for old in (a, b):
+            for writer in self.writers[old]:
+                self.readers[writer] -= {a, b}
+            for reader in self.readers[old]:
+                self.writers[reader] -= {a, b}
+        for writer in self.writers[joined]:
+            self.readers[writer].add(joined)
+        for reader in self.readers[joined]:
+            self.writers[reader].add(joined)
+        self.groups[a] = self.groups[b] = 0
+        return joined

@@ -1,0 +1,147 @@
+"""moves: better groups near given ones.
+
+    join, split   two groups that share a tensor, and those between them, are grouped anew: exactly
+                  where they are few nodes, else along several orders
+    move          a node goes to a group with which it shares a tensor
+
+The moves are those of Tan et al., Cocco (ASPLOS 2024); there they are drawn, here all are tried,
+until none helps or the work is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.scheduling.grouping.cost import NEVER, OrderCost
+from penstock.scheduling.grouping.grouping import group_of_nodes, runnable
+from penstock.scheduling.grouping.intervals import intervals
+from penstock.scheduling.grouping.search import GroupSearch
+from penstock.scheduling.step_table import bits
+
+EXACT_NODES = 16
+"""Up to so many nodes are grouped anew by search."""
+EXACT_WORK = 2_000
+"""Groups that such a search may look at."""
+
+
+@dataclass(slots=True)
+class Moves:
+    """Groups that are being improved; `orders`: of all nodes, along which larger regions are
+    grouped; `work`: what remains to be spent."""
+
+    cost: OrderCost
+    orders: Sequence[Sequence[int]]
+    groups: tuple[int, ...]
+    work: int
+
+    def improve(self) -> tuple[int, ...]:
+        """The groups when no move helps, or the work is done."""
+        tried: set[int] = set()
+        while self.work > 0 and (self._regroup(tried) or self._move()):
+            pass
+        return self.groups
+
+    def _regroup(self, tried: set[int]) -> bool:
+        """Groups regions anew, each once; whether anything was better."""
+        helped = False
+        for region in self._regions():
+            if self.work <= 0:
+                break
+            if region in tried:
+                continue
+            tried.add(region)
+            old = tuple(group for group in self.groups if group & region)
+            if sum(old) != region:
+                continue  # its groups have changed since
+            new = self._grouped(region, sum(map(self.cost.of, old)))
+            if new:
+                self._replace(old, new)
+                helped = True
+        return helped
+
+    def _regions(self) -> Iterator[int]:
+        """Two groups that share a tensor, and those between them."""
+        groups = self.groups
+        above, below = self._reach()
+        for a, b in self._pairs():
+            path = below[a] & above[b]
+            yield path if path else groups[a] | groups[b]
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Numbers of groups that share a tensor, the first before the second."""
+        problem, of = self.cost.problem, group_of_nodes(self.groups)
+        found: set[tuple[int, int]] = set()
+        for t, readers in enumerate(problem.readers):
+            sharing = {of[i] for i in bits(readers)}
+            if t < len(problem.nodes):
+                sharing.add(of[t])
+            some = sorted(sharing)
+            found |= {(a, b) for k, a in enumerate(some) for b in some[k + 1 :]}
+        return sorted(found)
+
+    def _reach(self) -> tuple[list[int], list[int]]:
+        """Of each group, the nodes of those from which a path leads to it, and to which one leads
+        from it, itself among them."""
+        problem, of = self.cost.problem, group_of_nodes(self.groups)
+        above, below = list(self.groups), list(self.groups)
+        writers = [
+            {of[i] for i in bits(problem.read_from_outside(group) & problem.everything)}
+            for group in self.groups
+        ]
+        for g, some in enumerate(writers):
+            for writer in some:
+                above[g] |= above[writer]
+        for g in reversed(range(len(writers))):
+            for writer in writers[g]:
+                below[writer] |= below[g]
+        return above, below
+
+    def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
+        """Groups of a region that cost less than the ceiling, if any are found."""
+        if region.bit_count() <= EXACT_NODES:
+            search = GroupSearch(self.cost, region)
+            found = search.run(min(EXACT_WORK, self.work), ceiling)
+            self.work -= found.work
+            if found.finished:
+                return found.groups
+        best: tuple[int, ...] = ()
+        for order in self.orders:
+            inside = [i for i in order if region >> i & 1]
+            self.work -= len(inside)
+            groups = intervals(inside, self.cost)
+            cost = sum(map(self.cost.of, groups))
+            if groups and cost < ceiling:
+                best, ceiling = groups, cost
+        return best
+
+    def _move(self) -> bool:
+        """Moves single nodes to other groups; whether anything was better."""
+        problem, helped = self.cost.problem, False
+        of = group_of_nodes(self.groups)
+        for i in range(len(problem.nodes)):
+            node, home = 1 << i, self.groups[of[i]]
+            near = problem.before[i] | problem.readers[i]
+            for other in sorted({of[k] for k in bits(near & ~home)}):
+                target = self.groups[other]
+                new = tuple(group for group in (home & ~node, target | node) if group)
+                self.work -= 1
+                if self._cheaper(new, (home, target)) and self._replace((home, target), new):
+                    helped, of = True, group_of_nodes(self.groups)
+                    break
+            if self.work <= 0:
+                break
+        return helped
+
+    def _cheaper(self, new: Sequence[int], old: Sequence[int]) -> bool:
+        costs = [self.cost.of(group) for group in new]
+        return NEVER not in costs and sum(costs) < sum(map(self.cost.of, old))
+
+    def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
+        """Puts new groups in the place of old ones, unless groups then waited in a circle."""
+        kept = (group for group in self.groups if group not in old)
+        order = runnable(self.cost.problem, (*kept, *new))
+        if order is None:
+            return False
+        self.groups = order
+        return True

@@ -8,11 +8,11 @@ halved until a search can say what their best groupings cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.scheduling.grouping.cost import NEVER, GroupCost, between
-from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
+from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.step_table import bits, mask_of
 
@@ -57,15 +57,19 @@ class PieceCost:
     problem: GroupingProblem
     whole: GroupCost
     nodes: tuple[int, ...]  # by index in the piece, those of the whole
+    may_be: Callable[[int], bool]
     additive: bool = True
 
     @staticmethod
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
-        some = tuple(sorted(nodes))
-        return PieceCost(_piece(whole, some), whole, some)
+        """Tensors that are written to external memory whatever the groups are outputs."""
+        some, region = tuple(sorted(nodes)), mask_of(nodes)
+        leaving = (i for i in some if _leaves(whole, i, region))
+        piece = whole.problem.piece(some, leaving)
+        return PieceCost(piece, whole, some, whole.relaxed(piece))
 
     def of(self, group: int) -> int:
-        if group & (group - 1) and self.hopeless(group):
+        if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return NEVER
         sizes, problem = self.problem.sizes, self.problem
         moved = (problem.read_from_outside(group), problem.wanted_outside(group))
@@ -74,31 +78,16 @@ class PieceCost:
     def hopeless(self, group: int) -> bool:
         return self.whole.hopeless(mask_of(self.nodes[i] for i in bits(group)))
 
+    def apart(self, writer: int, reader: int) -> bool:
+        return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
-def _piece(whole: GroupCost, nodes: tuple[int, ...]) -> GroupingProblem:
-    """The nodes of a piece and the tensors that they write; those that are written to external
-    memory whatever the groups are outputs of the piece."""
-    problem, region = whole.problem, mask_of(nodes)
-    index = {i: k for k, i in enumerate(nodes)}
-    found = tuple(
-        GroupNode(
-            problem.nodes[i].name,
-            problem.nodes[i].output_bytes,
-            problem.nodes[i].weight_bytes,
-            tuple(index[t] for t in problem.nodes[i].reads if t in index),
-        )
-        for i in nodes
-    )
-    outputs = (i for i in nodes if i in problem.outputs or _leaves(whole, i, region))
-    return GroupingProblem(found, (), frozenset(index[i] for i in outputs))
+    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
     """Whether no group holds a node and all of its readers outside of a region."""
-    problem = whole.problem
-    return any(
-        whole.hopeless(between(problem, i, reader)) for reader in bits(problem.readers[i] & ~region)
-    )
+    return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:

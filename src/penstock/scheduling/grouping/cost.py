@@ -49,6 +49,15 @@ class GroupCost(Protocol):
         """Whether no two nodes or more, with these among them, can be one group."""
         ...
 
+    def apart(self, writer: int, reader: int) -> bool:
+        """Whether no group holds a node and one that reads from it."""
+        ...
+
+    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """Whether nodes of a piece of the network may be in one group, as far as what the piece
+        itself writes can say."""
+        ...
+
 
 class OrderCost(GroupCost, Protocol):
     """A cost that is asked for whole orders."""
@@ -102,16 +111,16 @@ class Costed:
     def hopeless(self, group: int) -> bool:
         return weight_of(self.problem, group) > self.weight_cap
 
+    def apart(self, writer: int, reader: int) -> bool:
+        return self.hopeless(self.problem.between(writer, reader))
+
+    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        return lambda group: True
+
 
 def weight_of(problem: GroupingProblem, group: int) -> int:
     """Bytes of weights of a group."""
     return sum(problem.nodes[i].weight_bytes for i in bits(group))
-
-
-def between(problem: GroupingProblem, writer: int, reader: int) -> int:
-    """Two nodes, and those on paths between them: they are in every group of the two."""
-    inner = problem.descendants[writer] & problem.ancestors[reader]
-    return inner | 1 << writer | 1 << reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class Limits:
     weight_cap: int = UNLIMITED
     buffer_cap: int = UNLIMITED
     single_always: bool = True
-    order_states: int = 2_000  # of the search for an order that fits, for each group
+    order_states: int = 200  # of the search for an order that fits, for each group
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +144,7 @@ class Traffic:
     additive: bool = True
     undecided: int = 0
     known: dict[int, int] = field(default_factory=dict[int, int])
+    _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     _columns: Columns = field(init=False)
     _own_bytes: tuple[int, ...] = field(init=False)  # live while a node runs, in every group
 
@@ -170,7 +180,9 @@ class Traffic:
         if not len(costs):
             return np.array([self.of(1 << order[lower])], np.int64)
         failed, before = 0, NEVER
-        for k in np.flatnonzero(reached > cap).tolist():
+        unsure = reached > cap
+        unsure[fitting.MOST_NODES :] |= cap < UNLIMITED
+        for k in np.flatnonzero(unsure).tolist():
             if least[k] > cap or self.of(mask_of(order[lower : lower + k + 1])) == NEVER:
                 costs[k] = NEVER
                 failed = failed + 1 if k == before + 1 else 1
@@ -186,20 +198,44 @@ class Traffic:
             and any(self._own_bytes[i] > limits.buffer_cap for i in bits(group))
         )
 
+    def apart(self, writer: int, reader: int) -> bool:
+        """By what is live between two nodes, too: the tensors among the nodes between them are live
+        at no other times in a larger group."""
+        found = self._apart.get((writer, reader))
+        if found is None:
+            found = self._apart[writer, reader] = self._are_apart(writer, reader)
+        return found
+
+    def _are_apart(self, writer: int, reader: int) -> bool:
+        between = self.problem.between(writer, reader)
+        if self.hopeless(between):
+            return True
+        nodes = list(bits(between))
+        return self.limits.buffer_cap < UNLIMITED and not self.relaxed(self.problem.piece(nodes))(
+            (1 << len(nodes)) - 1
+        )
+
+    def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        alone = Traffic(piece, self.limits)
+        return lambda group: alone.fitting(group) != fitting.TOO_LARGE
+
+    def fitting(self, group: int) -> int:
+        """Whether some order of a group fits into the buffer: FITS, TOO_LARGE or UNDECIDED."""
+        limits = self.limits
+        if limits.buffer_cap == UNLIMITED:
+            return fitting.FITS
+        members = np.array(list(bits(group)), np.int64)
+        graph = self._columns[:6]
+        if len(members) > fitting.MOST_NODES:
+            return fitting.least_live_fits(members, *graph, limits.buffer_cap)
+        return fitting.fits(members, *graph, limits.buffer_cap, limits.order_states)
+
     def _is_group(self, group: int) -> bool:
         if not group & (group - 1) and self.limits.single_always:
             return True
-        return not self.hopeless(group) and self._an_order_fits(group)
-
-    def _an_order_fits(self, group: int) -> bool:
-        limits = self.limits
-        if limits.buffer_cap == UNLIMITED:
-            return True
-        members = np.array(list(bits(group)), np.int64)
-        found = fitting.UNDECIDED
-        if len(members) <= fitting.MOST_NODES:
-            graph = self._columns[:6]
-            found = fitting.fits(members, *graph, limits.buffer_cap, limits.order_states)
+        if self.hopeless(group):
+            return False
+        found = self.fitting(group)
         self.undecided += found == fitting.UNDECIDED
         return found == fitting.FITS
 

@@ -75,6 +75,77 @@ def fits(
 
 
 @compiled
+def least_live_fits(
+    members: Column,
+    read_start: Column,
+    read: Column,
+    reader_start: Column,
+    reader: Column,
+    kept: Column,
+    sizes: Column,
+    cap: int,
+) -> int:
+    """FITS or UNDECIDED, for groups of any size, by one order: of the nodes that may run, the one
+    after which least is live, the first of equals."""
+    pending, stays, waits = _pending(members, read_start, read, reader_start, reader, kept)
+    live = 0
+    for t in range(len(sizes)):
+        outside = t >= len(stays) or stays[t] < 0
+        live += sizes[t] if outside and pending[t] else 0
+    ready = members[waits[members] == 0]
+    while len(ready):
+        best, least = -1, 0
+        for k in range(len(ready)):
+            i = ready[k]
+            then = sizes[i] if stays[i] or pending[i] else 0
+            for r in range(read_start[i], read_start[i + 1]):
+                t = read[r]
+                inside = t < len(stays) and stays[t] == 1
+                then -= sizes[t] if pending[t] == 1 and not inside else 0
+            if live + sizes[i] <= cap and (best < 0 or then < least):
+                best, least = k, then
+        if best < 0:
+            return UNDECIDED
+        i = ready[best]
+        live += least
+        ready = np.delete(ready, best)
+        for r in range(read_start[i], read_start[i + 1]):
+            pending[read[r]] -= 1
+        for r in range(reader_start[i], reader_start[i + 1]):
+            waits[reader[r]] -= 1
+            if waits[reader[r]] == 0:
+                ready = np.append(ready, reader[r])
+    return FITS
+
+
+@compiled
+def _pending(
+    members: Column,
+    read_start: Column,
+    read: Column,
+    reader_start: Column,
+    reader: Column,
+    kept: Column,
+) -> tuple[Column, Column, Column]:
+    """Of each tensor, how many members read it; of each node's, whether it is wanted outside, or -1
+    where the node is no member; on how many members each node waits, -1 for others."""
+    stays = np.full(len(read_start) - 1, -1, np.int64)
+    waits = np.full(len(read_start) - 1, -1, np.int64)
+    pending = np.zeros(len(kept), np.int64)
+    stays[members] = kept[members]
+    waits[members] = 0
+    for i in members:
+        for r in range(reader_start[i], reader_start[i + 1]):
+            if waits[reader[r]] < 0:
+                stays[i] = 1
+            else:
+                waits[reader[r]] += 1
+        for r in range(read_start[i], read_start[i + 1]):
+            pending[read[r]] += 1
+    return pending, stays, waits
+
+
+@compiled
 def _wanted(
     members: Column,
     read_start: Column,

@@ -21,8 +21,8 @@ from penstock.scheduling.step_table import bits
 
 EXACT_NODES = 16
 """Up to so many nodes are grouped anew by search."""
-EXACT_WORK = 2_000
-"""Groups that such a search may look at."""
+EXACT_WORK = 8_000
+"""Nodes of the groups that such a search may look at."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Moves:
         best: tuple[int, ...] = ()
         for order in self.orders:
             inside = [i for i in order if region >> i & 1]
-            self.work -= len(inside)
+            self.work -= 4 * len(inside)
             groups = intervals(inside, self.cost)
             cost = sum(map(self.cost.of, groups))
             if groups and cost < ceiling:
@@ -125,7 +125,7 @@ class Moves:
             for other in sorted({of[k] for k in bits(near & ~home)}):
                 target = self.groups[other]
                 new = tuple(group for group in (home & ~node, target | node) if group)
-                self.work -= 1
+                self.work -= target.bit_count()
                 if self._cheaper(new, (home, target)) and self._replace((home, target), new):
                     helped, of = True, group_of_nodes(self.groups)
                     break

@@ -6,8 +6,8 @@ bit i for node i.  Tensor i is the one that node i writes; tensor `len(nodes) + 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from penstock.errors import InternalError
@@ -140,6 +140,22 @@ class GroupingProblem:
             tuple(f"t{t}" for t in outside),
             tuple(f"t{i}" for i in bits(self.wanted_outside(group))),
         )
+
+    def between(self, writer: int, reader: int) -> int:
+        """Two nodes, and those on paths between them: they are in every group of the two."""
+        inner = self.descendants[writer] & self.ancestors[reader]
+        return inner | 1 << writer | 1 << reader
+
+    def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
+        """Some nodes, sorted, and of all tensors those that they write; more outputs than those of
+        the whole."""
+        index = {i: k for k, i in enumerate(nodes)}
+        found = tuple(
+            replace(node, reads=tuple(index[t] for t in node.reads if t in index))
+            for node in (self.nodes[i] for i in nodes)
+        )
+        kept = {index[i] for i in (*self.outputs, *outputs) if i in index}
+        return GroupingProblem(found, (), frozenset(kept))
 
 
 def problem_of(

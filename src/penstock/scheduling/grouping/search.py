@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, GroupCost, between
+from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, GroupCost
 from penstock.scheduling.step_table import bits, mask_of
 
 Ready = Callable[[int], int]
@@ -27,7 +27,7 @@ Ready = Callable[[int], int]
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
     """Groups cheaper than the ceiling, none if there are none; that is proven if the search
-    `finished`.  `bound`: no grouping in its reach costs less; `work`: groups looked at."""
+    `finished`.  `bound`: no grouping in its reach costs less; `work`: nodes of groups looked at."""
 
     groups: tuple[int, ...]
     bound: int
@@ -100,8 +100,8 @@ class GroupSearch:
                 if after in seen:
                     continue
                 seen.add(after)
-                self.work += 1
                 group = after & ~done
+                self.work += group.bit_count()
                 if group & (group - 1) and self._cost.hopeless(group):
                     continue
                 stack.append((after, self._ready_after(after, ready, i)))
@@ -152,6 +152,6 @@ def _due(cost: GroupCost, region: int) -> tuple[int, int]:
     problem = cost.problem
     written, read = problem.wanted_outside(region), 0
     for i in bits(region):
-        if any(cost.hopeless(between(problem, i, r)) for r in bits(problem.readers[i] & region)):
+        if any(cost.apart(i, reader) for reader in bits(problem.readers[i] & region)):
             read |= 1 << i
     return written | read, read

@@ -20,13 +20,13 @@ from penstock.scheduling.step_table import bits
 
 @dataclass(frozen=True, slots=True)
 class GroupingOptions:
-    """How much the searches may spend: groups looked at."""
+    """How much the searches may spend: nodes of the groups that they look at."""
 
     bounded_nodes: int = 4  # most nodes of a group of `bounded`
-    level_work: int = 20_000  # of the order inside the paper's levels
-    ideal_work: int = 100_000  # of the exact search
-    move_work: int = 100_000  # of local moves
-    bound_work: int = 10_000  # of the bound, for each of its largest pieces
+    level_work: int = 50_000  # of the order inside the paper's levels
+    ideal_work: int = 200_000  # of the exact search
+    move_work: int = 200_000  # of local moves
+    bound_work: int = 20_000  # of the bound, for each of its largest pieces
 
 
 DEFAULTS = GroupingOptions()

@@ -26,6 +26,7 @@ from penstock.ir import text
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
 from penstock.pipeline import Request, compile_request
+from penstock.scheduling.grouping.banks import proportional
 from penstock.scheduling.grouping.cost import Limits, Traffic
 from penstock.scheduling.grouping.problem import problem_of
 from penstock.scheduling.grouping.strategies import best
@@ -138,6 +139,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "grouping-003": lambda: best(
         Traffic(problem_of(["conv", "dense"], [(0, 1)], [4, 4], [1, 9], [1]), Limits(8, 8, False))
     ),
+    "grouping-004": lambda: proportional((4, 4, 4), 2),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
     "memory-005": lambda: parse_problem("id,lower,upper,size\na,0,1,many\n"),
     "model-011": lambda: graph_of(

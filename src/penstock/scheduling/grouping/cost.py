@@ -14,17 +14,17 @@ import numpy as np
 
 from penstock.scheduling.grouping import fitting
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.sweep import Column, sweep
+from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep
 from penstock.scheduling.step_table import bits, mask_of
 
 NEVER = -1
 """Cost of nodes that cannot be one group."""
-PATIENCE = 16
+PATIENCE = 8
 """Growing groups are given up after so many in a row that cannot be one group."""
 UNLIMITED = 1 << 62
 
 
-Columns = tuple[Column, Column, Column, Column, Column, Column, Column]
+Columns = tuple[Column, Column, Column, Column, Column, Column]
 """A graph as `sweep` wants it."""
 
 
@@ -145,16 +145,21 @@ class Traffic:
     undecided: int = 0
     known: dict[int, int] = field(default_factory=dict[int, int])
     _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
-    _columns: Columns = field(init=False)
-    _own_bytes: tuple[int, ...] = field(init=False)  # live while a node runs, in every group
+    _ranks: dict[tuple[int, ...], Column] = field(default_factory=dict[tuple[int, ...], Column])
+    _graph: Columns = field(init=False)
+    _weights: Column = field(init=False)
+    _own_bytes: Column = field(init=False)  # live while a node runs, in every group
+    _mask_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._columns = _columns(self.problem)
-        sizes = self.problem.sizes
-        self._own_bytes = tuple(
-            sizes[i] + sum(sizes[t] for t in bits(reads))
-            for i, reads in enumerate(self.problem.reads)
+        problem, sizes = self.problem, self.problem.sizes
+        self._graph = _columns(problem)
+        self._weights = np.array([node.weight_bytes for node in problem.nodes], np.int64)
+        own = (
+            sizes[i] + sum(sizes[t] for t in bits(reads)) for i, reads in enumerate(problem.reads)
         )
+        self._own_bytes = np.array(list(own), np.int64)
+        self._mask_bytes = len(problem.nodes) // 8 + 1
 
     def of(self, group: int) -> int:
         found = self.known.get(group)
@@ -165,25 +170,25 @@ class Traffic:
 
     def bytes_of(self, group: int) -> int:
         """Bytes moved, whether the group fits or not."""
-        sizes, problem = self.problem.sizes, self.problem
-        moved = (problem.read_from_outside(group), problem.wanted_outside(group))
-        return sum(sizes[tensor] for mask in moved for tensor in bits(mask))
+        return moved_bytes(self._members(group), *self._graph)
 
     def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
-        column = np.array(order, np.int64)
-        position = np.full(len(self.problem.nodes), -1, np.int64)
-        position[column] = np.arange(len(column))
+        if lower == 0 and len(order) == len(self.problem.nodes):
+            rank = np.empty(len(order), np.int64)
+            rank[list(order)] = np.arange(len(order))
+            self._ranks.setdefault(tuple(order), rank)
         cap = self.limits.buffer_cap
-        costs, least, reached = sweep(
-            column, position, lower, upper, *self._columns, self.limits.weight_cap, cap
-        )
+        costs, least, reached = self._sweep(np.array(order, np.int64), lower, upper)
         if not len(costs):
             return np.array([self.of(1 << order[lower])], np.int64)
-        failed, before = 0, NEVER
-        unsure = reached > cap
-        unsure[fitting.MOST_NODES :] |= cap < UNLIMITED
-        for k in np.flatnonzero(unsure).tolist():
-            if least[k] > cap or self.of(mask_of(order[lower : lower + k + 1])) == NEVER:
+        failed, before, group, grown = 0, NEVER, 0, lower
+        for k in np.flatnonzero(reached > cap).tolist():
+            refused = least[k] > cap or k >= fitting.MOST_NODES  # larger ones: this order alone
+            if not refused:
+                group |= mask_of(order[grown : lower + k + 1])
+                grown = lower + k + 1
+                refused = self.of(group) == NEVER
+            if refused:
                 costs[k] = NEVER
                 failed = failed + 1 if k == before + 1 else 1
                 before = k
@@ -191,12 +196,33 @@ class Traffic:
                     return costs[: k + 1]
         return costs
 
-    def hopeless(self, group: int) -> bool:
+    def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
+        position = np.full(len(self.problem.nodes), -1, np.int64)
+        position[order] = np.arange(len(order))
         limits = self.limits
-        return weight_of(self.problem, group) > limits.weight_cap or (
-            limits.buffer_cap < UNLIMITED
-            and any(self._own_bytes[i] > limits.buffer_cap for i in bits(group))
+        return sweep(
+            order,
+            position,
+            lower,
+            upper,
+            *self._graph,
+            self._weights,
+            limits.weight_cap,
+            limits.buffer_cap,
         )
+
+    def hopeless(self, group: int) -> bool:
+        members = self._members(group)
+        limits = self.limits
+        return bool(
+            self._weights[members].sum() > limits.weight_cap
+            or self._own_bytes[members].max() > limits.buffer_cap
+        )
+
+    def _members(self, group: int) -> Column:
+        """Nodes of a group, sorted."""
+        raw = np.frombuffer(group.to_bytes(self._mask_bytes, "little"), np.uint8)
+        return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
         """By what is live between two nodes, too: the tensors among the nodes between them are live
@@ -224,11 +250,23 @@ class Traffic:
         limits = self.limits
         if limits.buffer_cap == UNLIMITED:
             return fitting.FITS
-        members = np.array(list(bits(group)), np.int64)
-        graph = self._columns[:6]
+        members = self._members(group)
         if len(members) > fitting.MOST_NODES:
-            return fitting.least_live_fits(members, *graph, limits.buffer_cap)
-        return fitting.fits(members, *graph, limits.buffer_cap, limits.order_states)
+            found = fitting.least_live_fits(members, *self._graph, limits.buffer_cap)
+        else:
+            states = limits.order_states
+            found = fitting.fits(members, *self._graph, limits.buffer_cap, states)
+        if found == fitting.UNDECIDED and any(
+            self._fits_along(rank, members) for rank in self._ranks.values()
+        ):
+            return fitting.FITS
+        return found
+
+    def _fits_along(self, rank: Column, members: Column) -> bool:
+        """Whether a group fits where its nodes run as they stand in an order of all nodes."""
+        inside = members[np.argsort(rank[members])]
+        _, _, reached = self._sweep(inside, 0, len(inside))
+        return len(reached) == len(inside) and bool(reached[-1] <= self.limits.buffer_cap)
 
     def _is_group(self, group: int) -> bool:
         if not group & (group - 1) and self.limits.single_always:
@@ -247,7 +285,6 @@ def _columns(problem: GroupingProblem) -> Columns:
         *_lists(problem.readers),
         np.array(kept, np.int64),
         np.array(problem.sizes, np.int64),
-        np.array([node.weight_bytes for node in problem.nodes], np.int64),
     )
 
 

@@ -76,3 +76,32 @@ def sweep(
         least[k] = max(needed, coming, going)
         reached[k] = live[: k + 1].max()
     return costs, least, reached
+
+
+@compiled
+def moved_bytes(
+    members: Column,
+    read_start: Column,
+    read: Column,
+    reader_start: Column,
+    reader: Column,
+    kept: Column,
+    sizes: Column,
+) -> int:
+    """Bytes that a group reads from outside, each tensor once, and writes that are wanted there."""
+    inside = np.zeros(len(sizes), np.bool_)
+    inside[members] = True
+    counted = inside.copy()
+    moved = 0
+    for k in range(len(members)):
+        i = members[k]
+        for r in range(read_start[i], read_start[i + 1]):
+            if not counted[read[r]]:
+                counted[read[r]] = True
+                moved += sizes[read[r]]
+        wanted = bool(kept[i])
+        for r in range(reader_start[i], reader_start[i + 1]):
+            wanted = wanted or not inside[reader[r]]
+        if wanted:
+            moved += sizes[i]
+    return int(moved)

@@ -1,0 +1,60 @@
+"""GraphGroups: a network's graph as a problem of grouping: every node a group's node."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from penstock.frontends.open import parse, read_bytes
+from penstock.ir.graph import Graph, Node
+from penstock.ir.region import Region
+from penstock.pipeline import read, simplify
+from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
+from penstock.scheduling.options import Options
+
+
+def network_problem(model: str) -> GroupingProblem:
+    """Of a zoo network, a model file, or one that is packed (.gz).  Raises PenstockError."""
+    if model.endswith(".gz"):
+        path = Path(model)
+        graph = parse(gzip.decompress(read_bytes(path)), path.stem)
+    else:
+        graph = read(model)
+    return graph_problem(simplify(graph, options=Options(accumulate=False)))
+
+
+def graph_problem(graph: Graph) -> GroupingProblem:
+    """Weights are all constants that a node reads."""
+    tensors = [*(node.output for node in graph.nodes), *graph.inputs]
+    index = {value.name: k for k, value in enumerate(tensors)}
+    nodes = tuple(
+        GroupNode(
+            node.name,
+            node.output.type.size_bytes,
+            sum(value.type.size_bytes for value in node.inputs if value.data is not None),
+            tuple(sorted({index[value.name] for value in node.variable_inputs})),
+            is_pointwise(node),
+        )
+        for node in graph.nodes
+    )
+    outputs = frozenset(index[value.name] for value in graph.outputs if value.name in index)
+    count = len(nodes)
+    return GroupingProblem(
+        nodes,
+        tuple(value.type.size_bytes for value in graph.inputs),
+        frozenset(k for k in outputs if k < count),
+    )
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether a point of rows and columns of the output needs but one of each computed input."""
+    shape = node.output.type.shape
+    if len(shape) != 4:
+        return False
+    middle = Region.of((0, shape[0]), *((n // 2, n // 2 + 1) for n in shape[1:3]), (0, shape[3]))
+    needs = node.op.needs(node.site, middle)
+    return all(
+        len(need.shape) == 4 and max(need.shape[1:3]) <= 1
+        for value, need in zip(node.inputs, needs, strict=True)
+        if value.data is None
+    )

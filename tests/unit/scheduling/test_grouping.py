@@ -230,6 +230,19 @@ def test_graphs_of_eleven_nodes_equal_the_best_of_all_groupings(family: str) -> 
             assert found.cost == least_cost(problem, *caps, limit.single_always)
 
 
+def test_a_group_that_was_not_decided_is_one_when_an_order_shows_it() -> None:
+    nodes = [GroupNode(f"{k}", size, 0, ()) for k, size in enumerate((5, 4, 3, 2, 1))]
+    nodes += [GroupNode(f"d{k}", 1, 0, (k,)) for k in range(5)]
+    nodes.append(GroupNode("join", 1, 0, tuple(range(5, 10))))
+    problem = GroupingProblem(tuple(nodes), (), frozenset({10}))
+    cost = Traffic(problem, Limits(buffer_cap=7, order_states=1))
+    everything, order = problem.everything, (0, 5, 1, 6, 2, 7, 3, 8, 4, 9, 10)
+    refused = cost.of(everything) == NEVER
+    assert refused == (cost.undecided == 1)
+    assert cost.growing(order, 0, len(order)).tolist()[-1] == cost.of(everything) == 1
+    assert cost.undecided == 0
+
+
 # Published figures of graphs on which partitioning by depth loses: cost layer by layer, by depth,
 # and at best (facts of others, computed by a search of theirs).
 

@@ -142,8 +142,8 @@ class Traffic:
     problem: GroupingProblem
     limits: Limits
     additive: bool = True
-    undecided: int = 0
     known: dict[int, int] = field(default_factory=dict[int, int])
+    _unsure: set[int] = field(default_factory=set[int])  # refused, but not proven to be no groups
     _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     _ranks: dict[tuple[int, ...], Column] = field(default_factory=dict[tuple[int, ...], Column])
     _graph: Columns = field(init=False)
@@ -161,6 +161,10 @@ class Traffic:
         self._own_bytes = np.array(list(own), np.int64)
         self._mask_bytes = len(problem.nodes) // 8 + 1
 
+    @property
+    def undecided(self) -> int:
+        return len(self._unsure)
+
     def of(self, group: int) -> int:
         found = self.known.get(group)
         if found is None:
@@ -174,9 +178,7 @@ class Traffic:
 
     def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
         if lower == 0 and len(order) == len(self.problem.nodes):
-            rank = np.empty(len(order), np.int64)
-            rank[list(order)] = np.arange(len(order))
-            self._ranks.setdefault(tuple(order), rank)
+            self._remember(tuple(order))
         cap = self.limits.buffer_cap
         costs, least, reached = self._sweep(np.array(order, np.int64), lower, upper)
         if not len(costs):
@@ -195,6 +197,14 @@ class Traffic:
                 if failed == PATIENCE:
                     return costs[: k + 1]
         return costs
+
+    def _remember(self, order: tuple[int, ...]) -> None:
+        """Groups that were not decided may fit where their nodes run in a new order."""
+        if order not in self._ranks:
+            self._ranks[order] = np.argsort(np.array(order, np.int64))
+            for group in self._unsure:
+                del self.known[group]
+            self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
         position = np.full(len(self.problem.nodes), -1, np.int64)
@@ -274,7 +284,8 @@ class Traffic:
         if self.hopeless(group):
             return False
         found = self.fitting(group)
-        self.undecided += found == fitting.UNDECIDED
+        if found == fitting.UNDECIDED:
+            self._unsure.add(group)
         return found == fitting.FITS
 
 

@@ -121,7 +121,8 @@ class _Colouring:
 
 
 def _preference(before: Life, life: Life) -> tuple[bool, int]:
-    return _clash(before, life), abs(before.size_bytes - life.size_bytes)
+    smaller, larger = sorted((before.size_bytes, life.size_bytes))
+    return _clash(before, life), larger - smaller
 
 
 def _clash(before: Life, life: Life) -> bool:

@@ -226,6 +226,7 @@ def offloading_kernel(
     by_rows: bool,
     scratch_bytes: int,
     folded: tuple[int, ...] = (),
+    alignment_bytes: int = 1,
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles` by rows of the output of a call."""
 
@@ -260,6 +261,7 @@ def offloading_kernel(
             if v.data and k not in folded
         ),
         folded=folded,
+        alignment_bytes=alignment_bytes,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

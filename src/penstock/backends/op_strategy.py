@@ -24,6 +24,9 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Command, Invoke, Loop
 
+ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
+"""Bytes to multiples of which kernels may want rows."""
+
 Cost = Callable[[Offloaded, int], float]
 """Cycles of a call that computes so many rows of the output."""
 
@@ -49,6 +52,7 @@ class Stated:
     by_rows: bool
     scratch_bytes: int
     folded: tuple[int, ...]
+    alignment_bytes: int
 
 
 class OpStrategy:
@@ -80,6 +84,7 @@ class OpStrategy:
         by_rows: bool = False,
         scratch_bytes: int = 0,
         folded: Sequence[int] = (),
+        alignment_bytes: int = 1,
     ) -> None:
         """Adds a way to run the operator.
 
@@ -94,6 +99,7 @@ class OpStrategy:
         `scratch_bytes`: working memory in RAM, for `call.scratch`.
         `folded`: constant inputs of the main operator that no command reads, since what they say
             is in tables; they need no room in flash.
+        `alignment_bytes`: rows of inputs and of the output begin at multiples of it.
 
         Raises BackendError."""
         del schedule
@@ -103,6 +109,8 @@ class OpStrategy:
             require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
         taken = [stated.name for stated in self._stated]
         problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
+        if alignment_bytes not in ALIGNMENTS:
+            problem = f"alignment_bytes is {alignment_bytes!r}, must be one of {ALIGNMENTS}"
         if problem:
             raise BackendError(
                 "backend-036",
@@ -113,7 +121,15 @@ class OpStrategy:
             )
         self._stated.append(
             Stated(
-                name, compute, cost, condition, tables or {}, by_rows, scratch_bytes, tuple(folded)
+                name,
+                compute,
+                cost,
+                condition,
+                tables or {},
+                by_rows,
+                scratch_bytes,
+                tuple(folded),
+                alignment_bytes,
             )
         )
 
@@ -192,6 +208,7 @@ class _Made:
             by_rows=self.stated.by_rows,
             scratch_bytes=self.stated.scratch_bytes,
             folded=self.folded() if possible else (),
+            alignment_bytes=self.stated.alignment_bytes,
         )
 
     def folded(self) -> tuple[int, ...]:

@@ -80,6 +80,7 @@ class Kernel:
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
+    `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
     """
@@ -98,6 +99,7 @@ class Kernel:
     work_cycles: int | None = None
     call_cycles: int | None = None
     classes: str = ""
+    alignment_bytes: int = 1
 
     @property
     def table_bytes(self) -> int:

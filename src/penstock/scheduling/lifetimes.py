@@ -29,6 +29,7 @@ from penstock.scheduling.demand import (
     tables_of,
     unfold,
 )
+from penstock.scheduling.part import Parts
 from penstock.scheduling.plan import ConstantCopy, Plan
 from penstock.scheduling.schedule import Schedule
 
@@ -198,6 +199,7 @@ def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:
 def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
     rows, homes = unfolded.schedule.parts.rows, unfolded.schedule.homes
     anchors: dict[str, tuple[str, int]] = {}
+    alignments = _alignments(unfolded.schedule.parts)
     for block in unfolded.blocks():
         storage = rows.storages[rows.number[block.storage]]
         name = block_name(block, storage.rows)
@@ -211,12 +213,24 @@ def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
                 block.born,
                 block.dead,
                 size,
-                1 if tied else ALIGNMENT_BYTES,
+                1 if tied else alignments.get(block.storage, ALIGNMENT_BYTES),
                 None,
                 anchor if tied else None,
                 (block.lower - first) * storage.row_bytes if tied else 0,
             ),
         )
+
+
+def _alignments(parts: Parts) -> Mapping[str, int]:
+    """By storage, of what its rows' places are multiples, where a kernel asks for more than others
+    do."""
+    found: dict[str, int] = {}
+    for part in parts.parts:
+        if part.kernel.alignment_bytes > ALIGNMENT_BYTES:
+            for value in (*part.variable_inputs, part.output):
+                storage = parts.owners[value.name]
+                found[storage] = max(part.kernel.alignment_bytes, found.get(storage, 1))
+    return found
 
 
 def _copies(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:

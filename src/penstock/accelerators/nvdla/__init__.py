@@ -17,7 +17,6 @@ from typing import Any
 
 from penstock.accelerators.nvdla import kernels
 from penstock.accelerators.nvdla.configurations import configuration
-from penstock.accelerators.nvdla.cut import hardware_layers
 from penstock.accelerators.nvdla.dataflow import cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, encode
 from penstock.uma import (
@@ -52,7 +51,7 @@ class Nvdla(UMABackend):
                      fits_the_core):  # fmt: skip
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_packs)
-        for op in kernels.KERNELS:
+        for op in kernels.OPERATORS:
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
             fmt="stream", encoder=encode, submit=SUBMIT, includes='#include "nvdla.h"',
@@ -105,7 +104,7 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
     """Both tensors of a sum or a product are computed, and have the shape of the result."""
-    if offloaded.main.kind not in ("Add", "Sub", "Mul"):
+    if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
         if value.data is not None:
@@ -118,11 +117,9 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 def fits_the_core(offloaded: Offloaded) -> bool | str:
     """The rows under a kernel and a group of kernels fit into the convolution buffer, and every
     number into its register."""
+    t = kernels.task(offloaded)
     try:
-        if offloaded.main.kind in ("Conv2D", "FullyConnected"):
-            hardware_layers(kernels.convolution(offloaded))
-        else:
-            kernels.window(offloaded, kernels.WindowKind.LARGEST)
+        t.layers(0, t.out_h, t.in_row_bytes, t.out_row_bytes, t.out_row_bytes)
     except PenstockError as error:
         return f"{error.what}: {error.why}"
     return True
@@ -132,14 +129,19 @@ def strategy_of(op: str) -> Any:
     """The strategy of an operator: one kernel each."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del attrs, inputs, out_type, target
-        found, compute = OpStrategy(), kernels.KERNELS[op]
+        del out_type
+        atom = configuration(str(target.attrs["config"])).memory_atom_bytes
+        found, weighted = OpStrategy(), op in kernels.WEIGHTED
+        reach = attrs["rows"].extent if "rows" in attrs else 1
         found.add_implementation(
-            compute,
-            name=f"nvdla_{compute.__name__}",
+            kernels.compute,
+            name="nvdla",
             cost=cycles,
-            tables=kernels.tables if op in kernels.WEIGHTED else None,
-            folded=(1, 2) if op in kernels.WEIGHTED else (),
+            tables=kernels.tables if weighted else None,
+            by_rows=True,
+            scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
+            folded=(1, 2) if weighted else (),
+            alignment_bytes=atom,
         )
         return found
 

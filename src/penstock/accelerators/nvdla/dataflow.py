@@ -13,7 +13,8 @@ profiler, cycles = max(computing, communication).
 from __future__ import annotations
 
 from penstock.accelerators.nvdla.configurations import Configuration
-from penstock.accelerators.nvdla.kernels import geometry, hardware
+from penstock.accelerators.nvdla.kernels import hardware, task
+from penstock.accelerators.nvdla.task import CONVOLUTION
 from penstock.uma import Offloaded
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
@@ -38,13 +39,13 @@ def mac_cycles(chip: Configuration, points: int, taps: int, channels: int, kerne
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
     """Of the first rows of the output: the slowest of multipliers, post-processing and memory."""
-    chip, p = hardware(offloaded), geometry(offloaded)
-    points = rows * p["out_w"]
-    outputs, taps = points * p["out_c"], p["kernel_h"] * p["kernel_w"]
-    if offloaded.main.kind in ("Conv2D", "FullyConnected"):
-        computing = mac_cycles(chip, points, taps, p["in_c"], p["out_c"])
+    chip, t = hardware(offloaded), task(offloaded)
+    points = rows * t.out_w
+    outputs, taps = points * t.out_c, t.kernel_h * t.kernel_w
+    if t.kind == CONVOLUTION:
+        computing = mac_cycles(chip, points, taps, t.in_c, t.out_c)
         handing = outputs / chip.rates.single_point
     else:
         computing, handing = 0, outputs * taps / chip.rates.pooling
-    bytes_moved = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
-    return chip.memory.latency_cycles + max(computing, handing, bytes_moved)
+    moving = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
+    return chip.memory.latency_cycles + max(computing, handing, moving)

@@ -1,5 +1,10 @@
 """programs: commands of a call as a stream that can be moved, and its loader.
 
+A call says what it computes (`BEGIN`, a Task), where weights, table and working memory lie
+(`PLACES`), where each row that it reads or writes lies (`ROW`), and which rows it computes (`RUN`).
+The encoder makes hardware layers of that: of as many rows at a time as lie evenly apart, in rings
+as in whole tensors.  Rows of one window that do not are first copied, one under the other.
+
 Where tensors lie is known late, so a write of an address says how far behind one of the bases of
 the submission it is.  A stream begins with what its loader must know:
 
@@ -12,45 +17,155 @@ other (`stream.py`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
+from penstock.accelerators.nvdla.address_map import registers
 from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, Configuration
 from penstock.accelerators.nvdla.layer import Memory
 from penstock.accelerators.nvdla.model import execute
-from penstock.accelerators.nvdla.stream import FORMAT
+from penstock.accelerators.nvdla.stream import FORMAT, Write
+from penstock.accelerators.nvdla.task import NUMBERS, Task, copies
 from penstock.uma import Array, Driver, Place, StreamCommand
 
-NUMBERS = tuple(CONFIGURATIONS)
-"""Configurations by their numbers in a stream."""
-WORD = struct.Struct("<I")
-PLACE = struct.Struct("<II")
+HEAD = struct.Struct("<II")
+"""Configuration and number of places; or a place."""
 BASE_BYTES = 256
 """To a multiple of which the functional model puts every base."""
+FIRST, SECOND, RESULT = range(3)
+"""Tensors of a call, by number."""
+SOURCES = ("CDMA.D_DAIN_ADDR_LOW_0", "WINDOW.D_DAIN_ADDR_LOW")
+WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
+TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
+OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
+
+Placed = tuple[Write, Place | None]
+"""A write, and the place from which its address is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A call: what it computes, where its weights, table and working memory lie, and the rows of
+    each tensor."""
+
+    task: Task
+    places: tuple[Place, ...]
+    rows: Mapping[int, Mapping[int, Place]]
+
+    def layers(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
+        """The hardware layers of rows [first, end) of the output."""
+        while first < end:
+            reads = self._reads(first, first + 1)
+            if self._pitch(FIRST, *reads, self.task.in_row_bytes) is None:
+                yield from self._gathered(first)
+                first += 1
+                continue
+            until = first + 1
+            while until < end and self._even(first, until + 1):
+                until += 1
+            yield from self._even_rows(first, until)
+            first = until
+
+    def _reads(self, first: int, end: int) -> tuple[int, int]:
+        return self.task.reads(first, end)
+
+    def _even(self, first: int, end: int) -> bool:
+        """Whether all that rows [first, end) touch lies evenly apart."""
+        spans = {FIRST: self._reads(first, end), SECOND: (first, end), RESULT: (first, end)}
+        return all(self._pitch(k, *spans[k], self._row_bytes(k)) is not None for k in self.rows)
+
+    def _row_bytes(self, tensor: int) -> int:
+        return self.task.in_row_bytes if tensor == FIRST else self.task.out_row_bytes
+
+    def _pitch(self, tensor: int, lower: int, upper: int, row_bytes: int) -> int | None:
+        """Bytes between rows [lower, upper) of a tensor; None where they differ."""
+        places = [self.rows[tensor][row] for row in range(lower, upper)]
+        offsets = [place.offset_bytes for place in places]
+        steps = {b - a for a, b in pairwise(offsets)} or {row_bytes}
+        same = len({place.base for place in places}) == 1 and len(steps) == 1
+        (step, *_) = steps
+        return step if same and step >= row_bytes else None
+
+    def _even_rows(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
+        """The layers of rows that lie evenly apart."""
+        lower, upper = self._reads(first, end)
+        pitches = [
+            self._pitch(FIRST, lower, upper, self._row_bytes(FIRST)),
+            self._pitch(RESULT, first, end, self._row_bytes(RESULT)),
+            self._pitch(SECOND, first, end, self._row_bytes(SECOND)) if SECOND in self.rows else 0,
+        ]
+        source = self.rows[FIRST][lower]
+        for layer in self.task.layers(first, end, *(pitch or 0 for pitch in pitches)):
+            yield self._placed(layer, source, first)
+
+    def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
+        """The layers of one row, whose window's rows are copied to the working memory before."""
+        lower, upper = self._reads(first, first + 1)
+        size = self.task.in_row_bytes
+        *_, scratch = self.places
+        for row in range(lower, upper):
+            target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
+            for layer in copies(self.task).layers(0, 1, size, size):
+                known = {SOURCES[1]: self.rows[FIRST][row], OUTPUT: target}
+                yield [(write, known.get(write.register)) for write in layer]
+        second = size if SECOND not in self.rows else self.task.out_row_bytes
+        for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
+            yield self._placed(layer, scratch, first)
+
+    def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
+        """The writes of a layer whose first rows lie there."""
+        known = {register: source for register in SOURCES}
+        known[OUTPUT] = self.rows[RESULT][first]
+        if SECOND in self.rows:
+            known[OTHER] = self.rows[SECOND][first]
+        if self.task.requantise:
+            weights, table, *_ = self.places
+            known |= {register: weights for register in WEIGHTS} | {TABLE: table}
+        return [(write, known.get(write.register)) for write in layer]
 
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
-    """The stream of a call's commands: one `BEGIN`, then writes."""
-    begin, *writes = commands
-    assert begin.name == BEGIN.name
-    (number,) = begin.arguments
+    """The stream of a call's commands."""
+    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
+    for command in commands:
+        by_name.setdefault(command.name, []).append(command.arguments)
+    ((*numbers,),) = by_name[BEGIN.name]
+    task = Task(*(n for n in numbers if isinstance(n, int)))
+    places = tuple(p for p in by_name.get(PLACES.name, [()])[0] if isinstance(p, Place))
+    rows: dict[int, dict[int, Place]] = {}
+    for tensor, row, place in by_name[ROW.name]:
+        assert isinstance(tensor, int)
+        assert isinstance(row, int)
+        assert isinstance(place, Place)
+        rows.setdefault(tensor, {})[row] = place
+    ((first, end),) = by_name[RUN.name]
+    assert isinstance(first, int)
+    assert isinstance(end, int)
+    layers = _Run(task, places, rows).layers(first, end)
+    return to_stream(task.configuration, [write for layer in layers for write in layer])
+
+
+def to_stream(configuration: int, writes: Sequence[Placed]) -> bytes:
+    """The bytes of writes."""
     places: list[bytes] = []
     body: list[bytes] = []
-    for k, write in enumerate(writes):
-        address, word = write.arguments
-        if isinstance(word, Place):
-            places.append(PLACE.pack(k, word.base))
-            word = word.offset_bytes
-        body.append(FORMAT.pack(address, word))
-    return b"".join((WORD.pack(number), WORD.pack(len(places)), *places, *body))
+    for k, (write, place) in enumerate(writes):
+        word = write.word
+        if place is not None:
+            places.append(HEAD.pack(k, place.base))
+            word += place.offset_bytes
+        body.append(FORMAT.pack(registers()[write.register].address, word))
+    return b"".join((HEAD.pack(configuration, len(places)), *places, *body))
 
 
 def decode(stream: bytes) -> tuple[Configuration, tuple[tuple[int, int], ...], bytes]:
     """The configuration, (write, base) of each place, and the writes as they were encoded."""
-    number, count = PLACE.unpack_from(stream)
-    end = PLACE.size * (1 + count)
-    places = tuple(PLACE.iter_unpack(stream[PLACE.size : end]))
+    number, count = HEAD.unpack_from(stream)
+    end = HEAD.size * (1 + count)
+    places = tuple(HEAD.iter_unpack(stream[HEAD.size : end]))
     return CONFIGURATIONS[NUMBERS[number]], places, stream[end:]
 
 
@@ -87,7 +202,8 @@ def _in_streams_only(device: object, *arguments: object) -> None:
 
 
 SUBMIT = Driver("nvdla_submit", "nvdla", submit, object)
-BEGIN = Driver("nvdla_begin", "nvdla", _in_streams_only, object)
-"""Which configuration, by its number."""
-WRITE = Driver("nvdla_write", "nvdla", _in_streams_only, object)
-"""A register's address, and its word."""
+BEGIN, PLACES, ROW, RUN = (
+    Driver(f"nvdla_{name}", "nvdla", _in_streams_only, object)
+    for name in ("begin", "places", "row", "run")
+)
+"""A Task's numbers; weights, table, working memory; (tensor, row, place); (first, end)."""

@@ -36,6 +36,7 @@ from penstock.errors import (
 from penstock.fixedpoint import (
     doubling_high_multiply,
     multiply,
+    quantise_multiplier,
     requantise,
     rounding_shift,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "minimum",
     "multiply",
     "packed",
+    "quantise_multiplier",
     "requantise",
     "rounding_shift",
     "wildcard",

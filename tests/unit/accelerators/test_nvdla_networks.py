@@ -23,7 +23,10 @@ from penstock.backends.packed import packed
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
+from penstock.ir.tensor import Quantisation
+from penstock.ops.activation import Activation
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.relu import Relu
 from penstock.pipeline import Request, compile_request
 from penstock.simulators.graph import run_graph
 from penstock.uma import Place, StreamCommand
@@ -81,7 +84,9 @@ def networks(draw: st.DrawFn) -> Graph:
         height, width = x.type.shape[1:3]
         if min(height, width) < 6:
             kernel, dilation = 1, 1
-        match draw(st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add"))):
+        match draw(
+            st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add", "clamp"))
+        ):
             case "conv":
                 x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
                                dilation, name=f"conv{k}")  # fmt: skip
@@ -90,6 +95,11 @@ def networks(draw: st.DrawFn) -> Graph:
                                          draw(st.integers(1, 2)), name=f"depthwise{k}")  # fmt: skip
             case "max":
                 x = net.max_pool2d(x, kernel, stride, padding, name=f"max{k}")
+            case "clamp":
+                op = Relu(draw(st.sampled_from((Activation.RELU, Activation.RELU6))))
+                scale = x.type.scale * draw(st.floats(0.3, 2))
+                zero = draw(st.integers(-128, 127))
+                x = net.apply(op, x, quantisation=Quantisation((scale,), (zero,)), name=f"clamp{k}")
             case "average":
                 x = net.average_pool2d(x, kernel, stride, padding, name=f"average{k}")
             case _:

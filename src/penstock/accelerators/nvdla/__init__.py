@@ -35,7 +35,7 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Convolutions, dense layers, pooling, and sums and products of tensors."""
+    """Convolutions, dense layers, pooling, clamps, and sums and products of tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,7 @@ class Nvdla(UMABackend):
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in ("max", "avg"):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
+        self._register_pattern("clip", is_op("clip")(wildcard()))
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
@@ -137,7 +138,7 @@ def strategy_of(op: str) -> Any:
             kernels.compute,
             name="nvdla",
             cost=cycles,
-            tables=kernels.tables if weighted else None,
+            tables=kernels.tables if op in kernels.TABLED else None,
             by_rows=True,
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),

@@ -30,6 +30,7 @@ from penstock.uma import (
     Var,
     maximum,
     minimum,
+    quantise_multiplier,
 )
 
 POOLS = {"MaxPool2D": WindowKind.LARGEST, "AveragePool2D": WindowKind.MEAN}
@@ -42,7 +43,9 @@ KINDS = {
 }
 """By operator, the kind of its task."""
 WEIGHTED = {"nn.conv2d", "nn.dense", "nn.depthwise_conv2d"}
-OPERATORS = (*sorted(WEIGHTED), "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "multiply")
+TABLED = {*WEIGHTED, "clip"}
+"""Those that need a table of biases, multipliers and shifts."""
+OPERATORS = (*sorted(TABLED), "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "multiply")
 
 
 def hardware(offloaded: Offloaded) -> Configuration:
@@ -54,12 +57,30 @@ def task(offloaded: Offloaded) -> Task:
     """What the main operator is on the hardware; a dense layer is a convolution of one point."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     number = NUMBERS.index(hardware(offloaded).name)
+    if kind == "Relu":
+        return _clamped(number, offloaded)
     if kind in ELEMENTWISE:
         return _elementwise(number, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     known = {name: p[name] for name in Task.__dataclass_fields__ if name in p}
     return Task(number, KINDS[kind], **known, requantise=int(kind not in POOLS))
+
+
+def _clamped(number: int, offloaded: Offloaded) -> Task:
+    """A clamp with requantisation: elements pass under a window of one, as sums of their own."""
+    y = offloaded.main.output.type
+    _, h, w, c = y.shape
+    outputs = offloaded.tables["table"]
+    return Task(
+        number,
+        WindowKind.LARGEST,
+        *(w, h, c) * 2,
+        requantise=1,
+        out_zero=y.zero_point,
+        least=int(outputs.min()),
+        most=int(outputs.max()),
+    )
 
 
 def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
@@ -119,6 +140,11 @@ def _packs(call: KernelCall, k: int) -> Operand:
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Weights in the hardware's order; bias, multiplier and shift of each channel."""
+    if offloaded.main.kind == "Relu":
+        x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
+        scale = quantise_multiplier(float(np.float32(x.scale) / np.float32(y.scale)))
+        post = np.tile(np.array([-x.zero_point, *scale], np.int32), (y.shape[-1], 1))
+        return {"weights": np.zeros(1, np.int8), "post": post}
     weights = offloaded.constant(1)
     p, t = offloaded.parameters, offloaded.tables
     if offloaded.main.kind == "DepthwiseConv2D":

@@ -26,6 +26,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.ops.activation import Activation
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
 from penstock.pipeline import Request, compile_request
 from penstock.simulators.graph import run_graph
@@ -84,9 +85,8 @@ def networks(draw: st.DrawFn) -> Graph:
         height, width = x.type.shape[1:3]
         if min(height, width) < 6:
             kernel, dilation = 1, 1
-        match draw(
-            st.sampled_from(("conv", "conv", "depthwise", "max", "average", "add", "clamp"))
-        ):
+        every = ("conv", "conv", "depthwise", "max", "average", "add", "clamp", "factor")
+        match draw(st.sampled_from(every)):
             case "conv":
                 x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
                                dilation, name=f"conv{k}")  # fmt: skip
@@ -100,6 +100,14 @@ def networks(draw: st.DrawFn) -> Graph:
                 scale = x.type.scale * draw(st.floats(0.3, 2))
                 zero = draw(st.integers(-128, 127))
                 x = net.apply(op, x, quantisation=Quantisation((scale,), (zero,)), name=f"clamp{k}")
+            case "factor":
+                shape = draw(st.sampled_from(((1,), (1, 1, 1, 1), x.type.shape[-1:])))
+                factor = np.random.default_rng(k).integers(-100, 28, shape).astype(np.int8)
+                constant = net.constant(factor, Quantisation((0.02,), (-28,)), f"factor{k}/c")
+                pair = (x, constant) if draw(st.booleans()) else (constant, x)
+                zero = draw(st.integers(-128, 127))
+                x = net.apply(Mul(), *pair, quantisation=Quantisation((0.03,), (zero,)),
+                              name=f"factor{k}")  # fmt: skip
             case "average":
                 x = net.average_pool2d(x, kernel, stride, padding, name=f"average{k}")
             case _:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock.accelerators.nvdla import kernels
 from penstock.accelerators.nvdla.configurations import configuration
 from penstock.accelerators.nvdla.dataflow import cycles
@@ -104,9 +106,14 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both tensors of a sum or a product are computed, and have the shape of the result."""
+    """Both tensors of a sum or a product have the shape of the result, and are computed; or one of
+    a product is constant, one number or one for each channel, that fits int8 without zero point."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
+    constant = kernels.constant_factor(offloaded)
+    if constant is not None:
+        largest = int(np.abs(kernels.factors(offloaded, constant)).max())
+        return largest < 128 or f"a factor is {largest}"
     for k, value in enumerate(offloaded.main.inputs):
         if value.data is not None:
             return f"input {k} is constant"

@@ -43,9 +43,9 @@ KINDS = {
 }
 """By operator, the kind of its task."""
 WEIGHTED = {"nn.conv2d", "nn.dense", "nn.depthwise_conv2d"}
-TABLED = {*WEIGHTED, "clip"}
-"""Those that need a table of biases, multipliers and shifts."""
-OPERATORS = (*sorted(TABLED), "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "multiply")
+TABLED = {*WEIGHTED, "clip", "multiply"}
+"""Those that may need a table of biases, multipliers and shifts."""
+OPERATORS = (*sorted(TABLED), "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract")
 
 
 def hardware(offloaded: Offloaded) -> Configuration:
@@ -59,6 +59,8 @@ def task(offloaded: Offloaded) -> Task:
     number = NUMBERS.index(hardware(offloaded).name)
     if kind == "Relu":
         return _clamped(number, offloaded)
+    if constant_factor(offloaded) is not None:
+        return _scaled(number, p, offloaded.main.output.type.shape)
     if kind in ELEMENTWISE:
         return _elementwise(number, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
@@ -81,6 +83,32 @@ def _clamped(number: int, offloaded: Offloaded) -> Task:
         least=int(outputs.min()),
         most=int(outputs.max()),
     )
+
+
+def constant_factor(offloaded: Offloaded) -> int | None:
+    """Which input of a product is constant: one number, or one for each channel."""
+    if offloaded.main.kind != "Mul":
+        return None
+    channels = offloaded.main.output.type.shape[-1]
+    for k, value in enumerate(offloaded.main.inputs):
+        by_channel = value.type.shape[-1:] == (channels,) and value.type.elements == channels
+        if value.data is not None and (value.type.elements == 1 or by_channel):
+            return k
+    return None
+
+
+def factors(offloaded: Offloaded, constant: int) -> Array:
+    """A constant factor of each channel, as whole numbers without zero point."""
+    value = offloaded.main.inputs[constant]
+    found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
+    return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
+
+
+def _scaled(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """A product with constants: a depthwise convolution of one tap."""
+    size = (shape[2], shape[1], shape[3])
+    limits = {name: p[name] for name in ("out_zero", "least", "most")}
+    return Task(number, WindowKind.DEPTHWISE, *size, *size, requantise=1, **limits)
 
 
 def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
@@ -109,7 +137,8 @@ def compute(call: KernelCall) -> Sequence[Command]:
     lower = maximum(call.first * t.stride_h - t.pad_top, 0)
     upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
     commands: list[Command] = [call.invoke(BEGIN, *map(int, astuple(t))), *_places(call, t)]
-    commands.append(_rows(call, FIRST, _packs(call, 0), lower, upper))
+    first = 1 if constant_factor(call) == 0 else 0
+    commands.append(_rows(call, FIRST, _packs(call, first), lower, upper))
     if t.elementwise:
         commands.append(_rows(call, SECOND, _packs(call, 1), call.first, call.end))
     commands.append(_rows(call, RESULT, call.result, call.first, call.end))
@@ -145,6 +174,11 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         scale = quantise_multiplier(float(np.float32(x.scale) / np.float32(y.scale)))
         post = np.tile(np.array([-x.zero_point, *scale], np.int32), (y.shape[-1], 1))
         return {"weights": np.zeros(1, np.int8), "post": post}
+    constant = constant_factor(offloaded)
+    if constant is not None:
+        return _scaling_tables(offloaded, constant)
+    if offloaded.main.kind == "Mul":
+        return {}
     weights = offloaded.constant(1)
     p, t = offloaded.parameters, offloaded.tables
     if offloaded.main.kind == "DepthwiseConv2D":
@@ -156,3 +190,12 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     bias = offloaded.constant(2) - p["in_zero"] * sums
     post = np.stack([bias, t["multiplier"], t["shift"]], axis=1)
     return {"weights": packed, "post": post.astype(np.int32)}
+
+
+def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
+    """The tables of a product with constants."""
+    p, weights = offloaded.parameters, factors(offloaded, constant)
+    bias = -p[f"zero{1 - constant}"] * weights
+    scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))
+    post = np.concatenate([bias[:, None], scale], axis=1)
+    return {"weights": weights.astype(np.int8), "post": post.astype(np.int32)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
-from penstock.frontends.open import parse, read_bytes
+from penstock.frontends.reading import Reading
 from penstock.ir.graph import Graph, Node
 from penstock.ir.region import Region
 from penstock.pipeline import read, simplify
@@ -13,14 +12,26 @@ from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.options import Options
 
 
+def short_name(model: str) -> str:
+    """A model's name in tables.
+
+    >>> short_name("models/topo_resnet50_int8.tflite.gz"), short_name("zoo:vgg16")
+    ('topo_resnet50_int8', 'zoo:vgg16')
+    """
+    return Path(model).name.removesuffix(".gz").removesuffix(".tflite").removesuffix(".onnx")
+
+
+def network(model: str) -> Graph:
+    """Of a zoo network or a model file; one of real numbers is taken as if it were quantised.
+
+    Raises PenstockError."""
+    graph = read(model, Reading(assume_int8=True))
+    return simplify(graph, options=Options(accumulate=False))
+
+
 def network_problem(model: str) -> GroupingProblem:
-    """Of a zoo network, a model file, or one that is packed (.gz).  Raises PenstockError."""
-    if model.endswith(".gz"):
-        path = Path(model)
-        graph = parse(gzip.decompress(read_bytes(path)), path.stem)
-    else:
-        graph = read(model)
-    return graph_problem(simplify(graph, options=Options(accumulate=False)))
+    """Its nodes, to be grouped.  Raises PenstockError."""
+    return graph_problem(network(model))
 
 
 def graph_problem(graph: Graph) -> GroupingProblem:

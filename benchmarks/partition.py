@@ -1,66 +1,42 @@
-"""Partition: bytes to and from external memory by strategy, on random graphs and real networks.
+"""Partition: what groups of nodes cost by strategy, on random graphs and real networks.
 
     python -m benchmarks.partition [FOLDER] [--network NAME] [--seeds COUNT]
+    python -m benchmarks.partition [FOLDER] [--network NAME] --nvdla
 
-The cost is abstract: a group reads each tensor from outside once, and writes what is wanted outside
-once; its weights and its whole live tensors must each fit into the buffer of an NVDLA: `small`, 128
-KiB, or `large`, 512 KiB; a single layer may take more.  FOLDER holds models of others; without it,
-networks of the zoo are grouped.
+Without --nvdla the cost is abstract: bytes to and from external memory.  A group reads each tensor
+from outside once, and writes what is wanted outside once; its weights and its whole live tensors
+must each fit into the buffer of an NVDLA: `small`, 128 KiB, or `large`, 512 KiB; a single layer may
+take more.  FOLDER holds models of others; without it, networks of the zoo are grouped.
 
-Beside the bytes of every strategy: by how many per cent `best` moves less than it; the same over
+With --nvdla it is modelled cycles, and networks alone are grouped: VGG16, and topologies in FOLDER.
+
+Beside the cost of every strategy: by how many per cent `best` costs less than it; the same over
 dynamic programming along each order alone; the certificate; seconds of `best`.  Exits with 1 where
-`best` moves more than another strategy.
+`best` costs more than another strategy.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import mean
-from time import perf_counter
+from typing import TypeVar
 
-from rich.table import Table
-
-from benchmarks.entry import console, entry, first_line, shown
-from benchmarks.graph_groups import network_problem
+from benchmarks import partition_nvdla
+from benchmarks.compared import Compared, compare, costs, gains
+from benchmarks.entry import console, entry, first_line
+from benchmarks.graph_groups import network_problem, short_name
 from benchmarks.random_graphs import FAMILIES, random_problem
 from penstock.errors import PenstockError
 from penstock.scheduling.grouping.cost import Limits, Traffic, weight_of
-from penstock.scheduling.grouping.grouping import Grouping, grouping_of
-from penstock.scheduling.grouping.intervals import intervals
-from penstock.scheduling.grouping.orders import ORDERS, orders
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, best
 
 ZOO = ("zoo:resnet8", "zoo:mobilenet_v1", "zoo:mobilenet_v2", "zoo:vgg16")
 CONFIGURATIONS = {"small": 128 << 10, "large": 512 << 10}
-BASELINES = ("layer", "greedy", "bounded", "paper", "paper_merged")
 LARGE_NODES = 1100
 """Of the random graphs on which the time is measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A graph: the bytes of each baseline and order, and what `best` found in so many seconds."""
-
-    name: str
-    nodes: int
-    baselines: Mapping[str, int]
-    by_order: Mapping[str, int]
-    found: Grouping
-    seconds: float
-
-    @property
-    def worse(self) -> bool:
-        """Whether anything moves less than `best`."""
-        return self.found.cost > min(*self.baselines.values(), *self.by_order.values())
-
-    def gain(self, other: int) -> float:
-        """The share of another's bytes that `best` does not move."""
-        return 1 - self.found.cost / other if other else 0.0
+Found = TypeVar("Found")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -69,33 +45,33 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
     parser.add_argument("--seeds", type=int, default=10, metavar="COUNT", help="of each family")
+    parser.add_argument("--nvdla", action="store_true", help="modelled cycles of networks on NVDLA")
     wanted = parser.parse_args(arguments)
-    random = {} if wanted.network else dict(_families(wanted.seeds))
-    large = [] if wanted.network else list(_large())
-    networks = list(_networks(wanted.folder, wanted.network))
-    if random:
-        console().print(_gains("random graphs: mean gain of best", random))
-    for title, some in (("large random graphs", large), ("networks", networks)):
-        if some:
-            console().print(_bytes(f"{title}: bytes moved", some))
-            console().print(_gains(f"{title}: gain of best", {c.name: [c] for c in some}))
-    every = [c for some in (*random.values(), large, networks) for c in some]
+    if wanted.nvdla:
+        models = partition_nvdla.models(wanted.folder)
+        found = list(_each(models, wanted.network, partition_nvdla.on_nvdla))
+        partition_nvdla.show(found)
+        return _code([on.cycles for on in found])
+    return _code(_traffic(wanted.folder, wanted.network, wanted.seeds))
+
+
+def _code(every: Sequence[Compared]) -> int:
     return 1 if not every or any(c.worse for c in every) else 0
 
 
-def compare(name: str, problem: GroupingProblem, limits: Limits) -> Compared:
-    """A graph by every strategy and order."""
-    print(f"grouping {name}", file=sys.stderr)
-    cost = Traffic(problem, limits)
-    begun = perf_counter()
-    found = best(cost)
-    seconds = perf_counter() - begun
-    baselines = {key: STRATEGIES[key](cost, DEFAULTS).cost for key in BASELINES}
-    by_order = {
-        key: grouping_of(intervals(order, cost), cost).cost
-        for key, order in orders(problem).items()
-    }
-    return Compared(name, len(problem.nodes), baselines, by_order, found, seconds)
+def _traffic(folder: Path | None, only: Sequence[str] | None, seeds: int) -> list[Compared]:
+    """Prints the tables of bytes moved."""
+    random = {} if only else dict(_families(seeds))
+    large = [] if only else list(_large())
+    models = ZOO if folder is None else sorted(map(str, folder.glob("*.tflite*")))
+    networks = list(_each(models, only, _network))
+    if random:
+        console().print(gains("random graphs: mean gain of best", random))
+    for title, some in (("large random graphs", large), ("networks", networks)):
+        if some:
+            console().print(costs(f"{title}: bytes moved", some))
+            console().print(gains(f"{title}: gain of best", {c.name: [c] for c in some}))
+    return [c for some in (*random.values(), large, networks) for c in some]
 
 
 def _families(seeds: int) -> Iterator[tuple[str, list[Compared]]]:
@@ -105,7 +81,8 @@ def _families(seeds: int) -> Iterator[tuple[str, list[Compared]]]:
             some: list[Compared] = []
             for seed in range(seeds):
                 problem = random_problem(family, seed, 12 + 7 * seed % 29)
-                some.append(compare(f"{family} {seed}", problem, _limits(problem, kind, 5)))
+                cost = Traffic(problem, _limits(problem, kind, 5))
+                some.append(compare(f"{family} {seed}", cost))
             yield f"{family}, {kind}", some
 
 
@@ -113,7 +90,8 @@ def _large() -> Iterator[Compared]:
     for family in FAMILIES:
         problem = random_problem(family, 1, LARGE_NODES)
         for kind in ("weights", "buffer"):
-            yield compare(f"{family}, {kind}", problem, _limits(problem, kind, LARGE_NODES // 10))
+            limits = _limits(problem, kind, LARGE_NODES // 10)
+            yield compare(f"{family}, {kind}", Traffic(problem, limits))
 
 
 def _limits(problem: GroupingProblem, kind: str, share: int) -> Limits:
@@ -123,44 +101,24 @@ def _limits(problem: GroupingProblem, kind: str, share: int) -> Limits:
     return Limits(max(8, weight_of(problem, problem.everything) // share))
 
 
-def _networks(folder: Path | None, only: Sequence[str] | None) -> Iterator[Compared]:
-    models = ZOO if folder is None else sorted(map(str, folder.glob("*.tflite*")))
+def _network(model: str) -> Iterator[Compared]:
+    problem = network_problem(model)
+    for configuration, room in CONFIGURATIONS.items():
+        cost = Traffic(problem, Limits(room, room))
+        yield compare(f"{short_name(model)}, {configuration}", cost)
+
+
+def _each(
+    models: Iterable[str], only: Sequence[str] | None, found_in: Callable[[str], Iterable[Found]]
+) -> Iterator[Found]:
+    """What is found in each model; those that are not taken are named."""
     for model in models:
-        name = Path(model).name.removesuffix(".gz").removesuffix(".tflite")
-        if only and name not in only:
+        if only and short_name(model) not in only:
             continue
         try:
-            problem = network_problem(model)
+            yield from found_in(model)
         except PenstockError as error:
             print(f"not taken: {model}: {first_line(error)}", file=sys.stderr)
-            continue
-        for configuration, room in CONFIGURATIONS.items():
-            yield compare(f"{name}, {configuration}", problem, Limits(room, room))
-
-
-def _bytes(title: str, some: Sequence[Compared]) -> Table:
-    table = Table(title=title)
-    table.add_column("graph", no_wrap=True)
-    for heading in ("nodes", *BASELINES, "best", "groups", "certificate", "seconds"):
-        table.add_column(heading, justify="right")
-    for c in some:
-        moved = (c.nodes, *(c.baselines[key] for key in BASELINES), c.found.cost)
-        count = shown(len(c.found.groups))
-        table.add_row(c.name, *map(shown, moved), count, c.found.certificate, f"{c.seconds:.1f}")
-    return table
-
-
-def _gains(title: str, some: Mapping[str, Sequence[Compared]]) -> Table:
-    table = Table(title=title)
-    table.add_column("graphs", no_wrap=True)
-    for heading in ("optimal", *BASELINES, *(f"order {key}" for key in ORDERS)):
-        table.add_column(heading, justify="right")
-    for name, found in some.items():
-        optimal = sum(c.found.optimal for c in found)
-        gains = [mean(c.gain(c.baselines[key]) for c in found) for key in BASELINES]
-        gains += [mean(c.gain(c.by_order[key]) for c in found) for key in ORDERS]
-        table.add_row(name, f"{optimal} of {len(found)}", *(f"{gain:.1%}" for gain in gains))
-    return table
 
 
 if __name__ == "__main__":

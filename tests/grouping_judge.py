@@ -4,7 +4,7 @@ They share nothing with what they judge but the problem's fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from penstock.scheduling.grouping.problem import GroupingProblem
@@ -82,9 +82,13 @@ def is_order(problem: GroupingProblem, group: Set, order: tuple[int, ...]) -> bo
 
 
 def least_cost(
-    problem: GroupingProblem, weight_cap: int | None, buffer_cap: int | None, single_always: bool
+    problem: GroupingProblem,
+    weight_cap: int | None,
+    buffer_cap: int | None,
+    single_always: bool,
+    cost: Callable[[GroupingProblem, Set], int] = moved_bytes,
 ) -> int | None:
-    """Of all groupings; None where there are none."""
+    """Of all groupings; None where there are none.  `cost`: of one group."""
     everything = frozenset(range(len(problem.nodes)))
 
     @cache
@@ -104,7 +108,7 @@ def least_cost(
         for more in _next(problem, everything - done, done):
             rest = after(done | more) if is_group(more) else None
             if rest is not None:
-                found.append(rest + moved_bytes(problem, more))
+                found.append(rest + cost(problem, more))
         return min(found, default=None)
 
     return after(frozenset())

@@ -7,6 +7,7 @@ what it takes               is_op, wildcard, is_constant: each a Pattern
 what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
+what a node takes           whole_work
 what program passes change  Program and its records
 functional models           elements: what lies at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
@@ -41,7 +42,7 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -129,5 +130,6 @@ __all__ = [
     "quantise_multiplier",
     "requantise",
     "rounding_shift",
+    "whole_work",
     "wildcard",
 ]

@@ -13,8 +13,8 @@ from available import SMALL_VWW, TARGET, path_of
 from offloading import assert_exact, claimed, compiled
 from penstock import api
 from penstock.accelerators.nvdla import Nvdla
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, SMALL
-from penstock.accelerators.nvdla.dataflow import mac_cycles, stripe_cycles
+from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, LARGE, SMALL
+from penstock.accelerators.nvdla.dataflow import mac_cycles, node_cycles, stripe_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
 from penstock.accelerators.nvdla.programs import decode, encode, moved, to_stream
 from penstock.accelerators.nvdla.stream import Write, from_bytes
@@ -225,3 +225,26 @@ def test_stripes_are_of_16_to_32_points() -> None:
             left -= min(left, 32)
         assert stripe_cycles(points) == expected
     assert mac_cycles(SMALL, 64, 9, 16, 24) == 64 * 9 * 2 * 3
+
+
+def test_an_operator_takes_the_slower_of_multipliers_and_post_processing() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 8, 8, 16))
+    deep = net.conv2d(x, 24, 3, name="deep")  # 64 points, 9 taps, 2 x 3 blocks on `small`
+    wide = net.conv2d(x, 65, 1, name="wide")
+    net.depthwise_conv2d(x, 3, name="window")
+    net.max_pool2d(deep, 2, name="pool")
+    net.fully_connected(net.reshape(wide, (1, 64 * 65)), 10, name="dense")
+    net.add(deep, deep, name="sum")
+    taken = {node.name: node for node in net.build(wide).nodes}
+    expected = {  # on `small`, then on `large`
+        "deep": (64 * 9 * 2 * 3, 64 * 9),
+        "wide": (64 * 65, 64 * 65 // 16),  # an element a cycle is handed on, or 16
+        "window": (64 * 16 * 9, 64 * 16 * 9 // 8),
+        "pool": (16 * 24 * 4, 16 * 24 * 4 // 8),
+        "dense": (16 * 520 * 2, 16 * 65),  # a stripe of one point takes 16 cycles
+        "sum": (64 * 24, 64 * 24 // 8),
+        "reshape": (0, 0),
+    }
+    for name, cycles in expected.items():
+        assert tuple(node_cycles(taken[name], chip) for chip in (SMALL, LARGE)) == cycles, name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import partition
+from benchmarks.compared import compare
 from benchmarks.graph_groups import graph_problem, network_problem
 from penstock.frontends.builder import GraphBuilder
+from penstock.scheduling.grouping.cost import Limits, Traffic
 
 
 def test_a_graph_becomes_a_problem() -> None:
@@ -25,8 +27,8 @@ def test_a_graph_becomes_a_problem() -> None:
 
 def test_best_is_compared_with_every_strategy_and_order() -> None:
     for kilobytes in (8, 64):
-        limits = partition.Limits(kilobytes << 10, kilobytes << 10)
-        found = partition.compare("resnet8", network_problem("zoo:resnet8"), limits)
+        limits = Limits(kilobytes << 10, kilobytes << 10)
+        found = compare("resnet8", Traffic(network_problem("zoo:resnet8"), limits))
         assert not found.worse
         assert found.found.optimal
         assert found.gain(found.baselines["layer"]) > 0
@@ -37,3 +39,13 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "networks: bytes moved" in out
     assert "resnet8, large" in out
+
+
+def test_on_nvdla_the_least_cycles_are_those_of_best(capsys: pytest.CaptureFixture[str]) -> None:
+    assert partition.main(["--network", "zoo:vgg16", "--nvdla"]) == 0
+    out = capsys.readouterr().out
+    assert "small: 64 multipliers" in out
+    assert "feature buffer of 16 banks of 32 KiB" in out
+    assert "bytes to and from external memory" in out
+    assert "modelled cycles" in out
+    assert "zoo:vgg16, large" in out

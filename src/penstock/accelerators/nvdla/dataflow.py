@@ -12,10 +12,12 @@ profiler, cycles = max(computing, communication).
 
 from __future__ import annotations
 
+import math
+
 from penstock.accelerators.nvdla.configurations import Configuration
-from penstock.accelerators.nvdla.kernels import hardware, task
+from penstock.accelerators.nvdla.kernels import KINDS, hardware, task
 from penstock.accelerators.nvdla.task import CONVOLUTION
-from penstock.uma import Offloaded
+from penstock.uma import Node, Offloaded, whole_work
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
 """Points of a stripe."""
@@ -37,15 +39,39 @@ def mac_cycles(chip: Configuration, points: int, taps: int, channels: int, kerne
     return blocks * taps * stripe_cycles(points)
 
 
+def convolution_cycles(
+    chip: Configuration, points: int, taps: int, channels: int, kernels: int
+) -> float:
+    """The slower of multipliers and post-processing."""
+    handing = points * kernels / chip.rates.single_point
+    return max(mac_cycles(chip, points, taps, channels, kernels), handing)
+
+
+def window_cycles(chip: Configuration, elements: int) -> float:
+    """Of so many elements under the windows of all outputs."""
+    return elements / chip.rates.pooling
+
+
+def node_cycles(node: Node, chip: Configuration) -> int:
+    """Cycles of a whole operator without its bytes; what neither the core nor the extension knows
+    passes under windows, too, an element for each of its operations."""
+    work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
+    if KINDS.get(node.kind) != CONVOLUTION or not weights:
+        return math.ceil(window_cycles(chip, max(work.macs, work.elements)))
+    kernels, channels = node.output.type.shape[-1], weights[0][-1]
+    points = node.output.type.elements // kernels
+    taps = math.prod(weights[0][1:-1])
+    return math.ceil(convolution_cycles(chip, points, taps, channels, kernels))
+
+
 def cycles(offloaded: Offloaded, rows: int) -> float:
     """Of the first rows of the output: the slowest of multipliers, post-processing and memory."""
     chip, t = hardware(offloaded), task(offloaded)
     points = rows * t.out_w
-    outputs, taps = points * t.out_c, t.kernel_h * t.kernel_w
+    taps = t.kernel_h * t.kernel_w
     if t.kind == CONVOLUTION:
-        computing = mac_cycles(chip, points, taps, t.in_c, t.out_c)
-        handing = outputs / chip.rates.single_point
+        computing = convolution_cycles(chip, points, taps, t.in_c, t.out_c)
     else:
-        computing, handing = 0, outputs * taps / chip.rates.pooling
+        computing = window_cycles(chip, points * t.out_c * taps)
     moving = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
-    return chip.memory.latency_cycles + max(computing, handing, moving)
+    return chip.memory.latency_cycles + max(computing, moving)

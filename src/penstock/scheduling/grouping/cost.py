@@ -67,6 +67,10 @@ class OrderCost(GroupCost, Protocol):
         """Groups that were refused, but not proven to be none."""
         ...
 
+    def tie(self, group: int) -> int:
+        """What is to be little, summed over groups, where groupings cost the same."""
+        ...
+
     def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
         """Costs of order[lower:lower + 1], order[lower:lower + 2], .. up to order[lower:upper]; it
         ends early where no larger one is likely to be a group."""
@@ -94,6 +98,9 @@ class Costed:
             found = NEVER if cost is None else cost
             self.known[group] = found
         return found
+
+    def tie(self, group: int) -> int:
+        return 0
 
     def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
         costs: list[int] = []
@@ -175,6 +182,9 @@ class Traffic:
     def bytes_of(self, group: int) -> int:
         """Bytes moved, whether the group fits or not."""
         return moved_bytes(self._members(group), *self._graph)
+
+    def tie(self, group: int) -> int:
+        return 0
 
     def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
         if lower == 0 and len(order) == len(self.problem.nodes):

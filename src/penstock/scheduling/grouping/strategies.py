@@ -114,9 +114,11 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """The first of the cheapest; single nodes where there are none."""
+    """The cheapest, of those the first of the least tie; single nodes where there are none."""
     found = [grouping_of(groups, cost) for groups in some if groups]
-    return min(found, key=lambda grouping: grouping.cost) if found else layer(cost)
+    return (
+        min(found, key=lambda g: (g.cost, sum(map(cost.tie, g.groups)))) if found else layer(cost)
+    )
 
 
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:

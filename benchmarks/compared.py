@@ -1,0 +1,85 @@
+"""Compared: a graph grouped by every strategy and along every order, and tables of such graphs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from time import perf_counter
+
+from rich.table import Table
+
+from benchmarks.entry import shown
+from penstock.scheduling.grouping.cost import OrderCost
+from penstock.scheduling.grouping.grouping import Grouping, grouping_of
+from penstock.scheduling.grouping.intervals import intervals
+from penstock.scheduling.grouping.orders import ORDERS, orders
+from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, best
+
+BASELINES = ("layer", "greedy", "bounded", "paper", "paper_merged")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A graph: the groups of each baseline and order, and what `best` found in so many seconds."""
+
+    name: str
+    nodes: int
+    baselines: Mapping[str, Grouping]
+    by_order: Mapping[str, Grouping]
+    found: Grouping
+    seconds: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything costs less than `best`."""
+        others = (*self.baselines.values(), *self.by_order.values())
+        return self.found.cost > min(other.cost for other in others)
+
+    def gain(self, other: Grouping) -> float:
+        """The share of another's cost that `best` does not take."""
+        return 1 - self.found.cost / other.cost if other.cost else 0.0
+
+
+def compare(name: str, cost: OrderCost) -> Compared:
+    """A graph by every strategy and order."""
+    print(f"grouping {name}", file=sys.stderr)
+    begun = perf_counter()
+    found = best(cost)
+    seconds = perf_counter() - begun
+    baselines = {key: STRATEGIES[key](cost, DEFAULTS) for key in BASELINES}
+    every = orders(cost.problem).items()
+    by_order = {key: grouping_of(intervals(order, cost), cost) for key, order in every}
+    return Compared(name, len(cost.problem.nodes), baselines, by_order, found, seconds)
+
+
+def costs(title: str, some: Sequence[Compared]) -> Table:
+    """What each strategy costs, and what is proven of `best`."""
+    table = _table(title, "nodes", *BASELINES, "best", "groups", "certificate", "seconds")
+    for c in some:
+        cells = (c.nodes, *(c.baselines[key].cost for key in BASELINES), c.found.cost)
+        count = shown(len(c.found.groups))
+        table.add_row(c.name, *map(shown, cells), count, c.found.certificate, f"{c.seconds:.1f}")
+    return table
+
+
+def gains(title: str, some: Mapping[str, Sequence[Compared]]) -> Table:
+    """By how many per cent `best` costs less, means of several graphs."""
+    headings = (*BASELINES, *(f"order {key}" for key in ORDERS))
+    table = _table(title, "optimal", *headings)
+    for name, found in some.items():
+        optimal = sum(c.found.optimal for c in found)
+        shares = [mean(c.gain(c.baselines[key]) for c in found) for key in BASELINES]
+        shares += [mean(c.gain(c.by_order[key]) for c in found) for key in ORDERS]
+        table.add_row(name, f"{optimal} of {len(found)}", *(f"{share:.1%}" for share in shares))
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    """An empty table, a graph to the line."""
+    table = Table(title=title)
+    table.add_column("graph", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table

@@ -19,7 +19,14 @@ from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import open_accelerators
 from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
-from penstock.errors import CapacityError, MismatchError, ModelError, OutputError, UsageError
+from penstock.errors import (
+    CapacityError,
+    MismatchError,
+    ModelError,
+    OutputError,
+    ToolError,
+    UsageError,
+)
 from penstock.exploration import Explored, OnProgress, explore_request
 from penstock.fixedpoint import Rounding
 from penstock.frontends.onnx.file import decode, looks_like_onnx
@@ -272,13 +279,15 @@ class Ran:
     """One or more simulated inferences: outputs of each, and the report with simulated figures.
 
     `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
-    a stand-in for its driver.  `functions`: names and bytes of the code on the core."""
+    a stand-in for its driver.  `functions`: names and bytes of the code on the core.  `unmeasured`:
+    of a profile, why no core executed anything; then there are no outputs."""
 
     compiled: Compiled
     outputs: tuple[Mapping[str, Array], ...]
     report: Report
     steps: tuple[Counts | None, ...]
     functions: tuple[tuple[str, int], ...] = ()
+    unmeasured: str = ""
 
 
 def run(
@@ -305,11 +314,41 @@ def run(
         tensors = execution.run_on_host(done, sets).tensors
         outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
         return Ran(compiled, outputs, compiled.report, ())
+    return _on_core(compiled, sets, compiler)
+
+
+def profile(
+    wanted: Request,
+    *,
+    compiler: str = "zig",
+    workers: Workers = 1,
+    on_stage: OnStage = _silent,
+) -> Ran:
+    """Compiles a model and has its layers counted on the target's simulated core, where it has one.
+
+    Of what accelerators run all is modelled: where there are some, and the tools for the core fail,
+    the model's figures are all there is.  Raises as `run`."""
+    compiled = compile(wanted, workers=workers, on_stage=on_stage)
+    on_stage("run")
+    if wanted.target.core is None:
+        why = f"target {wanted.target.name} has no simulated core"
+        return Ran(compiled, (), compiled.report, (), unmeasured=why)
+    try:
+        return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
+    except ToolError as error:
+        if not wanted.accelerators:
+            raise
+        return Ran(compiled, (), compiled.report, (), unmeasured=error.what)
+
+
+def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
+    """Runs a model on the target's simulated core."""
+    done = compiled.compilation
     with execution.firmware(done, compiler) as chip:
         runs = [chip.run(inputs) for inputs in sets]
         report = _with_measurements(compiled, runs, chip.sections)
         functions = chip.functions
-    _check_flash(report, wanted)
+    _check_flash(report, done.request)
     offloaded = compiled.offloaded_steps
     steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
     return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
@@ -493,6 +532,8 @@ def layer_rows(ran: Ran) -> list[Json]:
     found: list[Json] = []
     for layer in ran.compiled.layers:
         row: dict[str, Json] = dataclasses.asdict(layer)
+        if layer.breakdown is not None:
+            row["limited_by"], row["utilisation"] = layer.limit, layer.utilisation
         if ran.steps:
             counts = None if layer.step is None else ran.steps[layer.step]
             row["simulated_cycles"] = counts.cycles if counts else None

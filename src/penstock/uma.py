@@ -5,6 +5,7 @@
 what an accelerator is      UMABackend, PassPhase, OpStrategy
 what it takes               is_op, wildcard, is_constant: each a Pattern
 what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
+what a call costs           a number of cycles, or a Breakdown of them by resource
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
 what a node takes           whole_work
@@ -41,6 +42,7 @@ from penstock.fixedpoint import (
     requantise,
     rounding_shift,
 )
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -74,6 +76,7 @@ __all__ = [
     "Array",
     "Axis",
     "BackendError",
+    "Breakdown",
     "Buffer",
     "Call",
     "CapacityError",

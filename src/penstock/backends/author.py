@@ -7,15 +7,16 @@ docstring is the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
 from penstock.backends.description import line_of, name_of, reason_of
 from penstock.errors import BackendError, PenstockError
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import row_count
@@ -102,11 +103,34 @@ def cycles(implementation: Implementation, node: Node) -> float:
 def cost_of(cost: Callable[[int], object], rows: int, where: str) -> float:
     """Cycles of a call for so many rows.  Raises BackendError where that is no number of cycles."""
     found = _asked(cost, (rows,), where, _ON_COSTS)
+    said = f"cost({rows})"
+    if not isinstance(found, Breakdown):
+        return _number(found, said, where)
+    _check_breakdown(found, said, where)
+    return _number(found.cycles, said, where)
+
+
+def _check_breakdown(found: Breakdown, said: str, where: str) -> None:
+    """Raises BackendError where what an author's function gave is none."""
+    resources = cast(object, found.by_resource)
+    if not isinstance(resources, Mapping):
+        raise _bad_cost(f"by_resource of {said} is {_shown(resources)}, not a mapping", where)
+    for name, cycles in cast(Mapping[object, object], resources).items():
+        if not isinstance(name, str):
+            raise _bad_cost(f"a resource of {said} is {_shown(name)}, not a name", where)
+        _number(cycles, f'"{name}" of {said}', where)
+    macs = found.macs_per_cycle
+    if macs is not None and not _number(macs, f"macs_per_cycle of {said}", where):
+        raise _bad_cost(f"macs_per_cycle of {said} is 0", where)
+
+
+def _number(found: object, said: str, where: str) -> float:
+    """Cycles as a number, or what happens in one.  Raises BackendError."""
     if isinstance(found, bool) or not isinstance(found, Real):
-        raise _bad_cost(f"cost({rows}) is {_shown(found)}, not a number", where)
+        raise _bad_cost(f"{said} is {_shown(found)}, not a number", where)
     number = float(found)
     if not (0 <= number < MOST_CYCLES):
-        raise _bad_cost(f"cost({rows}) is {number:g} cycles", where)
+        raise _bad_cost(f"{said} is {number:g} cycles", where)
     return number
 
 

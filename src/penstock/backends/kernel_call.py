@@ -11,6 +11,7 @@ import numpy as np
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.description import Facts
 from penstock.backends.operator_names import is_called
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Kernel, Table, Work, row_axis
@@ -221,7 +222,7 @@ def offloading_kernel(
     name: str,
     compute: Compute,
     *,
-    cycles: Callable[[int], int],
+    cycles: Callable[[int], float | Breakdown],
     tables: Mapping[str, Array],
     by_rows: bool,
     scratch_bytes: int,

@@ -17,6 +17,7 @@ from penstock.backends.description import authors_code, name_of, require_callabl
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, offloading_kernel
 from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Kernel
@@ -27,8 +28,8 @@ from penstock.program.program import Address, Command, Invoke, Loop
 ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
 """Bytes to multiples of which kernels may want rows."""
 
-Cost = Callable[[Offloaded, int], float]
-"""Cycles of a call that computes so many rows of the output."""
+Cost = Callable[[Offloaded, int], float | Breakdown]
+"""Cycles of a call that computes so many rows of the output; a Breakdown also says of what."""
 
 TablesOf = Callable[[Offloaded], Mapping[str, Array]]
 """The weight-layout hook: arrays by name that are made at compile time, as the accelerator wants
@@ -90,7 +91,8 @@ class OpStrategy:
 
         `compute`: makes the commands of a call.
         `schedule`: is there for UMA's listings and is not used: the compiler schedules.
-        `cost`: cycles of a call; the roofline where nothing is stated.
+        `cost`: cycles of a call, or a Breakdown of them by resource, which `penstock profile`
+            shows; the roofline where nothing is stated.
         `condition`: whether it can run what the strategy was asked for; a text says why not.
         `tables`: arrays for `call.table`, or a function of Offloaded that makes them.
         `by_rows`: it computes any interval of rows, [call.first, call.end), and takes its operands'
@@ -233,9 +235,9 @@ class _Made:
         accelerator, node = self.offloaded.target.name, self.offloaded.node.name
         return f'accelerator {accelerator}, implementation "{self.stated.name}", node "{node}"'
 
-    def cycles(self, rows: int) -> int:
+    def cycles(self, rows: int) -> float | Breakdown:
         """Cycles of a call, as the author's function says: whoever asks checks them."""
-        return cast(int, self.cost(self.offloaded, rows))
+        return self.cost(self.offloaded, rows)
 
     def tables(self) -> dict[str, Array]:
         """The arrays by name.  Raises BackendError where they are none."""

@@ -183,10 +183,10 @@ def profile(
     options: Options = DEFAULTS,
 ) -> None:
     """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
-    and what its code takes."""
+    on accelerators what limits it and how busy the multipliers are; and what its code takes."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.run(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
+        done = api.profile(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
     if as_json:
         print_json(
             {
@@ -199,6 +199,8 @@ def profile(
         out.print(summary.layer_table(done.compiled.layers, done.steps))
         if done.functions:
             out.print(summary.code_table(done.functions))
+        if done.unmeasured:
+            out.print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
         out.print(summary.summary(done.report))
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from penstock.ir.affine import Affine
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
@@ -77,7 +78,8 @@ class Kernel:
         on from there, reading the row before its first one, if any, through its output's view.
     `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
         is called.
-    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes.
+    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes;
+        with what they are made of, or not.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
@@ -95,7 +97,7 @@ class Kernel:
     by_rows: bool = False
     accumulates: bool = False
     body: Callable[..., Any] | None = None
-    cycles: Callable[[int], int] | None = None
+    cycles: Callable[[int], float | Breakdown] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
     classes: str = ""

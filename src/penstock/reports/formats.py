@@ -36,6 +36,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def share_or_none(part: float | None) -> str:
+    """A share of one, or that there is none.
+
+    >>> share_or_none(0.5), share_or_none(None)
+    ('50.0 %', '–')
+    """
+    return ABSENT if part is None else percent(part)
+
+
 def extents(shape: tuple[int, ...]) -> str:
     """A shape, extents joined by a cross.
 

@@ -14,7 +14,7 @@ from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.paint import PROCESSOR, accelerator_colors
 from penstock.reports.report import Layer, Ram, Report
-from penstock.reports.row import Measured, rows
+from penstock.reports.row import Measured, has_limits, rows
 from penstock.reports.timeline import Timeline
 from penstock.reports.verdict import verdicts
 
@@ -59,6 +59,8 @@ def render_html(
         extents=formats.extents,
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
+        has_limits=has_limits(lines),
+        share_or_none=formats.share_or_none,
         report_classes=bool(report.requantisation),
         has_cascades=has_cascades,
         graph=graph_svg(layers, timelines) if has_cascades or offloads else None,

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.op import row_count
 from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
+from penstock.reports.breakdowns import breakdowns
 from penstock.reports.engine_work import (
     Cycles,
     EngineWork,
@@ -149,7 +151,8 @@ class Layer:
     `requantisation`: output channels by its class, where there are weights.
     `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
     rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
-    their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator."""
+    their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator;
+    `breakdown`: what its calls need of the accelerator's resources, where its author says so."""
 
     step: int | None
     name: str
@@ -168,6 +171,17 @@ class Layer:
     offloaded: bool
     kernel: str = ""
     requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
+    breakdown: Breakdown | None = None
+
+    @property
+    def limit(self) -> str | None:
+        """The resource that limits it, where the accelerator's author says so."""
+        return self.breakdown and self.breakdown.limit
+
+    @property
+    def utilisation(self) -> float | None:
+        """Of the accelerator's multipliers, in [0, 1], where its author says how many there are."""
+        return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
 
 
 def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
@@ -181,7 +195,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
         pairs = zip((schedule.parts.parts[k] for k in plan.parts), plan.costs, strict=True)
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
-    owners = schedule.parts.owners
+    owners, broken_down = schedule.parts.owners, breakdowns(schedule)
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
         Layer(
@@ -201,6 +215,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             is_offloaded(part),
             part.kernel.name,
             classes_of(part),
+            broken_down.get(part.name),
         )
         for part, cost, plan, number in found
     )

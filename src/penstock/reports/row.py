@@ -77,6 +77,11 @@ class Row:
         return self.measured.cycles if self.measured else self.layer.cycles
 
 
+def has_limits(lines: Sequence[Row]) -> bool:
+    """Whether an accelerator's author says what limits any of the layers."""
+    return any(row.layer.limit for row in lines)
+
+
 def rows(layers: Sequence[Layer], measured: Sequence[Measured | None] | None) -> tuple[Row, ...]:
     """The layers, in their order, with what was measured of their steps, in the steps' order, or
     with nothing; nothing is measured of layers that are no step."""

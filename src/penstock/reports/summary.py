@@ -22,12 +22,13 @@ from penstock.reports.formats import (
     per_mac,
     percent,
     printable,
+    share_or_none,
     short_names,
     striped,
 )
 from penstock.reports.frontier import Choices
 from penstock.reports.report import Layer, Report
-from penstock.reports.row import Measured, Row, rows
+from penstock.reports.row import Measured, Row, has_limits, rows
 from penstock.reports.verdict import verdicts
 
 
@@ -150,7 +151,7 @@ def layer_table(
         step = ABSENT if layer.step is None else str(layer.step)
         engine = (printable(layer.engine),) if several else ()
         words = (printable(layer.kind), *engine, names[layer.name], extents(layer.shape))
-        table.add_row(step, *map(Text, words), *_numbers(row, bool(measured)))
+        table.add_row(step, *map(Text, words), *_numbers(row, bool(measured), has_limits(lines)))
     return table
 
 
@@ -266,10 +267,11 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
         ("cycles\n/MAC", per_mac(cycles, macs)),
         *((("/floor", ""),) if measured else ()),
         ("bytes\nmoved", number(moved)),
+        *((("limited\nby", ""), ("multi-\npliers", "")) if has_limits(lines) else ()),
     )
 
 
-def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
+def _numbers(row: Row, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
     """The cells of the columns of numbers."""
     layer = row.layer
     counted = (number(row.simulated_cycles), number(row.instructions)) if with_counts else ()
@@ -281,6 +283,11 @@ def _numbers(row: Row, with_counts: bool) -> tuple[str, ...]:
         per_mac(row.cycles, layer.macs),
         *((above,) if with_counts else ()),
         number(layer.read_bytes + layer.written_bytes),
+        *(
+            (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
+            if with_limits
+            else ()
+        ),
     )
 
 

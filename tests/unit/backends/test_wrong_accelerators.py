@@ -23,6 +23,7 @@ from penstock.backends.kernel_call import Offloaded
 from penstock.codegen.drivers import CallTexts
 from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.program.program import Program
 from penstock.simulators.compare import Comparison, Difference
@@ -106,6 +107,25 @@ def test_a_cost_that_is_no_number_of_cycles_is_refused(cost: object) -> None:
     shown = f"{cost:g}" if isinstance(cost, float) else repr(cost)
     assert shown in error.what
     assert "conv" in error.where
+
+
+@pytest.mark.parametrize(
+    ("cost", "what"),
+    [
+        (Breakdown(float("nan")), "cost(1) is nan cycles"),
+        (Breakdown(9, {"memory": -1}), '"memory" of cost(1) is -1 cycles'),
+        (Breakdown(9, {"memory": "12"}), "\"memory\" of cost(1) is '12', not a number"),  # type: ignore
+        (Breakdown(9, {7: 1}), "a resource of cost(1) is 7, not a name"),  # type: ignore
+        (Breakdown(9, [3]), "by_resource of cost(1) is [3], not a mapping"),  # type: ignore
+        (Breakdown(9, {}, 0), "macs_per_cycle of cost(1) is 0"),
+    ],
+)
+def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> None:
+    error = meets(
+        "backend-009",
+        lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=lambda o, rows: cost))),
+    )
+    assert error.what == what
 
 
 @pytest.mark.parametrize("cost", [0, 0.4, 10**12, np.int64(7).item()])

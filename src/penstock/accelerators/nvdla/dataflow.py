@@ -17,7 +17,7 @@ import math
 from penstock.accelerators.nvdla.configurations import Configuration
 from penstock.accelerators.nvdla.kernels import KINDS, hardware, task
 from penstock.accelerators.nvdla.task import CONVOLUTION
-from penstock.uma import Node, Offloaded, whole_work
+from penstock.uma import Breakdown, Node, Offloaded, whole_work
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
 """Points of a stripe."""
@@ -41,15 +41,17 @@ def mac_cycles(chip: Configuration, points: int, taps: int, channels: int, kerne
 
 def convolution_cycles(
     chip: Configuration, points: int, taps: int, channels: int, kernels: int
-) -> float:
-    """The slower of multipliers and post-processing."""
-    handing = points * kernels / chip.rates.single_point
-    return max(mac_cycles(chip, points, taps, channels, kernels), handing)
+) -> dict[str, float]:
+    """How long the multipliers are busy, and post-processing."""
+    return {
+        "multipliers": mac_cycles(chip, points, taps, channels, kernels),
+        "post-processing": points * kernels / chip.rates.single_point,
+    }
 
 
-def window_cycles(chip: Configuration, elements: int) -> float:
+def window_cycles(chip: Configuration, elements: int) -> dict[str, float]:
     """Of so many elements under the windows of all outputs."""
-    return elements / chip.rates.pooling
+    return {"windows": elements / chip.rates.pooling}
 
 
 def node_cycles(node: Node, chip: Configuration) -> int:
@@ -57,21 +59,24 @@ def node_cycles(node: Node, chip: Configuration) -> int:
     passes under windows, too, an element for each of its operations."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if KINDS.get(node.kind) != CONVOLUTION or not weights:
-        return math.ceil(window_cycles(chip, max(work.macs, work.elements)))
-    kernels, channels = node.output.type.shape[-1], weights[0][-1]
-    points = node.output.type.elements // kernels
-    taps = math.prod(weights[0][1:-1])
-    return math.ceil(convolution_cycles(chip, points, taps, channels, kernels))
-
-
-def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Of the first rows of the output: the slowest of multipliers, post-processing and memory."""
-    chip, t = hardware(offloaded), task(offloaded)
-    points = rows * t.out_w
-    taps = t.kernel_h * t.kernel_w
-    if t.kind == CONVOLUTION:
-        computing = convolution_cycles(chip, points, taps, t.in_c, t.out_c)
+        busy = window_cycles(chip, max(work.macs, work.elements))
     else:
-        computing = window_cycles(chip, points * t.out_c * taps)
-    moving = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
-    return chip.memory.latency_cycles + max(computing, moving)
+        kernels, channels = node.output.type.shape[-1], weights[0][-1]
+        points = node.output.type.elements // kernels
+        busy = convolution_cycles(chip, points, math.prod(weights[0][1:-1]), channels, kernels)
+    return math.ceil(max(busy.values()))
+
+
+def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
+    """Of the first rows of the output: the slowest of multipliers, post-processing, windows and
+    memory, after the latency."""
+    chip, t = hardware(offloaded), task(offloaded)
+    points, taps = rows * t.out_w, t.kernel_h * t.kernel_w
+    if t.kind == CONVOLUTION:
+        busy = convolution_cycles(chip, points, taps, t.in_c, t.out_c)
+    else:
+        busy = window_cycles(chip, points * t.out_c * taps)
+    busy["memory"] = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
+    latency = chip.memory.latency_cycles
+    macs_per_cycle = chip.macs if t.kind == CONVOLUTION else None
+    return Breakdown(latency + max(busy.values()), {**busy, "latency": latency}, macs_per_cycle)

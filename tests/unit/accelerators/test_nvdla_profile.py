@@ -1,0 +1,158 @@
+"""nvdla's profile: what limits a layer of each kind, by hand; on the terminal, in JSON and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from offloading import compiled
+from penstock import api
+from penstock.accelerators.nvdla import Nvdla
+from penstock.errors import ToolError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Value
+from penstock.pipeline import Request
+from penstock.reports.report import Layer, layers
+from penstock.reports.summary import layer_table
+
+Build = Callable[[GraphBuilder, Value], Value]
+IMAGE = (1, 8, 8, 16)
+CASES: dict[str, tuple[str, tuple[int, ...], Build, dict[str, float], float | None]] = {
+    "conv2d": (
+        "small", IMAGE, lambda net, x: net.conv2d(x, 24, 3, name="y"),
+        {
+            "multipliers": 64 * 9 * 2 * 3,  # points, taps, blocks of channels, groups of kernels
+            "post-processing": 64 * 24,
+            "memory": (1024 + 24 * 9 * 16 + 4 * 24 + 64 * 24) / 8,
+            "latency": 50,
+        },
+        64 * 24 * 9 * 16 / (64 * (50 + 3456)),
+    ),
+    "pointwise conv2d": (
+        "small", (1, 8, 8, 8), lambda net, x: net.conv2d(x, 8, 1, name="y"),
+        {
+            "multipliers": 64,
+            "post-processing": 64 * 8,
+            "memory": (512 + 64 + 4 * 8 + 512) / 8,
+            "latency": 50,
+        },
+        64 * 8 * 8 / (64 * (50 + 512)),
+    ),
+    "dense": (
+        "large", (1, 512), lambda net, x: net.fully_connected(x, 512, name="y"),
+        {
+            "multipliers": 16 * 8 * 16,  # the least stripe, blocks of 64, groups of 32
+            "post-processing": 512 / 16,
+            "memory": (512 + 512 * 512 + 4 * 512 + 512) / 64,
+            "latency": 1200,
+        },
+        512 * 512 / (2048 * (1200 + 4144)),
+    ),
+    "depthwise": (
+        "small", IMAGE, lambda net, x: net.depthwise_conv2d(x, 3, name="y"),
+        {"windows": 64 * 16 * 9, "memory": (1024 + 144 + 4 * 16 + 1024) / 8, "latency": 50},
+        None,
+    ),
+    "pool": (
+        "large", (1, 8, 8, 32), lambda net, x: net.max_pool2d(x, 2, 2, name="y"),
+        {"windows": 16 * 32 * 4 / 8, "memory": (2048 + 512) / 64, "latency": 1200},
+        None,
+    ),
+    "add": (
+        "small", IMAGE, lambda net, x: net.add(net.max_pool2d(x, 1, 1, name="p"), x, name="y"),
+        {"windows": 64 * 16, "memory": 3 * 1024 / 8, "latency": 50},
+        None,
+    ),
+}  # fmt: skip
+LIMITS = {
+    "conv2d": "multipliers",
+    "pointwise conv2d": "post-processing",
+    "dense": "memory",
+    "depthwise": "windows",
+    "pool": "latency",
+    "add": "windows",
+}
+
+
+def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> Layer:
+    """The last layer that the accelerator runs."""
+    net = GraphBuilder("net")
+    graph = net.build(build(net, net.input(shape)))
+    done = compiled(graph, f"nvdla:config={config}")
+    return [layer for layer in layers(done.schedule, done.program) if layer.offloaded][-1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_layer_needs_is_as_by_hand(case: str) -> None:
+    config, shape, build, by_resource, utilisation = CASES[case]
+    layer = last_offloaded(build, shape, config)
+    found = layer.breakdown
+    assert found is not None
+    assert dict(found.by_resource) == by_resource
+    *others, latency = by_resource.values()
+    assert found.cycles == latency + max(others)
+    assert layer.cycles == round(found.cycles)
+    assert layer.limit == LIMITS[case]
+    assert layer.utilisation == (utilisation and pytest.approx(utilisation))
+
+
+def test_stripes_add_up() -> None:
+    """What the schedule counts, rounded call by call, is what the calls need together."""
+    chip = load_target("host")
+    nvdla = Nvdla().accelerator({}, chip)
+    done = api.compile(Request("zoo:resnet8", chip, sram_bytes=14_500, accelerators=(nvdla,)))
+    offloaded = [layer for layer in done.layers if layer.offloaded]
+    assert any(layer.calls > 1 for layer in offloaded)
+    for layer in offloaded:
+        assert layer.breakdown is not None
+        assert abs(layer.breakdown.cycles - layer.cycles) <= layer.calls / 2
+        assert layer.breakdown.by_resource["latency"] == 50 * layer.calls
+
+
+def profiled(target: str, *, offload: bool = True) -> api.Ran:
+    chip = load_target(target)
+    nvdla = (Nvdla().accelerator({}, chip),) if offload else ()
+    return api.profile(Request("zoo:lenet5", chip, accelerators=nvdla))
+
+
+def shown(done: api.Ran) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(layer_table(done.compiled.layers, done.steps))
+    return capture.get()
+
+
+def test_a_target_without_a_core_shows_the_model() -> None:
+    done = profiled("host")
+    assert (done.outputs, done.steps) == ((), ())
+    assert done.unmeasured == "target host has no simulated core"
+    (first,) = (line for line in shown(done).splitlines() if "nn.conv2d" in line and " 2 " in line)
+    layer = done.compiled.layers[2]
+    assert layer.limit is not None
+    assert layer.utilisation is not None
+    assert first.split()[-3:] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
+    assert api.layer_rows(done)[2]["limited_by"] == layer.limit  # pyright: ignore
+    assert b"<th>limited by</th>" in dict(done.compiled.bundle().files)["report.html"]
+
+
+def test_without_breakdowns_there_is_no_such_column() -> None:
+    done = profiled("host", offload=False)
+    assert "limited" not in shown(done)
+    assert b"limited by" not in dict(done.compiled.bundle().files)["report.html"]
+
+
+def test_where_the_tools_for_a_core_fail_the_model_is_shown_of_accelerators_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(*_: object) -> None:
+        raise ToolError("tool-001", "no compiler")
+
+    monkeypatch.setattr("penstock.execution.firmware", missing)
+    done = profiled("cortex-m4")
+    assert (done.steps, done.unmeasured) == ((), "no compiler")
+    assert done.report == done.compiled.report
+    with pytest.raises(ToolError):
+        profiled("cortex-m4", offload=False)

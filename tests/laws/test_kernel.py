@@ -25,10 +25,13 @@ SIGNATURE = (
 
 
 def declared_members(kernel: Kernel, sample: Sample) -> set[tuple[str, str]]:
-    """(C type, name) of every member that the operator names."""
+    """(C type, name) of every member that the operator names, and of the forms that may stand for
+    multipliers and shifts of channels (`runtime/certified.h`)."""
     numbers = {("int32_t", name) for name, _ in kernel.params}
     tables = {(POINTERS[table.type.dtype], name) for name, table in kernel.tables}
     inputs = sample.site.inputs
+    if {"multiplier", "shift"} <= {name for name, _ in kernel.tables}:
+        tables.add(("const int32_t *", "forms"))
     return numbers | tables | {(POINTERS[inputs[k].dtype], name) for k, name in kernel.constants}
 
 

@@ -42,10 +42,10 @@ KINDS = {
     **POOLS,
 }
 """By operator, the kind of its task."""
-WEIGHTED = {"nn.conv2d", "nn.dense", "nn.depthwise_conv2d"}
-TABLED = {*WEIGHTED, "clip", "multiply"}
+WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
+TABLED = (*WEIGHTED, "clip", "multiply")
 """Those that may need a table of biases, multipliers and shifts."""
-OPERATORS = (*sorted(TABLED), "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract")
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract")
 
 
 def hardware(offloaded: Offloaded) -> Configuration:

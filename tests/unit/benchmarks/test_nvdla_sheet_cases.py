@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import cases
+from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -19,15 +19,6 @@ in_shared = pytest.mark.skipif(
     not SHARED.is_dir(), reason="there is no folder shared/cases beside the repository"
 )
 LAYERS = ("nets", "GoogLeNet", "layers")
-
-
-def changed(place: tuple[str | int, ...], value: object, folder: Path) -> Path:
-    document: Any = json.loads(SMALL.read_text("utf-8"))
-    inner = document
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    return written(document, folder)
 
 
 def written(document: object, folder: Path) -> Path:
@@ -89,7 +80,7 @@ def test_a_figure_that_is_changed_is_found(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert cases.main([str(changed(place, value, tmp_path))]) == 1
+    assert cases.main([str(changed(SMALL, place, value, tmp_path))]) == 1
     assert message in capsys.readouterr().out
 
 
@@ -111,7 +102,7 @@ def test_a_malformed_file_is_said(
     place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        cases.main([str(changed(place, value, tmp_path))])
+        cases.main([str(changed(SMALL, place, value, tmp_path))])
     assert caught.value.code == "bench-022"
     assert str(tmp_path) in caught.value.where
 

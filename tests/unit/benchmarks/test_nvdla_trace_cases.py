@@ -3,30 +3,18 @@ found."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import cases
+from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "nvdla_registers_small.json"
 SHARED = REPOSITORY.parent / "shared" / "cases" / "nvdla_register_traces.json"
 CASE = ("cases", 0)
-
-
-def changed(place: tuple[str | int, ...], value: object, folder: Path) -> Path:
-    document: Any = json.loads(SMALL.read_text("utf-8"))
-    inner = document
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    path = folder / "cases.json"
-    path.write_text(json.dumps(document))
-    return path
 
 
 def test_the_case_worked_out_on_paper_agrees(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,7 +49,7 @@ def test_what_is_changed_is_found(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert cases.main([str(changed(place, value, tmp_path))]) == 1
+    assert cases.main([str(changed(SMALL, place, value, tmp_path))]) == 1
     assert message in capsys.readouterr().out
 
 
@@ -79,5 +67,5 @@ def test_a_malformed_file_is_said(
     place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        cases.main([str(changed(place, value, tmp_path))])
+        cases.main([str(changed(SMALL, place, value, tmp_path))])
     assert caught.value.code == "bench-022"

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks import cases
+from case_files import changed
 from penstock.errors import ModelError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SMALL = REPOSITORY / "tests" / "cases" / "partition_small.json"
 SHARED = REPOSITORY.parent / "shared" / "cases" / "partition_graphs.json"
-
-
-def changed(place: tuple[str | int, ...], value: object, folder: Path) -> Path:
-    document = json.loads(SMALL.read_text("utf-8"))
-    inner: Any = document
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    path = folder / "cases.json"
-    path.write_text(json.dumps(document))
-    return path
 
 
 def test_the_cases_worked_out_on_paper_agree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +50,7 @@ def test_a_figure_that_is_changed_is_found(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert cases.main([str(changed(place, value, tmp_path))]) == 1
+    assert cases.main([str(changed(SMALL, place, value, tmp_path))]) == 1
     out = capsys.readouterr().out
     assert message in out
     assert f"{16 - wrong} of 16 agree" in out
@@ -83,5 +71,5 @@ def test_a_malformed_graph_is_named(
     place: tuple[str | int, ...], value: object, what: str, where: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=what) as caught:
-        cases.main([str(changed(place, value, tmp_path))])
+        cases.main([str(changed(SMALL, place, value, tmp_path))])
     assert where in caught.value.where

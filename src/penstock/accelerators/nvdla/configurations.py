@@ -120,23 +120,7 @@ SMALL = Configuration(
     compression=False,
     lookup_table=False,
 )
-SMALL_256 = Configuration(
-    name="small_256",
-    atomic_c=32,
-    atomic_k=8,
-    banks=32,
-    bank_entries=128,
-    entry_bytes=32,
-    memory_atom_bytes=8,
-    address_bits=32,
-    memory=MemoryPort(bytes_per_cycle=8, latency_cycles=50, burst=1),
-    sram=None,
-    rates=Rates(single_point=1, elementwise=0, pooling=1, cross_channel=1),
-    batches=1,
-    winograd=False,
-    compression=False,
-    lookup_table=False,
-)
+SMALL_256 = replace(SMALL, name="small_256", atomic_c=32, bank_entries=128, entry_bytes=32)
 LARGE = Configuration(
     name="large",
     atomic_c=64,

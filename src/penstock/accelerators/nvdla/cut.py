@@ -20,6 +20,7 @@ from penstock.accelerators.nvdla.layer import (
     ConvolutionLayer,
     Memory,
     Padding,
+    Reach,
     Reuse,
     Surface,
     trimmed,
@@ -27,7 +28,7 @@ from penstock.accelerators.nvdla.layer import (
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class Convolution(Reach):
     """A convolution of int8 as a network has it: any input, used to its end or not."""
 
     hardware: Configuration
@@ -48,16 +49,6 @@ class Convolution:
     padding: Padding = NO_PADDING
     pad_value: int = 0
     conversion: Conversion = UNCHANGED
-
-    @property
-    def reach_x(self) -> int:
-        """Columns from the first to the last tap of a kernel."""
-        return (self.kernel_width - 1) * self.dilation_x + 1
-
-    @property
-    def reach_y(self) -> int:
-        """Rows from the first to the last tap of a kernel."""
-        return (self.kernel_height - 1) * self.dilation_y + 1
 
     @property
     def used_columns(self) -> tuple[int, int]:

@@ -116,8 +116,28 @@ class Pixels:
     sign_override: int = 0
 
 
+class Reach:
+    """How far the taps of a kernel lie apart."""
+
+    __slots__ = ()
+    kernel_width: int
+    kernel_height: int
+    dilation_x: int
+    dilation_y: int
+
+    @property
+    def reach_x(self) -> int:
+        """Columns from the first to the last tap of a kernel."""
+        return (self.kernel_width - 1) * self.dilation_x + 1
+
+    @property
+    def reach_y(self) -> int:
+        """Rows from the first to the last tap of a kernel."""
+        return (self.kernel_height - 1) * self.dilation_y + 1
+
+
 @dataclass(frozen=True, slots=True)
-class ConvolutionLayer:
+class ConvolutionLayer(Reach):
     """A direct convolution of int8.
 
     `kept_rows`: rows of the input, from the top, that the layer before left in the buffer;
@@ -172,16 +192,6 @@ class ConvolutionLayer:
             f"convolution of {size} by {self.kernels} kernels of "
             f"{self.kernel_width}x{self.kernel_height} on NVDLA {self.hardware.name}"
         )
-
-    @property
-    def reach_x(self) -> int:
-        """Columns from the first to the last tap of a kernel."""
-        return (self.kernel_width - 1) * self.dilation_x + 1
-
-    @property
-    def reach_y(self) -> int:
-        """Rows from the first to the last tap of a kernel."""
-        return (self.kernel_height - 1) * self.dilation_y + 1
 
     @property
     def padded(self) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class _Run:
     def layers(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
         """The hardware layers of rows [first, end) of the output."""
         while first < end:
-            reads = self._reads(first, first + 1)
+            reads = self.task.reads(first, first + 1)
             if self._pitch(FIRST, *reads, self.task.in_row_bytes) is None:
                 yield from self._gathered(first)
                 first += 1
@@ -69,12 +69,9 @@ class _Run:
             yield from self._even_rows(first, until)
             first = until
 
-    def _reads(self, first: int, end: int) -> tuple[int, int]:
-        return self.task.reads(first, end)
-
     def _even(self, first: int, end: int) -> bool:
         """Whether all that rows [first, end) touch lies evenly apart."""
-        spans = {FIRST: self._reads(first, end), SECOND: (first, end), RESULT: (first, end)}
+        spans = {FIRST: self.task.reads(first, end), SECOND: (first, end), RESULT: (first, end)}
         return all(self._pitch(k, *spans[k], self._row_bytes(k)) is not None for k in self.rows)
 
     def _row_bytes(self, tensor: int) -> int:
@@ -91,7 +88,7 @@ class _Run:
 
     def _even_rows(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
         """The layers of rows that lie evenly apart."""
-        lower, upper = self._reads(first, end)
+        lower, upper = self.task.reads(first, end)
         pitches = [
             self._pitch(FIRST, lower, upper, self._row_bytes(FIRST)),
             self._pitch(RESULT, first, end, self._row_bytes(RESULT)),
@@ -103,7 +100,7 @@ class _Run:
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
         """The layers of one row, whose window's rows are copied to the working memory before."""
-        lower, upper = self._reads(first, first + 1)
+        lower, upper = self.task.reads(first, first + 1)
         size = self.task.in_row_bytes
         *_, scratch = self.places
         for row in range(lower, upper):

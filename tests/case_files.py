@@ -1,0 +1,19 @@
+"""Files of cases with one figure changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def changed(original: Path, place: tuple[str | int, ...], value: object, folder: Path) -> Path:
+    """A copy in a folder, with another value at a place: keys from the outside in."""
+    document: Any = json.loads(original.read_text("utf-8"))
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    path = folder / "cases.json"
+    path.write_text(json.dumps(document))
+    return path

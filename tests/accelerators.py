@@ -29,7 +29,7 @@ def named(pattern: Pattern, name: str = "p", predicate: Rule | None = None) -> N
 def implementation(name: str, cycles: object = 1, condition: bool | str = True) -> Implementation:
     """One that costs so many cycles, however many rows; or what a function says of the rows."""
     cost: Callable[[int], int] = cycles if callable(cycles) else lambda rows: cycles
-    return Implementation(name, Kernel(name, cycles=cost), condition)
+    return Implementation(name, Kernel(name, cycles=lambda rows, homes: cost(rows)), condition)
 
 
 def strategy(op: str, level: int, *offered: Implementation) -> Strategy:

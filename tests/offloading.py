@@ -18,6 +18,7 @@ def compiled(
     """A graph, compiled beside accelerators."""
     chip = load_target(target)
     opened = open_accelerators(accelerators, chip)
+    chip = chip.beside(memory for one in opened for memory in one.arenas)
     request = Request(f"zoo:{graph.name}", chip, accelerators=opened, options=options)
     parts = pipeline.parts_of(pipeline.simplify_for(graph, request), request)
     frontier = pipeline.schedule(parts, chip, request.options)
@@ -31,8 +32,7 @@ def compiled(
         parts,
         frontier,
         points,
-        chosen.schedule,
-        chosen.placement,
+        chosen,
         program,
         pipeline.write(program, request),
         (),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +207,7 @@ class Toy:
             offloaded,
             "toy_conv2d",
             self._rows,
-            cycles=partial(self.costs, offloaded),
+            cycles=lambda rows, homes: self.costs(offloaded, rows),
             tables={name: offloaded.tables[name] for name in ("multiplier", "shift")},
             by_rows=self.by_rows,
             scratch_bytes=0,

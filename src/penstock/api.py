@@ -160,6 +160,8 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     chip = load_target(target)
     for region, size in settings.get("memory", {}).items():
         chip = _with_memory(chip, region, _bytes(size, "--memory"))
+    accelerators = open_accelerators(settings.get("accelerators", ()), chip)
+    chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
     return Request(
@@ -171,7 +173,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         settings.get("stream_input", False),
         Rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
-        open_accelerators(settings.get("accelerators", ()), chip),
+        accelerators,
         settings.get("strict", False),
         Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
     )
@@ -218,6 +220,7 @@ def compile(
         done.schedule,
         done.placement,
         done.program,
+        done.point.free_bytes,
         wanted.stack_bytes,
         frontier_of(done),
         streamed,

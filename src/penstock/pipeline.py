@@ -7,7 +7,7 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,31 +75,46 @@ class Request:
     @property
     def ram_limit_bytes(self) -> int:
         """The budget, or the target's memories where they are less."""
-        memory = sum(memory.size_bytes for memory in self.target.memories_for("arena"))
+        arenas = self.target.memories_for("arena")
+        memory = sum(memory.size_bytes for memory in arenas if memory.budget)
         return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A schedule and the addresses of its blocks, in the memory of inputs and outputs and in the
-    others that it uses."""
+    others that it uses; those of `free` need not be saved."""
 
     schedule: Schedule
     placement: Placement
     others: tuple[tuple[str, Placement], ...] = ()
+    free: frozenset[str] = frozenset()
 
     @property
     def heights(self) -> tuple[int, ...]:
-        """Bytes of each memory."""
-        return (self.placement.height_bytes, *(p.height_bytes for _, p in self.others))
+        """Bytes of each memory that are to be saved."""
+        others = (p.height_bytes for memory, p in self.others if memory not in self.free)
+        return (self.placement.height_bytes, *others)
 
     @property
     def height_bytes(self) -> int:
-        """Bytes of all memories."""
+        """Bytes of all memories that are to be saved."""
         return sum(self.heights)
 
+    @property
+    def free_bytes(self) -> Mapping[str, int]:
+        """Bytes of the other memories, by name."""
+        return {memory: p.height_bytes for memory, p in self.others if memory in self.free}
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read from, and written to, memories that are to be saved."""
+        cost = self.schedule.cost
+        every = (*cost.read_bytes, *cost.written_bytes)
+        return sum(size for memory, size in every if memory not in self.free)
+
     def ram_bytes(self, request: Request) -> int:
-        """The blocks of all memories and the stack's reserve."""
+        """The blocks that are to be saved, and the stack's reserve."""
         return self.height_bytes + request.stack_bytes
 
     @property
@@ -129,11 +144,19 @@ class Compilation:
     parts: Parts
     frontier: Frontier
     points: tuple[Point, ...]
-    schedule: Schedule
-    placement: Placement
+    point: Point
     program: Program
     bundle: Bundle
     seconds: tuple[tuple[str, float], ...] = field(compare=False)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.point.schedule
+
+    @property
+    def placement(self) -> Placement:
+        """Addresses in the memory of inputs and outputs."""
+        return self.point.placement
 
     @property
     def prefix(self) -> str:
@@ -217,9 +240,10 @@ def place(
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    for point in _placed(frontier.schedules, options, executor):
+    for point in _placed(frontier.schedules, target, options, executor):
         on_count(len(points))
         points.append(point)
+    points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
     least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
     fitting = [p for p in points if p.fits(target)] or [least]
     return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
@@ -233,7 +257,7 @@ def least_bytes(graph: Graph, request: Request) -> int:
     for found in schedule(parts, request.target, request.options).schedules:
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
-        (point,) = _placed((found,), request.options, None)
+        (point,) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
     return (least or 0) + request.stack_bytes
 
@@ -308,8 +332,7 @@ def compile_request(
         parts,
         frontier,
         points,
-        chosen.schedule,
-        chosen.placement,
+        chosen,
         program,
         bundle,
         clock.seconds,
@@ -321,8 +344,7 @@ def with_point(done: Compilation, point: Point) -> Compilation:
     program = lower_point(point, done.request.accelerators)
     return replace(
         done,
-        schedule=point.schedule,
-        placement=point.placement,
+        point=point,
         program=program,
         bundle=write(program, done.request),
     )
@@ -365,14 +387,15 @@ class _Clock:
 
 
 def _placed(
-    schedules: Sequence[Schedule], options: Options, executor: Executor | None
+    schedules: Sequence[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[Point]:
     """Each schedule with its addresses.  Workers are given the blocks alone, not the network."""
+    free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     blocks = (problems(Unfolded(schedule)) for schedule in schedules)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
     for schedule, found in zip(schedules, placements, strict=True):
-        yield Point(schedule, found[0][1], found[1:])
+        yield Point(schedule, found[0][1], found[1:], free)
 
 
 def _place(

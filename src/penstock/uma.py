@@ -9,6 +9,7 @@ what a call costs           a number of cycles, or a Breakdown of them by resour
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
 what a node takes           whole_work
+what users write            parse_size: 64KiB in bytes
 what program passes change  Program and its records
 functional models           elements: what lies at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
@@ -42,6 +43,7 @@ from penstock.fixedpoint import (
     requantise,
     rounding_shift,
 )
+from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
@@ -130,6 +132,7 @@ __all__ = [
     "minimum",
     "multiply",
     "packed",
+    "parse_size",
     "quantise_multiplier",
     "requantise",
     "rounding_shift",

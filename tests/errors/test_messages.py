@@ -100,6 +100,8 @@ COMMANDS: dict[str, str] = {
     "usage-021": "backend new my-npu",
     "usage-022": "backend new vanilla",
     "usage-016": "compile good.tflite --order-states -1",
+    "usage-041": "compile good.tflite --partition tears",
+    "usage-042": "compile good.tflite --partition paper",
     "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",

@@ -28,6 +28,7 @@ from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.lower import Addresses, lower
 from penstock.scheduling.cascades import cascades, order_problem
+from penstock.scheduling.cost import Around
 from penstock.scheduling.lifetimes import Unfolded, problems
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import Options
@@ -54,13 +55,13 @@ some = settings(max_examples=max(100, settings().max_examples))
 class Calls:
     """A model in which calls alone cost cycles, those of each part its own number of them."""
 
-    def work_cycles(self, part: Part) -> int:
+    def work_cycles(self, part: Part, around: Around = ()) -> int:
         return 0
 
-    def call_cycles(self, part: Part) -> int:
+    def call_cycles(self, part: Part, around: Around = ()) -> int:
         return 3 + sum(part.name.encode()) % 11
 
-    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+    def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
         return len(stripes) * self.call_cycles(part)
 
 

@@ -123,6 +123,11 @@ class Accelerator:
     def name(self) -> str:
         return self.target.name
 
+    @property
+    def arenas(self) -> tuple[MemoryRegion, ...]:
+        """Its memories in which tensors may live between calls."""
+        return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
+
     def passes(self, phase: PassPhase) -> tuple[Callable[[Any, AcceleratorTarget], Any], ...]:
         """The passes of a phase, in order of registration."""
         every = (*self.graph_passes, *self.program_passes)

@@ -96,13 +96,17 @@ def cycles(implementation: Implementation, node: Node) -> float:
     cost = implementation.kernel.cycles
     if cost is None:
         raise _bad_cost("there is no cost", where)
-    cost_of(cost, 1, where)
-    return cost_of(cost, row_count(node.output.type.shape), where)
+    cost_of(cost, 1, (), where)
+    return cost_of(cost, row_count(node.output.type.shape), (), where)
 
 
-def cost_of(cost: Callable[[int], object], rows: int, where: str) -> float:
-    """Cycles of a call for so many rows.  Raises BackendError where that is no number of cycles."""
-    found = _asked(cost, (rows,), where, _ON_COSTS)
+def cost_of(
+    cost: Callable[[int, tuple[str, ...]], object], rows: int, homes: tuple[str, ...], where: str
+) -> float:
+    """Cycles of a call for so many rows; `homes`: see Kernel.
+
+    Raises BackendError where that is no number of cycles."""
+    found = _asked(cost, (rows, homes), where, _ON_COSTS)
     said = f"cost({rows})"
     if not isinstance(found, Breakdown):
         return _number(found, said, where)

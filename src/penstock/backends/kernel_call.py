@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -28,10 +28,13 @@ from penstock.tiling.tiler import Tiler
 class Offloaded:
     """A composite that an accelerator may run.
 
-    `main`: the node inside that does the most multiply-accumulates, the first of them."""
+    `main`: the node inside that does the most multiply-accumulates, the first of them.
+    `homes`: where costs are asked for, () or, for each input and for the output, the name of the
+    accelerator's memory in which it lives, "" for any other."""
 
     node: Node
     target: AcceleratorTarget
+    homes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @cached_property
     def composite(self) -> Composite:
@@ -99,12 +102,18 @@ class Offloaded:
         """What computing the first rows of the output takes."""
         return self.node.op.work(self.node.site, self._first(rows))
 
-    def bytes(self, rows: int) -> int:
-        """Bytes of the first rows of the output, and of what they need of inputs and constants."""
+    def bytes(self, rows: int, home: str | None = None) -> int:
+        """Bytes of the first rows of the output, and of what they need of inputs and constants; of
+        those alone that live in a memory of the accelerator's, or in none ("")."""
         out = self._first(rows)
-        needs = self.node.op.needs(self.node.site, out)
-        regions = ((self.output, out), *zip(self.inputs, needs, strict=True))
-        return sum(region.elements * type.dtype.size_bytes for type, region in regions)
+        needs = (*self.node.op.needs(self.node.site, out), out)
+        types = (*self.inputs, self.output)
+        homes = self.homes or ("",) * len(types)
+        return sum(
+            region.elements * type.dtype.size_bytes
+            for type, region, where in zip(types, needs, homes, strict=True)
+            if home in (None, where)
+        )
 
     def _first(self, rows: int) -> Region:
         """The first rows of the output, so many."""
@@ -222,14 +231,14 @@ def offloading_kernel(
     name: str,
     compute: Compute,
     *,
-    cycles: Callable[[int], float | Breakdown],
+    cycles: Callable[[int, tuple[str, ...]], float | Breakdown],
     tables: Mapping[str, Array],
     by_rows: bool,
     scratch_bytes: int,
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
 ) -> Kernel:
-    """A kernel whose commands `compute` makes; `cycles` by rows of the output of a call."""
+    """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
 
     def body(
         inputs: tuple[View, ...],

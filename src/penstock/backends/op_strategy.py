@@ -7,7 +7,7 @@ Source: TVM RFC 0060, _register_operator_strategy; what it lacked: costs, condit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -205,7 +205,7 @@ class _Made:
             self.offloaded,
             self.stated.name,
             self.commands,
-            cycles=self.cycles,
+            cycles=self.cycles(),
             tables=self.tables() if possible else {},
             by_rows=self.stated.by_rows,
             scratch_bytes=self.stated.scratch_bytes,
@@ -235,9 +235,16 @@ class _Made:
         accelerator, node = self.offloaded.target.name, self.offloaded.node.name
         return f'accelerator {accelerator}, implementation "{self.stated.name}", node "{node}"'
 
-    def cycles(self, rows: int) -> float | Breakdown:
+    def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Cycles of a call, as the author's function says: whoever asks checks them."""
-        return self.cost(self.offloaded, rows)
+        known: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
+
+        def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
+            if homes not in known:
+                known[homes] = replace(self.offloaded, homes=homes)
+            return self.cost(known[homes], rows)
+
+        return cycles
 
     def tables(self) -> dict[str, Array]:
         """The arrays by name.  Raises BackendError where they are none."""

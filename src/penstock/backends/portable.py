@@ -9,6 +9,7 @@ from penstock.backends.cortex_m.variants import kernels_for
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
+from penstock.scheduling.cost import Around
 from penstock.scheduling.part import PULL, Part, Parts
 
 CALLER = "caller"
@@ -17,11 +18,11 @@ CALLER = "caller"
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A processor's word on what its parts cost."""
+    """A processor's word on what its parts cost; it waits for memories by itself (`Memories`)."""
 
     engine: Engine
 
-    def work_cycles(self, part: Part) -> int:
+    def work_cycles(self, part: Part, around: Around = ()) -> int:
         """Cycles of the part's whole output: linear in products, elements and loops."""
         if not part.nodes:
             return 0
@@ -35,12 +36,12 @@ class Processor:
             + work.loops * engine.cycles_per_loop
         )
 
-    def call_cycles(self, part: Part) -> int:
+    def call_cycles(self, part: Part, around: Around = ()) -> int:
         """Cycles that each call adds."""
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 
-    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+    def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
         """Cycles of so many calls."""
         return self.work_cycles(part) + len(stripes) * self.call_cycles(part)
 

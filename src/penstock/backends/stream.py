@@ -39,10 +39,12 @@ Variables = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address in a stream: a number of bytes behind one of the bases of the submission."""
+    """An address in a stream: a number of bytes behind one of the bases of the submission, and the
+    name of the memory in which that lies."""
 
     base: int
     offset_bytes: int
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,11 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     rows = _rows_by_step(program, accelerator.name)
     memory = next(m for m in program.memories if not m.writable)
     address = memory.size_bytes
+    memories = {buffer.name: buffer.memory for buffer in program.buffers}
     bodies: dict[Call, tuple[Command, ...]] = {}
     buffers: list[Buffer] = []
     for number, (step, intervals) in enumerate(rows.items()):
-        encoded = _Streams.of(step, sorted(intervals), encoder, accelerator.name)
+        encoded = _Streams.of(step, sorted(intervals), memories, encoder, accelerator.name)
         name = f"{step.output.tensor}: commands {number}"
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
@@ -101,14 +104,18 @@ class _Streams:
 
     @staticmethod
     def of(
-        step: Call, intervals: Sequence[tuple[int, int]], encoder: Encoder, engine: str
+        step: Call,
+        intervals: Sequence[tuple[int, int]],
+        memories: Mapping[str, str],
+        encoder: Encoder,
+        engine: str,
     ) -> _Streams:
         bases = tuple(dict.fromkeys(a.buffer for a in _addresses(step.body)))
         count = row_count(step.output.type.shape)
         begin, size, raw = [0] * count, [0] * count, b""
         for first, end in intervals:
             flat = _flat(step.body, {FIRST.name: first, END.name: end})
-            commands = [_command(invoke, variables, bases) for invoke, variables in flat]
+            commands = [_command(invoke, variables, bases, memories) for invoke, variables in flat]
             found = _encoded(encoder, commands, f'{engine}, "{step.output.tensor}"')
             begin[first], size[first] = len(raw), len(found)
             raw += found + bytes(-len(found) % ALIGNMENT_BYTES)
@@ -159,9 +166,11 @@ def _encoded(encoder: Encoder, commands: Sequence[StreamCommand], where: str) ->
     return found
 
 
-def _command(invoke: Invoke, variables: Variables, bases: tuple[str, ...]) -> StreamCommand:
+def _command(
+    invoke: Invoke, variables: Variables, bases: tuple[str, ...], memories: Mapping[str, str]
+) -> StreamCommand:
     arguments = tuple(
-        Place(bases.index(a.buffer), evaluate(a.offset, variables))
+        Place(bases.index(a.buffer), evaluate(a.offset, variables), memories[a.buffer])
         if isinstance(a, Address)
         else evaluate(a, variables)
         for a in invoke.arguments

@@ -25,7 +25,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,6 +69,9 @@ TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 Judge = Callable[[Offloaded], bool | str]
 """Whether an accelerator takes a composite: True; or False, or a text that says why not."""
+
+SizeOf = Callable[[Mapping[str, Value]], int | str]
+"""The size of a memory, from the attributes that a user set; 0: there is none."""
 
 Files = Mapping[str, str] | Sequence[str]
 """Files by name; or names of files that lie beside the backend's own."""
@@ -115,7 +118,9 @@ class _Registered:
     constraints: list[Judge] = field(default_factory=list[Judge])
     strategies: list[_Strategy] = field(default_factory=list[_Strategy])
     codegen: _Codegen = field(default_factory=_Codegen)
-    memories: list[MemoryRegion] = field(default_factory=list[MemoryRegion])
+    memories: list[tuple[MemoryRegion, SizeOf | None]] = field(
+        default_factory=list[tuple[MemoryRegion, "SizeOf | None"]]
+    )
     roofline: Roofline | None = None
     tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
 
@@ -356,7 +361,7 @@ class UMABackend(ABC):
     def _register_memory(
         self,
         name: str,
-        size: int | str,
+        size: int | str | SizeOf,
         *,
         bandwidth_bytes_per_cycle: float = 1.0,
         latency_cycles: int = 0,
@@ -364,7 +369,9 @@ class UMABackend(ABC):
         budget: bool = False,
     ) -> None:
         """A memory of the accelerator's own, which constraints, costs and passes find in
-        `target.memories`; `size` in bytes or as "32KiB".  UMA has none.
+        `target.memories`; `size` in bytes or as "32KiB", or a function that gives it, where it
+        depends on attributes.  With "arena" in `holds`, tensors may live there between calls: the
+        scheduler chooses which, and the processor reaches it, too.  UMA has none.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -374,24 +381,50 @@ class UMABackend(ABC):
         32768
 
         Raises BackendError."""
+        known = [other.name for other, _ in self._registered.memories]
+        memory = MemoryRegion(name, 1, holds, bandwidth_bytes_per_cycle, latency_cycles, budget)
+        if name in known:
+            raise self._bad_memory(name, size, f'there is a memory "{name}"')
+        if not callable(size):
+            memory = self._sized(memory, size)
+        self._registered.memories.append((memory, size if callable(size) else None))
+
+    def _sized(self, memory: MemoryRegion, size: int | str) -> MemoryRegion:
+        """The memory with its size.  Raises BackendError where it is described wrongly."""
         try:
             size_bytes = parse_size(size) if isinstance(size, str) else size
         except UsageError:
             size_bytes = 0
-        memory = MemoryRegion(
-            name, size_bytes, holds, bandwidth_bytes_per_cycle, latency_cycles, budget
+        memory = replace(memory, size_bytes=size_bytes)
+        if problem := _memory_problem(memory):
+            raise self._bad_memory(memory.name, size, problem)
+        return memory
+
+    def _bad_memory(self, name: str, size: object, problem: str) -> BackendError:
+        return BackendError(
+            "backend-039",
+            f"the memory of {size!r} is described wrongly",
+            where=f'{self._place}, memory "{name}"',
+            why=problem,
+            help='sizes are in bytes or as "32KiB", bandwidths in bytes per cycle',
         )
-        known = [other.name for other in self._registered.memories]
-        problem = f'there is a memory "{name}"' if name in known else _memory_problem(memory)
-        if problem:
-            raise BackendError(
-                "backend-039",
-                f"the memory of {size!r} is described wrongly",
-                where=f'{self._place}, memory "{name}"',
-                why=problem,
-                help='sizes are in bytes or as "32KiB", bandwidths in bytes per cycle',
-            )
-        self._registered.memories.append(memory)
+
+    def _memories(self, attrs: Mapping[str, Value], chip: Target) -> dict[str, MemoryRegion]:
+        """The memories with the attributes that a user set, by name.  Raises BackendError."""
+        found: dict[str, MemoryRegion] = {}
+        for memory, size_of in self._registered.memories:
+            if size_of is not None:
+                with authors_code("function size", f'{self._place}, memory "{memory.name}"'):
+                    size = size_of(attrs)
+                if size == 0:
+                    continue
+                memory = self._sized(memory, size)
+            if any(memory.name == other.name for other in chip.memories):
+                raise self._bad_memory(
+                    memory.name, memory.size_bytes, f"{chip.name} has a memory of that name"
+                )
+            found[memory.name] = memory
+        return found
 
     def _register_roofline(
         self, macs_per_cycle: float, bytes_per_cycle: float, cycles_per_call: float = 0.0
@@ -492,7 +525,7 @@ class UMABackend(ABC):
         own = self._registered
         name = self.target_name
         set_values = values(name, own.attributes, attributes or {}, f"accelerator {name}")
-        memories = {memory.name: memory for memory in own.memories}
+        memories = self._memories(set_values, chip)
         target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
         return Accelerator(
             target,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -11,7 +12,8 @@ class MemoryRegion:
     """A memory.  `holds`: kinds of buffers that may live there: arena, constant.  The first that
     holds an arena has inputs and outputs, too.
 
-    Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved.
+    Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved,
+    and count where a budget is given.
     """
 
     name: str
@@ -67,6 +69,10 @@ class Target:
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
     copier: Copier | None = None
+
+    def beside(self, memories: Iterable[MemoryRegion]) -> Target:
+        """The chip with more memories."""
+        return replace(self, memories=(*self.memories, *memories))
 
     def memories_for(self, kind: str) -> tuple[MemoryRegion, ...]:
         """The memories that may hold buffers of `kind`."""

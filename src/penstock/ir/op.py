@@ -78,8 +78,9 @@ class Kernel:
         on from there, reading the row before its first one, if any, through its output's view.
     `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
         is called.
-    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes;
-        with what they are made of, or not.
+    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes,
+        and where its tensors live: () or, for each input and for the output, "" or the name of a
+        memory of the accelerator's; with what they are made of, or not.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
@@ -97,7 +98,7 @@ class Kernel:
     by_rows: bool = False
     accumulates: bool = False
     body: Callable[..., Any] | None = None
-    cycles: Callable[[int], float | Breakdown] | None = None
+    cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
     classes: str = ""

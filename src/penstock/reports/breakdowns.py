@@ -17,11 +17,13 @@ def breakdowns(schedule: Schedule) -> Mapping[str, Breakdown]:
     if not any(costs):
         return {}
     costs = [cost and cache(cost) for cost in costs]
+    homes, owners = schedule.homes, schedule.parts.owners
+    around = [homes.around(part, owners) for part in schedule.steps]
     found: dict[str, Breakdown] = {}
     for cascade in Unfolded(schedule).cascades:
         for position, first, end in cascade.calls[:, :3].tolist():
             cost, name = costs[position], schedule.steps[position].name
-            call = None if cost is None else cost(end - first)
+            call = None if cost is None else cost(end - first, around[position])
             if isinstance(call, Breakdown):
                 found[name] = found[name] + call if name in found else call
     return found

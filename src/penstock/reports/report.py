@@ -118,7 +118,8 @@ class Requantised:
 @dataclass(frozen=True, slots=True)
 class Report:
     """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators.
-    `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing."""
+    `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing;
+    `free_bytes`: of memories whose bytes are not to be saved, as those of accelerators, by name."""
 
     model: str
     target: str
@@ -137,6 +138,7 @@ class Report:
     left_to_cpu: tuple[LeftToCpu, ...] = ()
     requantisation: tuple[Requantised, ...] = ()
     numbers_assumed: bool = False
+    free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""
@@ -250,16 +252,18 @@ def make_report(
     schedule: Schedule,
     placement: Placement,
     program: Program,
+    free_bytes: Mapping[str, int],
     stack_bytes: int,
     frontier: tuple[Point, ...],
     streamed_bytes: int,
 ) -> Report:
     """The report of a compilation; measured figures are added by who measures.
 
-    `streamed_bytes`: the least total where the input is streamed."""
+    `free_bytes`: by memory, bytes that need not be saved; `streamed_bytes`: the least total where
+    the input is streamed."""
     cost = schedule.cost
     weights = weight_bytes(program)
-    arena, *others = (memory.size_bytes for memory in program.ram())
+    arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
     ram = Ram(
         total=arena + sum(others) + stack_bytes,
         arena=arena,

@@ -323,9 +323,10 @@ def _ram_note(report: Report) -> str:
     parts = [f"bytes: arena {number(ram.arena)} ({inside})"]
     if ram.static:
         parts.append(f"static {number(ram.static)}")
+    apart = (f"; {memory} {number(size)}" for memory, size in report.free_bytes.items())
     measured = report.stack_bytes_measured
     used = "" if measured is None else f" ({number(measured)} used)"
-    return " + ".join([*parts, f"stack {number(ram.stack)}{used}"])
+    return " + ".join([*parts, f"stack {number(ram.stack)}{used}"]) + "".join(apart)
 
 
 def _flash_note(report: Report) -> str:

@@ -213,8 +213,6 @@ def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:
     lives, ends = unfolded.lives, _ends(unfolded)
     for s, storage in enumerate(unfolded.schedule.parts.rows.storages):
         buffer = buffers[storage.name]
-        if buffer.memory != unfolded.schedule.homes.tensors:
-            continue
         rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.places)
         places = buffer.address + _offsets(views[storage.name].rows, storage.places)
         pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)

@@ -11,18 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.errors import UsageError
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import WHOLE
 from penstock.scheduling.expenses import Expenses
+from penstock.scheduling.grouped import (
+    SECOND,
+    grouped,
+    grouping_problem,
+    resident,
+    whole_cascades,
+)
+from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.lifetimes import Unfolded
 from penstock.scheduling.memories import Memories
-from penstock.scheduling.options import Options
-from penstock.scheduling.order import Order, OrderOptions, find_order
+from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
+from penstock.scheduling.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import ConstantCopy, Plan
 from penstock.scheduling.prefetch import FILLS, prefetched
 from penstock.scheduling.proposals import Candidate, Plans, Proposal, proposals
-from penstock.scheduling.regions import RegionSearch
+from penstock.scheduling.regions import FILL, RegionSearch
 from penstock.scheduling.schedule import Frontier, Gaps, Homes, Schedule
 from penstock.scheduling.steps import OrderProblem, Step
 from penstock.scheduling.uniform import UniformSearch
@@ -30,23 +39,73 @@ from penstock.scheduling.uniform import UniformSearch
 
 def cascades(parts: Parts, model: CostModel, memories: Memories, options: Options) -> Frontier:
     """The efficient schedules of the parts, and those that placement may make efficient."""
-    problem = order_problem(parts, keep_inputs=options.keep_input)
-    found = find_order(problem, OrderOptions(max_states=options.order_states))
-    file_order = tuple(range(len(parts.parts)))
+    found, orders = _orders(parts, options)
+    make = _Maker(Expenses(parts, model, memories), found, options)
+    if options.partition != CASCADES:
+        placed = _in_second(parts, orders, model, memories, options)
+        return Frontier(tuple(s for proposal in placed for s in make.schedules(proposal)))
     every: list[Proposal] = []
-    inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
-    for order in dict.fromkeys((found.order, file_order)):
+    inputs_bytes = _inputs_bytes(parts)
+    for order in orders:
         every += proposals(order, _plans(parts, order, model, memories, options), inputs_bytes)
         if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
             alone = replace(memories, tensors=memories.tensors[:1])
             every += proposals(order, _plans(parts, order, model, alone, options), inputs_bytes)
-    make = _Maker(Expenses(parts, model, memories), found, options)
     chosen = _worth_placing(every, options.slack)
     if len(memories.tensors) > 1:
-        chosen += _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
+        alone = _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
+        whole = _in_second(parts, orders, model, memories, replace(options, partition=RESIDENT))
+        chosen += [p for p in (*alone, *whole) if p not in chosen]
         chosen.sort(key=lambda p: (p.peak_bytes, p.time))
     chosen[1:1] = _lean_twins(chosen[:1], parts)
     return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
+
+
+def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
+    """What is known of orders, and those that are cut into cascades."""
+    problem = order_problem(parts, keep_inputs=options.keep_input)
+    found = find_order(problem, OrderOptions(max_states=options.order_states))
+    if options.order == LEAST:
+        file_order = tuple(range(len(parts.parts)))
+        return found, tuple(dict.fromkeys((found.order, file_order)))
+    named = order_by(problem, ORDERS[options.order])
+    return replace(named, bound_bytes=found.bound_bytes), (named.order,)
+
+
+def _inputs_bytes(parts: Parts) -> int:
+    return sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
+
+
+def _in_second(
+    parts: Parts,
+    orders: Iterable[tuple[int, ...]],
+    model: CostModel,
+    memories: Memories,
+    options: Options,
+) -> list[Proposal]:
+    """Every part whole, and in the second memory what the options' strategy keeps there.
+
+    Raises UsageError where there is none."""
+    if len(memories.tensors) == 1:
+        raise UsageError(
+            "usage-042",
+            "there is no second memory for tensors",
+            where=f"--partition {options.partition}",
+            why=f"all of them live in {memories.tensors[0].name}",
+            help="take a target or an accelerator that has one, or leave the option out",
+        )
+    room = int(memories.tensors[SECOND].size_bytes * FILL)
+    problem = grouping_problem(parts)
+    if options.partition == RESIDENT:
+        kept = [(order, resident(problem, order, room)) for order in orders]
+    else:
+        kept = [grouped(problem, room, options)]
+    found: list[Proposal] = []
+    for order, away in kept:
+        search = RegionSearch(parts, order, model, memories, options)
+        proposal = search.proposal(whole_cascades(parts, order, away), _inputs_bytes(parts))
+        found += [proposal] if proposal is not None else []
+    return found
 
 
 def _plans(

@@ -39,18 +39,23 @@ class Cost:
 NOTHING = Cost()
 
 
-class CostModel(Protocol):
-    """An engine's word on what its parts cost, in cycles."""
+Around = tuple[str, ...]
+"""Where the tensors of a part live: (), or, for each of its inputs and for its output, the name of
+a memory, "" for the first one, and for what is constant."""
 
-    def work_cycles(self, part: Part) -> int:
+
+class CostModel(Protocol):
+    """An engine's word on what its parts cost, in cycles, by where their tensors live."""
+
+    def work_cycles(self, part: Part, around: Around = ()) -> int:
         """What computing the part's whole output takes, in however many calls."""
         ...
 
-    def call_cycles(self, part: Part) -> int:
+    def call_cycles(self, part: Part, around: Around = ()) -> int:
         """What each call adds."""
         ...
 
-    def cycles(self, part: Part, stripes: Sequence[int]) -> int:
+    def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
         """What calls take that compute so many rows each, and together the whole output."""
         ...
 

@@ -89,6 +89,7 @@ class Expenses:
         moved = [self._moved(k, *stripe) for stripe in stripes]
         homes = self._memories_of(part, schedule, copied)
         home = schedule.homes.of(self.owners[part.output.name])
+        around = schedule.homes.around(part, self.owners)
         read: dict[str, int] = {}
         fine = 0
         for call in moved:
@@ -99,7 +100,8 @@ class Expenses:
             fine += self.memories.access(home, call.before_bytes)
             fine += self.memories.access(home, call.written_bytes)
         return Cost(
-            self.model.cycles(part, [end - first for first, end in stripes]) + round(fine / FINE),
+            self.model.cycles(part, [end - first for first, end in stripes], around)
+            + round(fine / FINE),
             len(moved),
             sum(call.macs for call in moved),
             _bytes(read),

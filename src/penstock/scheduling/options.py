@@ -6,10 +6,15 @@ import math
 from dataclasses import dataclass, field
 
 from penstock.errors import UsageError
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE
+from penstock.scheduling.grouping.orders import ORDERS
+from penstock.scheduling.grouping.strategies import STRATEGIES
 
+CASCADES, RESIDENT, LEAST = "cascades", "resident", "least"
 _LEAST = {
     "max_parts": 1,
     "max_region_parts": 1,
+    "max_free_parts": 0,
     "max_stripe": 1,
     "slack": 0,
     "order_states": 0,
@@ -17,6 +22,12 @@ _LEAST = {
     "placement_work": 0,
 }
 """The least value of each option that is a limit."""
+_NAMES = {
+    "partition": (CASCADES, RESIDENT, *STRATEGIES),
+    "inside": tuple(ORDERS_INSIDE),
+    "order": (LEAST, *ORDERS),
+}
+"""What an option that names something may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,32 @@ class Options:
     max_region_parts: int = field(
         default=6,
         metadata={"help": "Most parts of a cascade where memories are to be chosen, too."},
+    )
+    max_free_parts: int = field(
+        default=150,
+        metadata={
+            "help": "Most parts of a network whose tensors may live in any memory; of larger ones, "
+            "those alone that a cascade or a group keeps to itself."
+        },
+    )
+    partition: str = field(
+        default=CASCADES,
+        metadata={
+            "help": "What a second memory holds: what cascades keep or hand on, as is fastest; "
+            "resident: every tensor that finds room; or what groups of whole layers keep to "
+            f"themselves, by a strategy: {', '.join(STRATEGIES)}."
+        },
+    )
+    inside: str = field(
+        default="best",
+        metadata={"help": f"How the parts of a group are ordered: {', '.join(ORDERS_INSIDE)}."},
+    )
+    order: str = field(
+        default=LEAST,
+        metadata={
+            "help": "The order that is cut into cascades: that of least memory, and the file's; or "
+            f"one by name: {', '.join(ORDERS)}."
+        },
     )
     max_stripe: int = field(
         default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
@@ -70,6 +107,14 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        for name, known in _NAMES.items():
+            if getattr(self, name) not in known:
+                raise UsageError(
+                    "usage-041",
+                    f"there is no {name} {getattr(self, name)!r}",
+                    where=f"--{name}",
+                    help=f"name one of {', '.join(known)}",
+                )
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if not least <= value < math.inf:

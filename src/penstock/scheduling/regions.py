@@ -4,6 +4,7 @@ As `uniform`, with choices more.  Of a cascade: the memory of the tensors that o
 of each tensor that it hands on, and whether constants that it reads again and again are copied
 before it.  The memories of the tensors that live at a position are the state there, so the
 programming stays exact for these choices; inputs and outputs live where the caller finds them.
+Of large networks, what cascades hand on lives in the first memory.
 Of a part's inputs, the one that reads furthest ahead is always asked for first.
 """
 
@@ -16,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from penstock.ir.graph import Value
-from penstock.scheduling.cost import CostModel
+from penstock.scheduling.cost import Around, CostModel
 from penstock.scheduling.demand import (
     NO_CEILING,
     WHOLE,
@@ -28,7 +29,7 @@ from penstock.scheduling.demand import (
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Part, Parts
-from penstock.scheduling.proposals import Away, Candidate, Valued
+from penstock.scheduling.proposals import Away, Candidate, Proposal, Valued
 from penstock.scheduling.scratch import Rooms
 
 FILL = 0.9
@@ -42,6 +43,31 @@ def reading(memories: Memories, memory: str, part: Part, constant: Value) -> Num
     other one."""
     first = memories.access(memory, constant.type.size_bytes)
     return np.array([first, memories.accesses(memory, *part.read_again(constant))], np.int64)
+
+
+class Arounds:
+    """Where the tensors of parts live, by the memories of storages."""
+
+    def __init__(self, parts: Parts, order: tuple[int, ...], memories: Memories) -> None:
+        self._names = ["", *(memory.name for memory in memories.tensors[1:])]
+        index = {storage.name: s for s, storage in enumerate(parts.rows.storages)}
+        self._storages = [
+            [
+                -1 if value.data is not None else index[parts.owners[value.name]]
+                for value in (*part.inputs, part.output)
+            ]
+            for part in (parts.parts[k] for k in order)
+        ]
+
+    def of(self, lower: int, upper: int, home: Numbers) -> Iterator[tuple[int, Around]]:
+        """The parts at positions in an interval that have tensors in another memory than the first,
+        and where; `home`: of each storage, the number of its memory."""
+        if not home.any():
+            return
+        for p in range(lower, upper):
+            found = tuple(self._names[home[s]] if s >= 0 else "" for s in self._storages[p])
+            if any(found):
+                yield p, found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +92,10 @@ class RegionSearch:
         memories: Memories,
         options: Options,
     ) -> None:
-        self._memories, self._options = memories, options
+        self._order, self._memories, self._options = order, memories, options
+        self._free = len(order) <= options.max_free_parts
         self._parts = [parts.parts[k] for k in order]
+        self._model, self._around = model, Arounds(parts, order, memories)
         calls = tuple(model.call_cycles(part) for part in parts.parts)
         self._scratch = Rooms.of(parts, order, model)
         keep = options.keep_input
@@ -79,12 +107,30 @@ class RegionSearch:
         rooms = [NO_CEILING, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
         self._rooms = np.array(rooms, np.int64)
         home = memories.constants.name
+        self._moved: dict[tuple[int, Around], Numbers] = {}
         self._reading = np.zeros((2, len(order)), np.int64)
         self._readers: dict[str, list[tuple[int, Value]]] = {}
         for p, part in enumerate(self._parts):
             for value in part.constants:
                 self._reading[:, p] += reading(memories, home, part, value)
                 self._readers.setdefault(value.name, []).append((p, value))
+
+    def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
+        """Cascades that cover the order, with as much scratch as does good; None where a memory but
+        the first is too small."""
+        home = np.zeros(len(self._tables.rows), np.int64)
+        for s, m in (pair for cascade in cascades for pair in cascade.away):
+            home[s] = m
+        peak, time, chosen = inputs_bytes, 0, list[Candidate]()
+        for c in cascades:
+            calls = unfold(self._tables, c.lower, c.upper, c.stripe)
+            found = self._value(_Cascade(c, calls, (), ()), home, c.copied)
+            if found is None:
+                return None
+            best = min(self._scratch.valued(c, *found, FINE), key=lambda v: (v.time, v.peak_bytes))
+            peak, time = max(peak, best.peak_bytes), time + best.time
+            chosen.append(best.candidate)
+        return Proposal(self._order, peak, time, tuple(chosen))
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position."""
@@ -126,6 +172,9 @@ class RegionSearch:
     def _homes(self, inner: int, handed: int) -> Iterator[tuple[int, ...]]:
         """Homes of what only the cascade knows, then of each tensor that it hands on."""
         memories = range(len(self._rooms))
+        if not self._free:
+            yield from ((one, *(0,) * handed) for one in (memories if inner else (0,)))
+            return
         for one in memories if inner else (0,):
             if handed <= MOST_HANDED_APART:
                 yield from ((one, *rest) for rest in product(memories, repeat=handed))
@@ -177,6 +226,8 @@ class RegionSearch:
             for p, value in self._readers[name]:
                 if c.lower <= p < c.upper:
                     constants[:, p - c.lower] -= self._spared(p, value, names[m])
+        for p, around in self._around.of(c.lower, c.upper, home):
+            constants[:, p - c.lower] += self._added(p, around)
         found = peaks_and_time(
             self._tables,
             c.lower,
@@ -193,3 +244,15 @@ class RegionSearch:
         peaks, time = found
         wait = sum(FINE * self._copy(size, names[m]) for _, size, m in copied)
         return int(peaks[0]), time + wait
+
+    def _added(self, position: int, around: Around) -> Numbers:
+        """Fine units that the first call, and each other one, takes more of the part at a position
+        than where all its tensors live in the first memory, as far as its engine says."""
+        found = self._moved.get((position, around))
+        if found is None:
+            part, model = self._parts[position], self._model
+            call = model.call_cycles(part, around) - model.call_cycles(part)
+            work = model.work_cycles(part, around) - model.work_cycles(part)
+            found = FINE * np.array([work + call, call], np.int64)
+            self._moved[position, around] = found
+        return found

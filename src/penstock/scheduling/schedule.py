@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from penstock.scheduling.cost import Cost
+from penstock.scheduling.cost import Around, Cost
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import Plan
 
@@ -23,6 +24,15 @@ class Homes:
     def of(self, storage: str) -> str:
         """The memory in which a storage lives."""
         return dict(self.away).get(storage, self.tensors)
+
+    def around(self, part: Part, owners: Mapping[str, str]) -> Around:
+        """Where a part's inputs and its output live; `owners`: storages of values, by name."""
+        away = dict(self.away)
+        found = tuple(
+            "" if value.data is not None else away.get(owners[value.name], "")
+            for value in (*part.inputs, part.output)
+        )
+        return found if any(found) else ()
 
 
 @dataclass(frozen=True, slots=True)

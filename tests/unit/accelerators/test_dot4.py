@@ -141,7 +141,7 @@ def test_fewer_sums_at_a_time_take_less_memory_and_more_calls() -> None:
         kernel = next(part.kernel for part in parts if part.name == "conv1")
         assert kernel.scratch_bytes == columns * 6 * 4
         assert kernel.cycles is not None
-        found.append(kernel.cycles(28))
+        found.append(kernel.cycles(28, ()))
     assert found == sorted(set(found))
 
 

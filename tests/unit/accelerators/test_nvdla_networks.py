@@ -16,6 +16,7 @@ from penstock.accelerators.nvdla import Nvdla
 from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, LARGE, SMALL
 from penstock.accelerators.nvdla.dataflow import mac_cycles, node_cycles, stripe_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
+from penstock.accelerators.nvdla.layer import Memory
 from penstock.accelerators.nvdla.programs import decode, encode, moved, to_stream
 from penstock.accelerators.nvdla.stream import Write, from_bytes
 from penstock.accelerators.nvdla.task import Task
@@ -29,6 +30,7 @@ from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
 from penstock.pipeline import Request, compile_request
+from penstock.scheduling.options import DEFAULTS, Options
 from penstock.simulators.graph import run_graph
 from penstock.uma import Place, StreamCommand
 from penstock.zoo.registry import open_zoo
@@ -37,11 +39,13 @@ from strategies import seeds
 HOST = load_target("host")
 
 
-def climbed(model: str, config: str, target: str = "host") -> dict[str, int]:
+def climbed(
+    model: str, config: str, target: str = "host", options: Options = DEFAULTS
+) -> dict[str, int]:
     """By rung of the ladder, how many elements differ."""
-    chip = load_target(target)
-    nvdla = Nvdla().accelerator({"config": config}, chip)
-    request = Request(path_of(model), chip, accelerators=(nvdla,))
+    request = api.request(
+        path_of(model), target, accelerators=(f"nvdla:config={config}",), options=options
+    )
     return {rung.step: rung.comparison.mismatches for rung in api.verify(request).rungs}
 
 
@@ -119,11 +123,17 @@ def networks(draw: st.DrawFn) -> Graph:
 
 
 @settings(max_examples=12)
-@given(graph=networks(), config=st.sampled_from(sorted(CONFIGURATIONS)))
+@given(
+    graph=networks(),
+    config=st.sampled_from(sorted(CONFIGURATIONS)),
+    buffer=st.sampled_from(("0", "1k", "4k", "own")),
+    partition=st.sampled_from(("cascades", "resident", "paper", "best")),
+)
 def test_any_network_runs_bit_exactly_in_the_machine_at_every_point(
-    graph: Graph, config: str
+    graph: Graph, config: str, buffer: str, partition: str
 ) -> None:
-    done = compiled(graph, f"nvdla:config={config}")
+    options = Options(partition="cascades" if buffer == "0" else partition)
+    done = compiled(graph, f"nvdla:config={config},feature_buffer={buffer}", options=options)
     assert claimed(done.graph)
     assert_exact(done, "points")
 
@@ -131,7 +141,7 @@ def test_any_network_runs_bit_exactly_in_the_machine_at_every_point(
 @settings(max_examples=20)
 @given(graph=networks(), pack=st.integers(1, 33), seed=seeds)
 def test_packs_change_nothing_of_what_is_computed(graph: Graph, pack: int, seed: int) -> None:
-    claims = Nvdla().partition(graph, {"extension": True}, HOST)
+    claims = Nvdla().partition(graph, {"extension": True, "feature_buffer": "0"}, HOST)
     plain = graph
     inputs = {
         v.name: np.random.default_rng(seed).integers(-128, 128, v.type.shape).astype(np.int8)
@@ -180,7 +190,7 @@ def test_a_stream_is_moved_to_where_its_bases_lie() -> None:
     )
     configuration, places, raw = decode(to_stream(2, writes))
     assert configuration.name == list(CONFIGURATIONS)[2]
-    assert places == ((0, 1),)
+    assert places == ((0, 1, Memory.MAIN),)
     found = from_bytes(moved(raw, places, (0, 4096)))
     assert [(w.register, w.word) for w in found] == [
         ("CDMA.D_DAIN_ADDR_LOW_0", 4168),

@@ -81,7 +81,7 @@ def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> Layer:
     """The last layer that the accelerator runs."""
     net = GraphBuilder("net")
     graph = net.build(build(net, net.input(shape)))
-    done = compiled(graph, f"nvdla:config={config}")
+    done = compiled(graph, f"nvdla:config={config},feature_buffer=0")
     return [layer for layer in layers(done.schedule, done.program) if layer.offloaded][-1]
 
 

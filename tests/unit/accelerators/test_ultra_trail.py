@@ -221,7 +221,7 @@ def test_the_array_takes_blocks_of_channels_a_tap_a_cycle(dimension: int, macs_c
     part = next(p for p in done.parts.parts if p.name == "block1/conv1")
     moved_bytes = 101 * 16 + 51 * 24 + 24 * 9 * 16 + 24 * 4
     assert part.kernel.cycles is not None
-    assert part.kernel.cycles(51) == round(macs_cycles + moved_bytes / 4)
+    assert part.kernel.cycles(51, ()) == round(macs_cycles + moved_bytes / 4)
 
 
 def test_it_states_its_memories() -> None:

@@ -213,7 +213,7 @@ def test_the_roofline_costs_what_nobody_else_does(network: Graph) -> None:
             lambda npu: npu._register_roofline(macs_per_cycle, bytes_per_cycle, call),
             with_strategy(offering("any")),
         )
-        return kernel_of(graph).cycles(6)
+        return kernel_of(graph).cycles(6, ())
 
     assert cycles(4, 1000, 7) == macs / 4 + 7
     assert cycles(1000, 2, 7) == moved / 2 + 7
@@ -222,7 +222,7 @@ def test_the_roofline_costs_what_nobody_else_does(network: Graph) -> None:
 def test_the_default_roofline_is_the_chips_memory(network: Graph) -> None:
     graph, _ = offloaded(network, with_strategy(offering("any")))
     bandwidth = HOST.memory_for("arena").bandwidth_bytes_per_cycle
-    assert kernel_of(graph).cycles(6) == max(360, 238 / bandwidth)
+    assert kernel_of(graph).cycles(6, ()) == max(360, 238 / bandwidth)
 
 
 def test_a_cost_function_is_asked_by_rows(network: Graph) -> None:
@@ -230,7 +230,7 @@ def test_a_cost_function_is_asked_by_rows(network: Graph) -> None:
         return 10 * rows + offloaded.macs(rows)
 
     graph, _ = offloaded(network, with_strategy(offering("any", cost=cost)))
-    assert [kernel_of(graph).cycles(rows) for rows in (1, 6)] == [10 + 60, 60 + 360]
+    assert [kernel_of(graph).cycles(rows, ()) for rows in (1, 6)] == [10 + 60, 60 + 360]
 
 
 def test_a_condition_that_does_not_hold_is_the_reason(network: Graph) -> None:

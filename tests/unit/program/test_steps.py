@@ -73,6 +73,7 @@ def test_blocks_beside_the_arena_are_static_ram() -> None:
         done.schedule,
         done.placement,
         done.program,
+        free_bytes={},
         stack_bytes=512,
         frontier=(),
         streamed_bytes=0,

@@ -6,6 +6,8 @@ tensors, pooling with TFLite's rounding and depthwise convolutions (`extension.p
 
     config       small, small_256 or large
     extension    False: NVDLA as it is, which requantises otherwise, so that it refuses every layer
+    feature_buffer  bytes of on-chip memory for tensors, such as 64KiB, 0: none; own: the banks
+                 that the configuration has (`configurations.FEATURE_BANKS`)
 
 A call is a stream of register writes in NVDLA's own register layout (`programs.py`), which a
 functional model executes.
@@ -13,12 +15,17 @@ functional model executes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from penstock.accelerators.nvdla import kernels
-from penstock.accelerators.nvdla.configurations import configuration
+from penstock.accelerators.nvdla.configurations import (
+    FEATURE_BANKS,
+    FEATURE_BUFFER,
+    configuration,
+)
 from penstock.accelerators.nvdla.dataflow import cycles
 from penstock.accelerators.nvdla.programs import SUBMIT, encode
 from penstock.uma import (
@@ -32,6 +39,7 @@ from penstock.uma import (
     is_constant,
     is_op,
     packed,
+    parse_size,
     wildcard,
 )
 
@@ -43,6 +51,10 @@ class Nvdla(UMABackend):
         super().__init__()
         self._register_target_attr("config", default="small")
         self._register_target_attr("extension", default=True)
+        self._register_target_attr(FEATURE_BUFFER, default="own")
+        self._register_memory(
+            FEATURE_BUFFER, feature_bytes, bandwidth_bytes_per_cycle=8, holds=("arena",)
+        )
         for op in kernels.WEIGHTED:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in ("max", "avg"):
@@ -64,6 +76,15 @@ class Nvdla(UMABackend):
     @property
     def target_name(self) -> str:
         return "nvdla"
+
+
+def feature_bytes(attrs: Mapping[str, object]) -> int:
+    """Bytes of the feature buffer.  Raises UsageError."""
+    wanted = str(attrs[FEATURE_BUFFER])
+    if wanted != "own":
+        return parse_size(wanted)
+    banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
+    return banks * bank_bytes
 
 
 def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:

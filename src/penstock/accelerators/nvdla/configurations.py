@@ -13,6 +13,14 @@ from penstock.uma import UsageError
 
 PREFIX = "nv_"
 """What NVDLA puts before the names."""
+FEATURE_BUFFER = "feature_buffer"
+"""What users call the memory at the second port, see `Extension`."""
+FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
+    "small": (32, 4 << 10),
+    "small_256": (32, 4 << 10),
+    "large": (16, 32 << 10),
+}
+"""By configuration, the banks of penstock's feature buffer and the bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,12 @@ class Configuration:
     def buffer_bytes(self) -> int:
         """Of the convolution buffer."""
         return self.banks * self.bank_bytes
+
+    @property
+    def buffer_port(self) -> MemoryPort:
+        """The second port, that of the feature buffer: as NVDLA has it, else as fast as the core
+        can take bytes, at once."""
+        return self.sram or MemoryPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property
     def has_second_memory(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER, Configuration
 from penstock.accelerators.nvdla.kernels import KINDS, hardware, task
 from penstock.accelerators.nvdla.task import CONVOLUTION
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
@@ -76,7 +76,10 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
         busy = convolution_cycles(chip, points, taps, t.in_c, t.out_c)
     else:
         busy = window_cycles(chip, points * t.out_c * taps)
-    busy["memory"] = offloaded.bytes(rows) / chip.memory.bytes_per_cycle
+    buffer = offloaded.bytes(rows, FEATURE_BUFFER)
+    busy["memory"] = (offloaded.bytes(rows) - buffer) / chip.memory.bytes_per_cycle
+    if buffer:
+        busy["feature buffer"] = buffer / chip.buffer_port.bytes_per_cycle
     latency = chip.memory.latency_cycles
     macs_per_cycle = chip.macs if t.kind == CONVOLUTION else None
     return Breakdown(latency + max(busy.values()), {**busy, "latency": latency}, macs_per_cycle)

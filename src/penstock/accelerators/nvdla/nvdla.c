@@ -25,6 +25,9 @@ enum {
 enum { LARGEST, MEAN, DEPTHWISE };
 enum { ONE, ADD, SUBTRACT, MULTIPLY };
 
+/* The bit of a base that lies in the feature buffer: here, memories are one. */
+#define IN_FEATURE_BUFFER 0x80000000u
+
 /* Channels that meet in a cycle, kernels that meet them, channels of a pack; by configuration. */
 static const struct {
     int32_t channels, kernels, pack;
@@ -70,7 +73,7 @@ static int8_t *place(uint32_t address) {
     const int32_t write = write_of(address);
     for (int32_t k = 0; k < run.place_count; k++) {
         if (word(run.places + 8 * k) == (uint32_t)write) {
-            return (int8_t *)run.bases[word(run.places + 8 * k + 4)] + value(address);
+            return (int8_t *)run.bases[word(run.places + 8 * k + 4) & ~IN_FEATURE_BUFFER] + value(address);
         }
     }
     __builtin_trap();

@@ -11,7 +11,7 @@ the submission it is.  A stream begins with what its loader must know:
     words  configuration | number of places | for each place: its write, its base | the writes
 
 To the word of a place, the address of its base is added; then the writes are done, one after the
-other (`stream.py`).
+other (`stream.py`).  The highest bit of a base says that it lies in the feature buffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.accelerators.nvdla.address_map import registers
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, Configuration
+from penstock.accelerators.nvdla.configurations import (
+    CONFIGURATIONS,
+    FEATURE_BUFFER,
+    Configuration,
+)
 from penstock.accelerators.nvdla.layer import Memory
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.stream import FORMAT, Write
@@ -41,6 +45,15 @@ SOURCES = ("CDMA.D_DAIN_ADDR_LOW_0", "WINDOW.D_DAIN_ADDR_LOW")
 WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
 TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
+MEMORY_OF = {
+    SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
+    SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
+    OTHER: "POST.D_SECOND_RAM_TYPE",
+    OUTPUT: "SDP.D_DST_DMA_CFG",
+}
+"""By register of an address of features, the one that says in which memory it lies."""
+IN_FEATURE_BUFFER = 1 << 31
+"""The bit of a base that lies there."""
 
 Placed = tuple[Write, Place | None]
 """A write, and the place from which its address is counted."""
@@ -106,8 +119,7 @@ class _Run:
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
             for layer in copies(self.task).layers(0, 1, size, size):
-                known = {SOURCES[1]: self.rows[FIRST][row], OUTPUT: target}
-                yield [(write, known.get(write.register)) for write in layer]
+                yield _at(layer, {SOURCES[1]: self.rows[FIRST][row], OUTPUT: target})
         second = size if SECOND not in self.rows else self.task.out_row_bytes
         for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
             yield self._placed(layer, scratch, first)
@@ -121,7 +133,20 @@ class _Run:
         if self.task.requantise:
             weights, table, *_ = self.places
             known |= {register: weights for register in WEIGHTS} | {TABLE: table}
-        return [(write, known.get(write.register)) for write in layer]
+        return _at(layer, known)
+
+
+def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
+    """The writes of a layer with the places of addresses, and the memories in which these lie."""
+    memories = {
+        MEMORY_OF[register]: Memory.FEATURE_BUFFER
+        for register, place in known.items()
+        if register in MEMORY_OF and place.memory == FEATURE_BUFFER
+    }
+    return [
+        (replace(write, word=memories.get(write.register, write.word)), known.get(write.register))
+        for write in layer
+    ]
 
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
@@ -152,46 +177,60 @@ def to_stream(configuration: int, writes: Sequence[Placed]) -> bytes:
     for k, (write, place) in enumerate(writes):
         word = write.word
         if place is not None:
-            places.append(HEAD.pack(k, place.base))
+            there = IN_FEATURE_BUFFER if place.memory == FEATURE_BUFFER else 0
+            places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
     return b"".join((HEAD.pack(configuration, len(places)), *places, *body))
 
 
-def decode(stream: bytes) -> tuple[Configuration, tuple[tuple[int, int], ...], bytes]:
-    """The configuration, (write, base) of each place, and the writes as they were encoded."""
+def decode(stream: bytes) -> tuple[Configuration, tuple[tuple[int, int, Memory], ...], bytes]:
+    """The configuration; of each place its write, its base and the memory in which that lies; and
+    the writes as they were encoded."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
-    places = tuple(HEAD.iter_unpack(stream[HEAD.size : end]))
+    places = tuple(
+        (write, base & ~IN_FEATURE_BUFFER, _memory(base))
+        for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
+    )
     return CONFIGURATIONS[NUMBERS[number]], places, stream[end:]
 
 
-def moved(writes: bytes, places: Sequence[tuple[int, int]], bases: Sequence[int]) -> bytes:
+def _memory(base: int) -> Memory:
+    return Memory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else Memory.MAIN
+
+
+def moved(writes: bytes, places: Sequence[tuple[int, int, Memory]], bases: Sequence[int]) -> bytes:
     """The writes, with the addresses of bases in their places."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
-    for write, base in places:
+    for write, base, _ in places:
         words[write, 1] += bases[base]
     return words.tobytes()
 
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
-    """Runs a stream: every base is put into the memory of a functional model, and what has changed
-    is taken back."""
+    """Runs a stream: every base is put into a memory of a functional model, the one in which the
+    stream says that it lies, and what has changed is taken back."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
-    sizes = [-(-len(base) // BASE_BYTES) * BASE_BYTES for base in bases]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
-    memory = np.zeros(starts[-1], np.uint8)
-    for start, base in zip(starts, bases, strict=False):
-        memory[start : start + len(base)] = base
-    before = memory.copy()
-    extended = configuration.extended(0, 0)
-    execute(moved(writes, places, starts), {Memory.MAIN: memory}, extended)
-    for start, base in zip(starts, bases, strict=False):
-        mine = slice(start, start + len(base))
-        changed = memory[mine] != before[mine]
+    homes = {base: memory for _, base, memory in places}
+    ends, starts = dict.fromkeys(Memory, 0), list[int]()
+    for k, base in enumerate(bases):
+        home = homes.get(k, Memory.MAIN)
+        starts.append(ends[home])
+        ends[home] += -(-len(base) // BASE_BYTES) * BASE_BYTES
+    memories = {memory: np.zeros(end, np.uint8) for memory, end in ends.items()}
+    mine = [
+        memories[homes.get(k, Memory.MAIN)][start : start + len(base)]
+        for k, (start, base) in enumerate(zip(starts, bases, strict=True))
+    ]
+    for part, base in zip(mine, bases, strict=True):
+        part[:] = base
+    execute(moved(writes, places, starts), memories, configuration.extended(0, 0))
+    for part, base in zip(mine, bases, strict=True):
+        changed = part != base
         if changed.any():  # constants cannot be written
-            base[changed] = memory[mine][changed]
+            base[changed] = part[changed]
 
 
 def _in_streams_only(device: object, *arguments: object) -> None:

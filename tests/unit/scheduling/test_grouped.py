@@ -1,0 +1,128 @@
+"""grouped: what lives in a second memory, by groups and by room; bytes as the machine counts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.random_graphs import FAMILIES, random_problem
+from found import elements
+from penstock import api
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.pipeline import Compilation, compile_request
+from penstock.scheduling.cost import Bytes
+from penstock.scheduling.grouped import grouped, grouping_problem, resident
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.scheduling.options import RESIDENT, Options
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+
+NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
+ROOM = "24k"
+families = st.sampled_from(sorted(FAMILIES))
+
+
+@cache
+def compiled(network: str, partition: str) -> Compilation:
+    options = Options(partition=partition)
+    nvdla = f"nvdla:config=large,feature_buffer={ROOM}"
+    return compile_request(api.request(network, accelerators=(nvdla,), options=options))
+
+
+def in_ram(moved: Bytes) -> int:
+    return dict(moved)["ram"]
+
+
+def external_bytes(done: Compilation) -> int:
+    """Of tensors, to and from the first memory."""
+    cost = done.schedule.cost
+    return in_ram(cost.read_bytes) + in_ram(cost.written_bytes)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("partition", [RESIDENT, *STRATEGIES])
+def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
+    network: str, partition: str
+) -> None:
+    done = compiled(network, partition)
+    inputs = {v.name: elements(v.type, 7) for v in done.graph.inputs}
+    expected = run_graph(done.graph, inputs)
+
+    def compare(tensor: str, region: Region, found: Array) -> None:
+        np.testing.assert_array_equal(found, expected[tensor][region.slices], tensor)
+
+    machine = Machine(done.program, compare)
+    machine.run(inputs)
+    cost, counts = done.schedule.cost, machine.counts
+    assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
+    assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_groups_spare_traffic_and_residents_spare_more(network: str) -> None:
+    alone, paper, best, most = (
+        external_bytes(compiled(network, p)) for p in ("layer", "paper", "best", RESIDENT)
+    )
+    assert most < best <= paper < alone
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_default_is_as_fast_as_any_partition(network: str) -> None:
+    fastest = compiled(network, "cascades").schedule.cost.cycles
+    for partition in (RESIDENT, *STRATEGIES):
+        assert fastest <= compiled(network, partition).schedule.cost.cycles
+
+
+def test_the_nodes_of_a_group_are_ordered_as_named() -> None:
+    problem = random_problem("towers", 1, 24)
+    every = [Options(partition="greedy", inside=name) for name in ("bfs", "dfs")]
+    (breadth, kept), (depth, same) = (grouped(problem, 4000, options) for options in every)
+    assert breadth != depth
+    assert sorted(breadth) == sorted(depth) == list(range(24))
+    assert kept == same != set()
+
+
+def test_nodes_are_the_parts_and_tensors_their_storages() -> None:
+    parts = compiled(NETWORKS[0], "layer").parts
+    problem = grouping_problem(parts)
+    made = {part.output.name: part.name for part in parts.parts}
+    by_name = {node.name: node for node in problem.nodes}
+    for part in parts.parts:
+        node = by_name[part.name]
+        owners = {parts.owners[v.name] for v in part.variable_inputs}
+        writers = {problem.nodes[t].name for t in node.reads if t < len(problem.nodes)}
+        assert writers == {made[o] for o in owners if o in made}
+        assert node.output_bytes == part.output.type.size_bytes
+    assert sum(i in problem.outputs for i in range(len(problem.nodes))) == 1
+
+
+@given(family=families, seed=st.integers(0, 500), room=st.integers(1, 4000))
+def test_residents_fit_and_nobody_else_would(family: str, seed: int, room: int) -> None:
+    problem = random_problem(family, seed, 14)
+    order = list(range(len(problem.nodes)))
+    kept = resident(problem, order, room)
+
+    def fits(nodes: set[int]) -> bool:
+        return all(alive(problem, nodes, p) <= room for p in order)
+
+    assert fits(set(kept))
+    for i in order:
+        if i not in kept and i not in problem.outputs and any(i in n.reads for n in problem.nodes):
+            assert not fits({*kept, i})
+    assert not kept & problem.outputs
+
+
+def alive(problem: GroupingProblem, nodes: set[int], position: int) -> int:
+    """Bytes of the tensors of nodes that are there while the node at a position runs, by hand."""
+    total = 0
+    for i in nodes:
+        readers = [p for p, node in enumerate(problem.nodes) if i in node.reads]
+        if i <= position <= max(readers):
+            total += problem.nodes[i].output_bytes
+    return total

@@ -32,8 +32,8 @@ def grouped(
     they run, and the nodes whose tensors a group keeps to itself."""
     cost = Traffic(problem, Limits(buffer_cap=room_bytes))
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
-    inside = ORDERS_INSIDE[options.inside]
-    ordered = (inside(problem, group, options.order_states).order for group in groups)
+    inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
+    ordered = (inside(problem, group, states).order for group in groups)
     order = tuple(i for some in ordered for i in some)
     return order, {i for group in groups for i in bits(group & ~problem.wanted_outside(group))}
 

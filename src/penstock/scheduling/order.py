@@ -16,13 +16,17 @@ from penstock.scheduling.step_search import OrderTricks, Piece, StepSearch
 from penstock.scheduling.step_table import StepTable, bits, table_of
 from penstock.scheduling.steps import OrderProblem
 
+BEAM_WIDTH = 16
+
 
 @dataclass(frozen=True, slots=True)
 class OrderOptions:
     """How much the search may spend, and by which tricks."""
 
     max_states: int = 20_000  # over all pieces
-    beam_width: int = 16  # states kept per number of steps, where the exact search gave up; 0: none
+    beam_width: int = (
+        BEAM_WIDTH  # states kept per number of steps, where the exact search gave up; 0: none
+    )
     tricks: OrderTricks = field(default_factory=OrderTricks)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.order import OrderOptions, find_order
+from penstock.scheduling.order import BEAM_WIDTH, OrderOptions, find_order
 from penstock.scheduling.step_orders import Heuristic, heuristic_order
 from penstock.scheduling.step_table import bits, table_of
 
@@ -68,10 +68,12 @@ def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Inner
 
 
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
-    """The order of least peak, exactly where the search finishes."""
+    """The order of least peak, exactly where the search finishes; a beam, whose work grows with the
+    square of the nodes, only where that is no more than the states."""
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))
-    found = find_order(problem.steps(group), OrderOptions(max_states))
+    width = BEAM_WIDTH if len(nodes) ** 2 <= max_states else 0
+    found = find_order(problem.steps(group), OrderOptions(max_states, width))
     if paper.peak_bytes < found.peak_bytes:
         return InnerOrder(paper.order, paper.peak_bytes, found.bound_bytes)
     order = tuple(nodes[k] for k in found.order)

@@ -1,0 +1,120 @@
+"""Scale: from the file of a large network to machine code: seconds of every stage, peak memory.
+
+    python -m benchmarks.scale [FOLDER] [--accelerator nvdla:config=large] [--partition NAME ...]
+
+Each network is compiled in a process of its own, once for every partition: its nodes, those that
+are left to the processor, seconds from the file to the C files and streams of commands, the peak
+of the process's memory, bytes of tensors to and from the memory of inputs and outputs, and bytes of
+streams.  FOLDER holds models; without it, networks of the zoo are compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from benchmarks.entry import console, entry, shown
+from benchmarks.graph_groups import short_name
+from penstock import api
+from penstock.pipeline import Compilation, compile_request
+from penstock.program.program import Kind
+from penstock.scheduling.options import CASCADES, Options
+
+TOPOLOGIES = ("topo_nasnet_large_fp32.onnx.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
+ZOO = ("zoo:resnet8", "zoo:mobilenet_v2")
+PARTITIONS = ("layer", "paper", "best", "resident")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a compilation took, and what it made."""
+
+    nodes: int
+    left: int
+    seconds: tuple[tuple[str, float], ...]
+    peak_bytes: int
+    cycles: int
+    external_bytes: int
+    stream_bytes: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a table, a line each network and partition."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
+    parser.add_argument("--accelerator", default="nvdla:config=large", help="NAME[:attr=value,...]")
+    parser.add_argument("--partition", action="append", metavar="NAME", help="this one only")
+    wanted = parser.parse_args(arguments)
+    folder = wanted.folder
+    models = ZOO if folder is None else [str(folder / name) for name in TOPOLOGIES]
+    headings = ("nodes", "left", "partition", "seconds", "assign", "schedule", "place", "lower",
+                "write", "peak MB", "cycles", "external bytes", "stream bytes")  # fmt: skip
+    table = Table(title=f"from file to machine code, {wanted.accelerator} beside the host")
+    table.add_column("network")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for model in models:
+        for partition in wanted.partition or PARTITIONS:
+            found = compiled_apart(model, wanted.accelerator, partition)
+            table.add_row(short_name(model), *cells(found, partition))
+    console().print(table)
+    return 0
+
+
+def compiled_apart(model: str, accelerator: str, partition: str) -> Compiled:
+    """A network, compiled in another process.  Raises PenstockError."""
+    with ProcessPoolExecutor(1, max_tasks_per_child=1) as executor:
+        return executor.submit(compiled, model, accelerator, partition).result()
+
+
+def compiled(model: str, accelerator: str, partition: str) -> Compiled:
+    """A network for an accelerator; one of real numbers is taken as if it were quantised."""
+    options = Options(partition=partition, max_parts=64 if partition == CASCADES else 1)
+    request = api.request(
+        model, "host", accelerators=(accelerator,), options=options, assume_int8=True
+    )
+    done = compile_request(request)
+    return Compiled(
+        len(done.model.nodes),
+        len(done.parts.left),
+        done.seconds,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        done.schedule.cost.cycles,
+        external_bytes(done),
+        sum(b.size_bytes for b in done.program.buffers if is_stream(b.name, b.kind)),
+    )
+
+
+def external_bytes(done: Compilation) -> int:
+    """Of tensors, to and from the memory of inputs and outputs."""
+    cost, memory = done.schedule.cost, done.schedule.homes.tensors
+    return dict(cost.read_bytes).get(memory, 0) + dict(cost.written_bytes).get(memory, 0)
+
+
+def is_stream(name: str, kind: Kind) -> bool:
+    """Whether a buffer holds the commands of a call."""
+    return kind is Kind.CONSTANT and ": commands " in name
+
+
+def cells(found: Compiled, partition: str) -> tuple[str, ...]:
+    """A line of the table but the network's name."""
+    seconds = dict(found.seconds)
+    stages = ("assign", "schedule", "place", "lower", "write")
+    return (
+        *map(shown, (found.nodes, found.left)),
+        partition,
+        f"{sum(seconds.values()):.1f}",
+        *(f"{seconds[stage]:.1f}" for stage in stages),
+        *map(shown, (found.peak_bytes >> 20, found.cycles, found.external_bytes)),
+        shown(found.stream_bytes),
+    )
+
+
+if __name__ == "__main__":
+    entry(main)

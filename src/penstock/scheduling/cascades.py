@@ -88,7 +88,7 @@ def _in_second(
     Raises UsageError where there is none."""
     if len(memories.tensors) == 1:
         raise UsageError(
-            "usage-042",
+            "usage-057",
             "there is no second memory for tensors",
             where=f"--partition {options.partition}",
             why=f"all of them live in {memories.tensors[0].name}",

@@ -110,7 +110,7 @@ class Options:
         for name, known in _NAMES.items():
             if getattr(self, name) not in known:
                 raise UsageError(
-                    "usage-041",
+                    "usage-056",
                     f"there is no {name} {getattr(self, name)!r}",
                     where=f"--{name}",
                     help=f"name one of {', '.join(known)}",

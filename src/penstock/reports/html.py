@@ -60,6 +60,7 @@ def render_html(
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
         has_limits=has_limits(lines),
+        has_traffic=any(layer.traffic for layer in layers),
         share_or_none=formats.share_or_none,
         report_classes=bool(report.requantisation),
         has_cascades=has_cascades,

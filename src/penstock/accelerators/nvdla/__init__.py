@@ -26,7 +26,7 @@ from penstock.accelerators.nvdla.configurations import (
     FEATURE_BUFFER,
     configuration,
 )
-from penstock.accelerators.nvdla.dataflow import cycles
+from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.programs import SUBMIT, encode
 from penstock.uma import (
     AcceleratorTarget,
@@ -166,6 +166,7 @@ def strategy_of(op: str) -> Any:
             kernels.compute,
             name="nvdla",
             cost=cycles,
+            traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
             by_rows=True,
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),

@@ -12,7 +12,11 @@ from dataclasses import astuple
 
 import numpy as np
 
-from penstock.accelerators.nvdla.configurations import Configuration, configuration
+from penstock.accelerators.nvdla.configurations import (
+    FEATURE_BUFFER,
+    Configuration,
+    configuration,
+)
 from penstock.accelerators.nvdla.extension import Elementwise, WindowKind
 from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.programs import BEGIN, FIRST, PLACES, RESULT, ROW, RUN, SECOND
@@ -137,8 +141,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
     lower = maximum(call.first * t.stride_h - t.pad_top, 0)
     upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
     commands: list[Command] = [call.invoke(BEGIN, *map(int, astuple(t))), *_places(call, t)]
-    first = 1 if constant_factor(call) == 0 else 0
-    commands.append(_rows(call, FIRST, _packs(call, first), lower, upper))
+    commands.append(_rows(call, FIRST, _packs(call, _first(call)), lower, upper))
     if t.elementwise:
         commands.append(_rows(call, SECOND, _packs(call, 1), call.first, call.end))
     commands.append(_rows(call, RESULT, call.result, call.first, call.end))
@@ -164,7 +167,28 @@ def _rows(call: KernelCall, tensor: int, operand: Operand, lower: Expr, upper: E
 
 def _packs(call: KernelCall, k: int) -> Operand:
     """Input k of the main operator, in packs, as it comes from outside."""
-    return call.operands[call.composite.inputs.index(f"{call.main.inputs[k].name}/packed")]
+    return call.operands[_outer(call, k)]
+
+
+def _outer(offloaded: Offloaded, k: int) -> int:
+    """Which input of the composite has the packs of input k of the main operator."""
+    return offloaded.composite.inputs.index(f"{offloaded.main.inputs[k].name}/packed")
+
+
+def buffered(offloaded: Offloaded) -> frozenset[str]:
+    """What of a call's traffic goes to or from the feature buffer, by where its tensors live."""
+    if not offloaded.homes:
+        return frozenset()
+    *inputs, output = offloaded.homes
+    homes = {"features": inputs[_outer(offloaded, _first(offloaded))], "output": output}
+    if offloaded.main.kind in ELEMENTWISE and constant_factor(offloaded) is None:
+        homes["second"] = inputs[_outer(offloaded, 1)]
+    return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
+
+
+def _first(offloaded: Offloaded) -> int:
+    """Which input of the main operator comes first to the hardware."""
+    return 1 if constant_factor(offloaded) == 0 else 0
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:

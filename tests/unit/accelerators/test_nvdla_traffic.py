@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import offloading
 from available import SMALL_VWW, path_of
 from penstock import api
 from penstock.accelerators.nvdla import model, programs
@@ -29,7 +30,9 @@ from penstock.accelerators.nvdla.stream import to_bytes
 from penstock.accelerators.nvdla.task import CONVOLUTION, NUMBERS, Task
 from penstock.accelerators.nvdla.traffic import Traffic, packed_bytes, traffic_of
 from penstock.errors import PenstockError
+from penstock.frontends.builder import GraphBuilder
 from penstock.ir.region import Region
+from penstock.ops.concatenation import Concatenation
 from penstock.pipeline import Compilation, compile_request
 from penstock.program.steps import steps
 from penstock.reports.report import layers
@@ -210,6 +213,22 @@ def test_the_feature_buffers_port_moves_what_lives_there(monkeypatch: pytest.Mon
     needs = [layer.breakdown for layer in layers(done.schedule, done.program)]
     through = sum(need.by_resource.get("feature buffer", 0) for need in needs if need)
     assert touched == 8 * through > 0
+
+
+def test_a_concatenation_moves_every_input_once_in_and_once_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 4, 5, 8))
+    last = net.max_pool2d(x, 1, 1, name="last")
+    joined = net.apply(Concatenation(3), x, last, x, quantisation=x.type.quantisation)
+    done = offloading.compiled(net.build(joined), "nvdla:feature_buffer=0")
+    found = executed(done, monkeypatch)
+    (layer,) = (one for one in layers(done.schedule, done.program) if one.kind == "concatenate")
+    assert layer.traffic == total(found[layer.name])
+    assert (layer.traffic["features"], layer.traffic["output"]) == (3 * 160, 3 * 160)
+    assert layer.breakdown is not None
+    assert layer.breakdown.by_resource == {"windows": 480, "memory": 120, "latency": 150}
 
 
 def test_stripes_in_rings_move_no_less_and_where_they_lie_evenly_just_that(

@@ -20,7 +20,7 @@ from operator import add
 
 from penstock.accelerators.nvdla.configurations import Configuration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
-from penstock.accelerators.nvdla.kernels import KINDS, buffered, task
+from penstock.accelerators.nvdla.kernels import KINDS, buffered, tasks
 from penstock.accelerators.nvdla.task import CONVOLUTION, Task
 from penstock.accelerators.nvdla.traffic import Traffic
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
@@ -95,7 +95,8 @@ def layer_cycles(
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     """Of so many rows of the output."""
-    return task_cycles(task(offloaded), rows, buffered(offloaded))
+    every = tasks(offloaded)
+    return reduce(add, (task_cycles(t, rows, buffered(offloaded, read)) for t, read in every))
 
 
 @lru_cache(maxsize=4096)
@@ -109,5 +110,5 @@ def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Bre
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     """Bytes that rows [first, end) of the output move, where rows lie evenly apart."""
-    layers = task(offloaded).moved(first, end)
+    layers = (layer for t, _ in tasks(offloaded) for layer in t.moved(first, end))
     return asdict(reduce(add, (moved for _, moved in layers)))

@@ -49,12 +49,25 @@ KINDS = {
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 TABLED = (*WEIGHTED, "clip", "multiply")
 """Those that may need a table of biases, multipliers and shifts."""
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract")
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
 
 
 def hardware(offloaded: Offloaded) -> Configuration:
     """The configuration that the user chose, with the extension."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
+
+
+def tasks(offloaded: Offloaded) -> tuple[tuple[Task, tuple[int, ...]], ...]:
+    """What the main operator is on the hardware, one task after the other; and which of its inputs
+    are the first tensor of each, and the second."""
+    if offloaded.main.kind == "Concatenation":
+        number = NUMBERS.index(hardware(offloaded).name)
+        shapes = (value.type.shape for value in offloaded.main.inputs)
+        return tuple((_copy(number, shape), (k,)) for k, shape in enumerate(shapes))
+    t = task(offloaded)
+    if t.elementwise:
+        return ((t, (0, 1)),)
+    return ((t, (1 if constant_factor(offloaded) == 0 else 0,)),)
 
 
 def task(offloaded: Offloaded) -> Task:
@@ -71,6 +84,12 @@ def task(offloaded: Offloaded) -> Task:
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     known = {name: p[name] for name in Task.__dataclass_fields__ if name in p}
     return Task(number, KINDS[kind], **known, requantise=int(kind not in POOLS))
+
+
+def _copy(number: int, shape: tuple[int, ...]) -> Task:
+    """A tensor as it is: elements pass under a window of one."""
+    _, h, w, c = shape
+    return Task(number, WindowKind.LARGEST, *(w, h, c) * 2)
 
 
 def _clamped(number: int, offloaded: Offloaded) -> Task:
@@ -136,16 +155,27 @@ def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> T
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """What the task is, where everything lies, which rows are wanted."""
-    t = task(call)
-    lower = maximum(call.first * t.stride_h - t.pad_top, 0)
-    upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
-    commands: list[Command] = [call.invoke(BEGIN, *map(int, astuple(t))), *_places(call, t)]
-    commands.append(_rows(call, FIRST, _packs(call, _first(call)), lower, upper))
-    if t.elementwise:
-        commands.append(_rows(call, SECOND, _packs(call, 1), call.first, call.end))
-    commands.append(_rows(call, RESULT, call.result, call.first, call.end))
-    return [*commands, call.invoke(RUN, call.first, call.end)]
+    """For each task: what it is, where everything lies, which rows are wanted.  What it computes
+    stands behind what those before it have computed, in every row."""
+    commands: list[Command] = []
+    behind_bytes = 0
+    for t, read in tasks(call):
+        lower = maximum(call.first * t.stride_h - t.pad_top, 0)
+        upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
+        rows = ((lower, upper), (call.first, call.end))
+        result = _rows(call, RESULT, call.result, call.first, call.end, behind_bytes)
+        commands += [
+            call.invoke(BEGIN, *map(int, astuple(t))),
+            *_places(call, t),
+            *(
+                _rows(call, tensor, call.operands[_outer(call, k)], *interval)
+                for tensor, k, interval in zip((FIRST, SECOND), read, rows, strict=False)
+            ),
+            result,
+            call.invoke(RUN, call.first, call.end),
+        ]
+        behind_bytes += t.out_row_bytes
+    return commands
 
 
 def _places(call: KernelCall, t: Task) -> Sequence[Command]:
@@ -159,15 +189,18 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
-def _rows(call: KernelCall, tensor: int, operand: Operand, lower: Expr, upper: Expr) -> Command:
-    """Where rows of a tensor lie."""
+def _rows(
+    call: KernelCall,
+    tensor: int,
+    operand: Operand,
+    lower: Expr,
+    upper: Expr,
+    offset_bytes: int = 0,
+) -> Command:
+    """Where rows of a tensor lie, from so many bytes behind their beginning."""
     row = Var("row")
-    return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, operand.row(row)),))
-
-
-def _packs(call: KernelCall, k: int) -> Operand:
-    """Input k of the main operator, in packs, as it comes from outside."""
-    return call.operands[_outer(call, k)]
+    place = operand.row(row, offset_bytes)
+    return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, place),))
 
 
 def _outer(offloaded: Offloaded, k: int) -> int:
@@ -175,20 +208,16 @@ def _outer(offloaded: Offloaded, k: int) -> int:
     return offloaded.composite.inputs.index(f"{offloaded.main.inputs[k].name}/packed")
 
 
-def buffered(offloaded: Offloaded) -> frozenset[str]:
-    """What of a call's traffic goes to or from the feature buffer, by where its tensors live."""
+def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
+    """What of a task's traffic goes to or from the feature buffer, by where tensors live; `read`:
+    see `tasks`."""
     if not offloaded.homes:
         return frozenset()
     *inputs, output = offloaded.homes
-    homes = {"features": inputs[_outer(offloaded, _first(offloaded))], "output": output}
-    if offloaded.main.kind in ELEMENTWISE and constant_factor(offloaded) is None:
-        homes["second"] = inputs[_outer(offloaded, 1)]
+    homes = {"output": output}
+    for name, k in zip(("features", "second"), read, strict=False):
+        homes[name] = inputs[_outer(offloaded, k)]
     return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
-
-
-def _first(offloaded: Offloaded) -> int:
-    """Which input of the main operator comes first to the hardware."""
-    return 1 if constant_factor(offloaded) == 0 else 0
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:

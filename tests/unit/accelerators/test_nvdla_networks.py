@@ -28,11 +28,13 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.activation import Activation
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
 from penstock.pipeline import Request, compile_request
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
 from penstock.uma import Place, StreamCommand
 from penstock.zoo.registry import open_zoo
 from strategies import seeds
@@ -223,6 +225,49 @@ def test_branches_are_put_together_there_whole_and_in_stripes(config: str) -> No
     striped = compiled(graph, f"nvdla:config={config},feature_buffer=0", sram_bytes=least)
     assert any(plan.stripe for plan in striped.schedule.plans)
     assert_exact(striped, "host")
+
+
+@settings(max_examples=25)
+@given(
+    shape=st.tuples(st.just(1), st.integers(1, 12), st.integers(1, 12), st.integers(1, 40)),
+    zero=st.integers(-128, 127),
+    scales=st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)),
+    config=st.sampled_from(sorted(CONFIGURATIONS)),
+    extreme=st.sampled_from((None, -128, 127)),
+)
+def test_a_mean_over_an_image_is_exact(
+    shape: tuple[int, ...],
+    zero: int,
+    scales: tuple[float, float],
+    config: str,
+    extreme: int | None,
+) -> None:
+    net = GraphBuilder("net")
+    x = net.input(shape, scale=scales[0], zero_point=zero)
+    graph = net.build(
+        net.apply(Mean((1, 2)), x, quantisation=Quantisation((scales[1],), (-zero - 1,)), name="y")
+    )
+    done = compiled(graph, f"nvdla:config={config}")
+    assert "mean" in {node.kind for node in claimed(done.graph).values()}
+    assert_exact(done, "points")
+    if extreme is not None:
+        inputs = {"input": np.full(shape, extreme, np.int8)}
+        found = Machine(done.program).run(inputs)
+        np.testing.assert_array_equal(found["y"], run_graph(graph, inputs)["y"])
+
+
+def test_means_over_other_axes_stay_with_the_processor() -> None:
+    net = GraphBuilder("net")
+    graph = net.build(net.apply(Mean((1,)), net.input((1, 4, 4, 8)), name="y"))
+    assert not claimed(compiled(graph, "nvdla").graph)
+
+
+def test_a_mean_runs_in_c() -> None:
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 9, 7, 8)), 20, 3, name="x")
+    done = compiled(net.build(net.apply(Mean((1, 2)), x, name="y")), "nvdla")
+    assert len(claimed(done.graph)) == 2
+    assert_exact(done, "host")
 
 
 def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None:

@@ -46,7 +46,7 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Convolutions, dense layers, pooling, clamps, sums, products and concatenations of tensors."""
+    """Convolutions, dense layers, pooling, means, clamps, sums, products and concatenations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,6 +62,8 @@ class Nvdla(UMABackend):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         self._register_pattern("clip", is_op("clip")(wildcard()))
         self._register_pattern("concatenate", is_op("concatenate"))
+        over_an_image = is_op("mean")(wildcard()).has_attr({"axes": (1, 2)})
+        self._register_pattern("mean", over_an_image)
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
@@ -196,7 +198,7 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
-            by_rows=True,
+            by_rows=op != "mean",  # which has one row, of all rows of its input
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,

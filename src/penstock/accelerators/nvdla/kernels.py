@@ -22,7 +22,6 @@ from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.programs import BEGIN, FIRST, PLACES, RESULT, ROW, RUN, SECOND
 from penstock.accelerators.nvdla.task import CONVOLUTION, NUMBERS, Task
 from penstock.uma import (
-    Address,
     Array,
     Command,
     Expr,
@@ -47,7 +46,7 @@ KINDS = {
 }
 """By operator, the kind of its task."""
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
-TABLED = (*WEIGHTED, "clip", "multiply")
+TABLED = (*WEIGHTED, "clip", "multiply", "mean")
 """Those that may need a table of biases, multipliers and shifts."""
 OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
 
@@ -78,6 +77,8 @@ def task(offloaded: Offloaded) -> Task:
         return _clamped(number, offloaded)
     if constant_factor(offloaded) is not None:
         return _scaled(number, p, offloaded.main.output.type.shape)
+    if kind == "Mean":
+        return _averaged(number, p, offloaded.main.inputs[0].type.shape)
     if kind in ELEMENTWISE:
         return _elementwise(number, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
@@ -134,6 +135,13 @@ def _scaled(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     return Task(number, WindowKind.DEPTHWISE, *size, *size, requantise=1, **limits)
 
 
+def _averaged(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """A mean over an image: the sum of a depthwise window as large as it."""
+    _, h, w, c = shape
+    zero = p["out_zero"]
+    return Task(number, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, requantise=1, out_zero=zero)
+
+
 def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     """A sum, a difference or a product: the first tensor passes under a window of one element."""
     size = (shape[2], shape[1], shape[3])
@@ -179,8 +187,9 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def _places(call: KernelCall, t: Task) -> Sequence[Command]:
+    """Where tables lie, and working memory, if there is any."""
     tables = (call.table("weights"), call.table("post")) if t.requantise else ()
-    scratch: tuple[Address, ...] = (call.scratch,) if t.reach_h > 1 else ()
+    scratch = () if call.scratch_buffer is None else (call.scratch,)
     return [call.invoke(PLACES, *tables, *scratch)] if tables or scratch else []
 
 
@@ -232,6 +241,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         return _scaling_tables(offloaded, constant)
     if offloaded.main.kind == "Mul":
         return {}
+    if offloaded.main.kind == "Mean":
+        return _averaging_tables(offloaded)
     weights = offloaded.constant(1)
     p, t = offloaded.parameters, offloaded.tables
     if offloaded.main.kind == "DepthwiseConv2D":
@@ -243,6 +254,17 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     bias = offloaded.constant(2) - p["in_zero"] * sums
     post = np.stack([bias, t["multiplier"], t["shift"]], axis=1)
     return {"weights": packed, "post": post.astype(np.int32)}
+
+
+def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """The tables of a mean: weights are one; the input's zero point, of all its elements, is a
+    bias."""
+    p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
+    post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
+    return {
+        "weights": np.ones(h * w * c, np.int8),
+        "post": np.tile(np.array(post, np.int32), (c, 1)),
+    }
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:

@@ -13,13 +13,17 @@ from penstock.scheduling.options import DEFAULTS, Options
 
 
 def compiled(
-    graph: Graph, *accelerators: str, target: str = "host", options: Options = DEFAULTS
+    graph: Graph,
+    *accelerators: str,
+    target: str = "host",
+    options: Options = DEFAULTS,
+    sram_bytes: int | None = None,
 ) -> Compilation:
     """A graph, compiled beside accelerators."""
     chip = load_target(target)
     opened = open_accelerators(accelerators, chip)
     chip = chip.beside(memory for one in opened for memory in one.arenas)
-    request = Request(f"zoo:{graph.name}", chip, accelerators=opened, options=options)
+    request = Request(f"zoo:{graph.name}", chip, sram_bytes, accelerators=opened, options=options)
     parts = pipeline.parts_of(pipeline.simplify_for(graph, request), request)
     frontier = pipeline.schedule(parts, chip, request.options)
     points = pipeline.place(frontier, chip, request.options)

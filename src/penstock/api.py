@@ -59,6 +59,7 @@ from penstock.reports.report import (
     layers,
     make_report,
 )
+from penstock.reports.resource_figure import resource_svg
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 from penstock.simulators.counts import Counts
@@ -105,13 +106,16 @@ class Compiled:
 
     def bundle(self) -> Bundle:
         """The files that `write` writes, reports included."""
+        text = json.dumps(self.report.as_json(), indent=2) + "\n"
+        return self.compilation.bundle.with_files(
+            ("report.json", text.encode()), ("report.html", self.page(self.report))
+        )
+
+    def page(self, report: Report, measured: Sequence[Counts | None] = ()) -> bytes:
+        """A report as a page; `measured`: what a simulated core counted for each step."""
         request = self.compilation.request
         budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
-        text = json.dumps(self.report.as_json(), indent=2) + "\n"
-        page = render_html(self.report, self.layers, self.timelines, None, budget)
-        return self.compilation.bundle.with_files(
-            ("report.json", text.encode()), ("report.html", page)
-        )
+        return render_html(report, self.layers, self.timelines, measured or None, budget)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -291,6 +295,26 @@ class Ran:
     steps: tuple[Counts | None, ...]
     functions: tuple[tuple[str, int], ...] = ()
     unmeasured: str = ""
+
+    def as_json(self) -> dict[str, Json]:
+        """The report, the layers and the functions."""
+        functions = dict(self.functions)
+        return {**self.report.as_json(), "layers": layer_rows(self), "functions": functions}
+
+    def bundle(self) -> Bundle:
+        """profile.json, profile.html; and resources.svg, where an accelerator's author says what
+        its layers need."""
+        compiled, text = self.compiled, json.dumps(self.as_json(), indent=2) + "\n"
+        page = compiled.page(self.report, self.steps)
+        files = [("profile.json", text.encode()), ("profile.html", page)]
+        picture = resource_svg(compiled.layers)
+        if picture is not None:
+            files.append(("resources.svg", picture.encode()))
+        return Bundle(tuple(files))
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the bundle into a new folder.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder))
 
 
 def run(

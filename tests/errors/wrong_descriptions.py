@@ -51,16 +51,26 @@ def implementation(**stated: Any) -> OpStrategy:
     return strategy
 
 
-def running(strategy: object) -> object:
-    """Asks the strategy for a kernel of a convolution, and the kernel for its commands."""
+def chosen(strategy: object) -> Any:
+    """The kernel of a convolution for which the strategy is asked."""
     accelerator = Npu(
         lambda npu: npu._register_pattern("conv2d", CONVOLUTION),
         lambda npu: npu._register_operator_strategy("nn.conv2d", lambda *facts: strategy),
     ).accelerator()
     graph = offload(network(), (accelerator,), HOST).graph
     node = graph.nodes[0]
+    return node.op.kernel(node.site)
+
+
+def running(strategy: object) -> object:
+    """Asks the kernel that is chosen for its commands."""
     view: Any = None
-    return node.op.kernel(node.site).body((view,) * 3, view, 1, {}, None)
+    return chosen(strategy).body((view,) * 3, view, 1, {}, None)
+
+
+def moving(traffic: object) -> object:
+    """Asks a kernel for the traffic of its first two rows, which its author states so."""
+    return chosen(implementation(traffic=lambda *_: traffic)).traffic(0, 2)
 
 
 def registered_twice() -> None:
@@ -94,6 +104,7 @@ WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
     "backend-047": lambda: made(lambda npu: npu._register_codegen(includes=lambda: None)),
     "backend-048": registered_twice,
     "backend-051": lambda: LikeTheProcessor().accelerator(),
+    "backend-054": lambda: moving({"features": -8}),
     "backend-053": lambda: running(implementation(folded=(0,))),
     "backend-052": lambda: made(lambda npu: npu._register_tiler("nn.conv2d", "smaug")),
 }

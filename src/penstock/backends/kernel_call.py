@@ -232,6 +232,7 @@ def offloading_kernel(
     compute: Compute,
     *,
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown],
+    traffic: Callable[[int, int], Mapping[str, int]] | None = None,
     tables: Mapping[str, Array],
     by_rows: bool,
     scratch_bytes: int,
@@ -276,4 +277,5 @@ def offloading_kernel(
         by_rows=by_rows,
         body=body,
         cycles=cycles,
+        traffic=traffic,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,9 @@ ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
 Cost = Callable[[Offloaded, int], float | Breakdown]
 """Cycles of a call that computes so many rows of the output; a Breakdown also says of what."""
 
+TrafficOf = Callable[[Offloaded, int, int], Mapping[str, int]]
+"""By what they are, bytes that a call for rows [first, end) of the output moves."""
+
 TablesOf = Callable[[Offloaded], Mapping[str, Array]]
 """The weight-layout hook: arrays by name that are made at compile time, as the accelerator wants
 them, for `KernelCall.table`."""
@@ -48,6 +52,7 @@ class Stated:
     name: str
     compute: Compute
     cost: Cost | None
+    traffic: TrafficOf | None
     condition: bool | str
     tables: Mapping[str, Array] | TablesOf
     by_rows: bool
@@ -80,6 +85,7 @@ class OpStrategy:
         *,
         name: str,
         cost: Cost | None = None,
+        traffic: TrafficOf | None = None,
         condition: bool | str = True,
         tables: Mapping[str, Array] | TablesOf | None = None,
         by_rows: bool = False,
@@ -93,6 +99,7 @@ class OpStrategy:
         `schedule`: is there for UMA's listings and is not used: the compiler schedules.
         `cost`: cycles of a call, or a Breakdown of them by resource, which `penstock profile`
             shows; the roofline where nothing is stated.
+        `traffic`: bytes that a call moves, by what they are, which it shows, too.
         `condition`: whether it can run what the strategy was asked for; a text says why not.
         `tables`: arrays for `call.table`, or a function of Offloaded that makes them.
         `by_rows`: it computes any interval of rows, [call.first, call.end), and takes its operands'
@@ -109,6 +116,8 @@ class OpStrategy:
         require_callable(compute, "compute function", "a KernelCall", where)
         if cost is not None:
             require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
+        if traffic is not None:
+            require_callable(traffic, "traffic function", "an Offloaded and two rows", where)
         taken = [stated.name for stated in self._stated]
         problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
         if alignment_bytes not in ALIGNMENTS:
@@ -126,6 +135,7 @@ class OpStrategy:
                 name,
                 compute,
                 cost,
+                traffic,
                 condition,
                 tables or {},
                 by_rows,
@@ -206,6 +216,7 @@ class _Made:
             self.stated.name,
             self.commands,
             cycles=self.cycles(),
+            traffic=self.traffic if self.stated.traffic else None,
             tables=self.tables() if possible else {},
             by_rows=self.stated.by_rows,
             scratch_bytes=self.stated.scratch_bytes,
@@ -246,6 +257,23 @@ class _Made:
 
         return cycles
 
+    def traffic(self, first: int, end: int) -> Mapping[str, int]:
+        """Bytes that rows [first, end) move, by what they are.  Raises BackendError where what the
+        author's function gives is none."""
+        assert self.stated.traffic is not None
+        with authors_code("traffic function", self.where):
+            found: Any = self.stated.traffic(self.offloaded, first, end)
+        problem = _problem_of_traffic(found)
+        if problem:
+            raise BackendError(
+                "backend-054",
+                f"the traffic of rows [{first}, {end}) is wrong",
+                where=self.where,
+                why=problem,
+                help="give whole numbers of bytes, at least 0, by the name of what is moved",
+            )
+        return found
+
     def tables(self) -> dict[str, Array]:
         """The arrays by name.  Raises BackendError where they are none."""
         stated = self.stated.tables
@@ -275,6 +303,17 @@ class _Made:
                 help="return a list of call.invoke(driver, arguments...) and Loop(...)",
             )
         return found
+
+
+def _problem_of_traffic(found: object) -> str:
+    if not isinstance(found, Mapping):
+        return f"it is {found!r:.60}, not a mapping"
+    for name, size in cast(Mapping[object, object], found).items():
+        if not isinstance(name, str):
+            return f"the name {name!r} is no text"
+        if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 0:
+            return f'"{name}" is {size!r:.60}'
+    return ""
 
 
 def _problem_of_tables(found: object) -> str:

@@ -178,23 +178,21 @@ def profile(
     target: p.TargetName = "cortex-m4",
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
     compiler: p.CompilerName = "zig",
+    output: p.Output = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
     """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
-    on accelerators what limits it and how busy the multipliers are; and what its code takes."""
+    on accelerators what limits it and how busy the multipliers are; and what its code takes.  With
+    --output-folder, also as a page with pictures."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
         done = api.profile(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
+        if output is not None:
+            done.write(output)
     if as_json:
-        print_json(
-            {
-                **done.report.as_json(),
-                "layers": api.layer_rows(done),
-                "functions": dict(done.functions),
-            }
-        )
+        print_json(done.as_json())
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
         if done.functions:
@@ -202,6 +200,8 @@ def profile(
         if done.unmeasured:
             out.print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
         out.print(summary.summary(done.report))
+        if output is not None:
+            out.print(f"written to {output}/", highlight=False)
 
 
 def golden(

@@ -7,7 +7,7 @@ between is asked with a `Site`, the types of its inputs and output.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -81,6 +81,8 @@ class Kernel:
     `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes,
         and where its tensors live: () or, for each input and for the output, "" or the name of a
         memory of the accelerator's; with what they are made of, or not.
+    `traffic`: by what they are, the bytes that a call for rows [first, end) of the output moves,
+        where the accelerator's author says so.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
@@ -99,6 +101,7 @@ class Kernel:
     accumulates: bool = False
     body: Callable[..., Any] | None = None
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
+    traffic: Callable[[int, int], Mapping[str, int]] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
     classes: str = ""

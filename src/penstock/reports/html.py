@@ -14,6 +14,7 @@ from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.paint import PROCESSOR, accelerator_colors
 from penstock.reports.report import Layer, Ram, Report
+from penstock.reports.resource_figure import resource_svg
 from penstock.reports.row import Measured, has_limits, rows
 from penstock.reports.timeline import Timeline
 from penstock.reports.verdict import verdicts
@@ -60,10 +61,12 @@ def render_html(
         per_mac=formats.per_mac,
         has_measurements=bool(measured),
         has_limits=has_limits(lines),
+        has_traffic=any(layer.traffic for layer in layers),
         share_or_none=formats.share_or_none,
         report_classes=bool(report.requantisation),
         has_cascades=has_cascades,
         graph=graph_svg(layers, timelines) if has_cascades or offloads else None,
+        resources=resource_svg(layers),
         offloads=offloads,
         engines=tuple(zip(report.engines, shares(report.engines), strict=True)),
         has_simulated=has_simulated(report.engines),

@@ -33,6 +33,11 @@ SHADES = ("#cbe0f3", "#9fc4e6", "#d5e8df", "#b0d0d4", "#d6d9f0", "#b4c3ec")
 CASCADE, CASCADE_EDGE = "#f6efe2", "#b98a3c"
 """What stands behind the layers of a cascade."""
 
+RESOURCES = ("#34699a", "#d08a1d", "#16794c", "#b3261e", "#6f4a92", "#6b7683", "#0e8a8a", "#a11d5b")
+"""What layers need of an accelerator, in turn."""
+WHOLE = "#e8edf2"
+"""All the cycles of a layer, behind those for which it needs a resource."""
+
 PROCESSOR = "#5b6773"
 ACCELERATORS = ("#16794c", "#8a3ffc", "#b8500f", "#0b6bb5", "#a11d5b")
 """What accelerators run, in turn; pictures name the engines, too."""

@@ -14,7 +14,6 @@ from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
-from penstock.reports.breakdowns import breakdowns
 from penstock.reports.engine_work import (
     Cycles,
     EngineWork,
@@ -23,12 +22,14 @@ from penstock.reports.engine_work import (
     is_offloaded,
     left_to_cpu,
 )
+from penstock.reports.spent import Spent, spent
 from penstock.scheduling.cost import Cost, total
 from penstock.scheduling.part import Part
 from penstock.scheduling.plan import Plan
 from penstock.scheduling.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
+_NOTHING = Spent()
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
@@ -154,7 +155,8 @@ class Layer:
     `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
     rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
     their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator;
-    `breakdown`: what its calls need of the accelerator's resources, where its author says so."""
+    `breakdown`: what its calls need of the accelerator's resources, where its author says so;
+    `traffic`: by what they are, the bytes that they move, where the author says so."""
 
     step: int | None
     name: str
@@ -174,6 +176,13 @@ class Layer:
     kernel: str = ""
     requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
     breakdown: Breakdown | None = None
+    traffic: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of the regions that its kernel is called on; of an accelerator whose author says
+        what it moves, those."""
+        return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
 
     @property
     def limit(self) -> str | None:
@@ -197,7 +206,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
         pairs = zip((schedule.parts.parts[k] for k in plan.parts), plan.costs, strict=True)
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
-    owners, broken_down = schedule.parts.owners, breakdowns(schedule)
+    owners, needed = schedule.parts.owners, spent(schedule)
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
         Layer(
@@ -217,7 +226,8 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             is_offloaded(part),
             part.kernel.name,
             classes_of(part),
-            broken_down.get(part.name),
+            needed.get(part.name, _NOTHING).breakdown,
+            dict(needed.get(part.name, _NOTHING).traffic),
         )
         for part, cost, plan, number in found
     )

@@ -253,7 +253,7 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     """Headers of the columns of numbers, with the sums that stand below them; no sum of simulated
     cycles where an accelerator runs a layer, of which none are known."""
     macs = sum(row.layer.macs for row in lines)
-    moved = sum(row.layer.read_bytes + row.layer.written_bytes for row in lines)
+    moved = sum(row.layer.moved_bytes for row in lines)
     measured = any(row.measured for row in lines)
     known = not (measured and any(row.layer.offloaded for row in lines))
     simulated = sum(row.simulated_cycles or 0 for row in lines) if known else None
@@ -282,7 +282,7 @@ def _numbers(row: Row, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
         *counted,
         per_mac(row.cycles, layer.macs),
         *((above,) if with_counts else ()),
-        number(layer.read_bytes + layer.written_bytes),
+        number(layer.moved_bytes),
         *(
             (printable(layer.limit or ABSENT), share_or_none(layer.utilisation))
             if with_limits

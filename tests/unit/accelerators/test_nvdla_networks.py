@@ -23,15 +23,18 @@ from penstock.accelerators.nvdla.task import Task
 from penstock.backends.packed import packed
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ir.graph import Graph
+from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.activation import Activation
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
 from penstock.pipeline import Request, compile_request
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
 from penstock.uma import Place, StreamCommand
 from penstock.zoo.registry import open_zoo
 from strategies import seeds
@@ -75,6 +78,32 @@ def test_residuals_and_depthwise_run_there() -> None:
     assert climbed("zoo:resnet8", "large") == {"machine": 0, "host": 0}
 
 
+def joined(net: GraphBuilder, *parts: Value, axis: int = 3, name: str = "joined") -> Value:
+    """Tensors of one scale, one after the other."""
+    return net.apply(
+        Concatenation(axis), *parts, quantisation=parts[0].type.quantisation, name=name
+    )
+
+
+@st.composite
+def joins(draw: st.DrawFn, net: GraphBuilder, x: Value, k: int) -> Value:
+    """A tensor, or another of its scale, several times, put together."""
+    pooled = net.max_pool2d(x, 1, 1, name=f"pooled{k}")
+    parts = draw(st.lists(st.sampled_from((x, pooled)), min_size=1, max_size=4))
+    return joined(net, *parts, name=f"join{k}")
+
+
+@st.composite
+def products(draw: st.DrawFn, net: GraphBuilder, x: Value, k: int) -> Value:
+    """A tensor times a constant: one number, or one for each channel."""
+    shape = draw(st.sampled_from(((1,), (1, 1, 1, 1), x.type.shape[-1:])))
+    factor = np.random.default_rng(k).integers(-100, 28, shape).astype(np.int8)
+    constant = net.constant(factor, Quantisation((0.02,), (-28,)), f"factor{k}/c")
+    pair = (x, constant) if draw(st.booleans()) else (constant, x)
+    scale = Quantisation((0.03,), (draw(st.integers(-128, 127)),))
+    return net.apply(Mul(), *pair, quantisation=scale, name=f"factor{k}")
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> Graph:
     """Convolutions of any kind, pools, a sum and a dense layer, of odd sizes."""
@@ -89,7 +118,7 @@ def networks(draw: st.DrawFn) -> Graph:
         height, width = x.type.shape[1:3]
         if min(height, width) < 6:
             kernel, dilation = 1, 1
-        every = ("conv", "conv", "depthwise", "max", "average", "add", "clamp", "factor")
+        every = ("conv", "conv", "depthwise", "max", "average", "add", "clamp", "factor", "join")
         match draw(st.sampled_from(every)):
             case "conv":
                 x = net.conv2d(x, draw(st.integers(1, 40)), kernel, stride, padding, activation,
@@ -97,23 +126,18 @@ def networks(draw: st.DrawFn) -> Graph:
             case "depthwise":
                 x = net.depthwise_conv2d(x, kernel, stride, padding, activation, dilation,
                                          draw(st.integers(1, 2)), name=f"depthwise{k}")  # fmt: skip
-            case "max":
-                x = net.max_pool2d(x, kernel, stride, padding, name=f"max{k}")
+            case "max" | "average" as pool:
+                pools = {"max": net.max_pool2d, "average": net.average_pool2d}
+                x = pools[pool](x, kernel, stride, padding, name=f"{pool}{k}")
             case "clamp":
                 op = Relu(draw(st.sampled_from((Activation.RELU, Activation.RELU6))))
                 scale = x.type.scale * draw(st.floats(0.3, 2))
                 zero = draw(st.integers(-128, 127))
                 x = net.apply(op, x, quantisation=Quantisation((scale,), (zero,)), name=f"clamp{k}")
             case "factor":
-                shape = draw(st.sampled_from(((1,), (1, 1, 1, 1), x.type.shape[-1:])))
-                factor = np.random.default_rng(k).integers(-100, 28, shape).astype(np.int8)
-                constant = net.constant(factor, Quantisation((0.02,), (-28,)), f"factor{k}/c")
-                pair = (x, constant) if draw(st.booleans()) else (constant, x)
-                zero = draw(st.integers(-128, 127))
-                x = net.apply(Mul(), *pair, quantisation=Quantisation((0.03,), (zero,)),
-                              name=f"factor{k}")  # fmt: skip
-            case "average":
-                x = net.average_pool2d(x, kernel, stride, padding, name=f"average{k}")
+                x = draw(products(net, x, k))
+            case "join":
+                x = draw(joins(net, net.conv2d(x, draw(st.sampled_from((5, 8, 32))), 1), k))
             case _:
                 side = net.conv2d(x, x.type.shape[3], 1, name=f"side{k}")
                 x = net.add(x, side, activation, name=f"add{k}")
@@ -167,6 +191,103 @@ def test_each_tensor_is_packed_once_and_only_at_the_border() -> None:
         *("Pad", "PackChannels", "nn.conv2d", "nn.conv2d", "add", "max_pool2d"),
         *("UnpackChannels", "Softmax"),
     ]
+
+
+def inception(net: GraphBuilder, x: Value, name: str) -> Value:
+    """Branches of several kernels, requantised to one scale, and put together."""
+    scale = Quantisation((0.05,), (-3,))
+    heads = [
+        net.conv2d(x, 64, 1, name=f"{name}/one"),
+        net.conv2d(net.conv2d(x, 32, 1, name=f"{name}/narrow"), 96, 3, name=f"{name}/three"),
+        net.conv2d(
+            net.max_pool2d(x, 3, 1, "same", name=f"{name}/pool"), 20, 1, name=f"{name}/last"
+        ),
+    ]
+    alike = [
+        net.apply(Relu(Activation.RELU), head, quantisation=scale, name=f"{head.name}/relu")
+        for head in heads
+    ]
+    return joined(net, *alike, name=name)
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS)
+def test_branches_are_put_together_there_whole_and_in_stripes(config: str) -> None:
+    net = GraphBuilder("net")
+    x = inception(net, net.input((1, 12, 9, 32)), "first")
+    graph = net.build(inception(net, x, "second"))
+    buffered = compiled(graph, f"nvdla:config={config},feature_buffer=8k")
+    assert {"first/packed", "second/packed"} <= set(claimed(buffered.graph))
+    assert_exact(buffered, "points")
+    done = compiled(graph, f"nvdla:config={config},feature_buffer=0")
+    assert any(plan.stripe for point in done.points for plan in point.schedule.plans)
+    assert_exact(done, "points")
+    least = done.points[0].ram_bytes(done.request)
+    striped = compiled(graph, f"nvdla:config={config},feature_buffer=0", sram_bytes=least)
+    assert any(plan.stripe for plan in striped.schedule.plans)
+    assert_exact(striped, "host")
+
+
+@settings(max_examples=25)
+@given(
+    shape=st.tuples(st.just(1), st.integers(1, 12), st.integers(1, 12), st.integers(1, 40)),
+    zero=st.integers(-128, 127),
+    scales=st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)),
+    config=st.sampled_from(sorted(CONFIGURATIONS)),
+    extreme=st.sampled_from((None, -128, 127)),
+)
+def test_a_mean_over_an_image_is_exact(
+    shape: tuple[int, ...],
+    zero: int,
+    scales: tuple[float, float],
+    config: str,
+    extreme: int | None,
+) -> None:
+    net = GraphBuilder("net")
+    x = net.input(shape, scale=scales[0], zero_point=zero)
+    graph = net.build(
+        net.apply(Mean((1, 2)), x, quantisation=Quantisation((scales[1],), (-zero - 1,)), name="y")
+    )
+    done = compiled(graph, f"nvdla:config={config}")
+    assert "mean" in {node.kind for node in claimed(done.graph).values()}
+    assert_exact(done, "points")
+    if extreme is not None:
+        inputs = {"input": np.full(shape, extreme, np.int8)}
+        found = Machine(done.program).run(inputs)
+        np.testing.assert_array_equal(found["y"], run_graph(graph, inputs)["y"])
+
+
+def test_means_over_other_axes_stay_with_the_processor() -> None:
+    net = GraphBuilder("net")
+    graph = net.build(net.apply(Mean((1,)), net.input((1, 4, 4, 8)), name="y"))
+    assert not claimed(compiled(graph, "nvdla").graph)
+
+
+def test_a_mean_runs_in_c() -> None:
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 9, 7, 8)), 20, 3, name="x")
+    done = compiled(net.build(net.apply(Mean((1, 2)), x, name="y")), "nvdla")
+    assert len(claimed(done.graph)) == 2
+    assert_exact(done, "host")
+
+
+def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None:
+    net = GraphBuilder("net")
+    x = net.input((1, 6, 6, 8))
+    narrow = net.conv2d(x, 12, 1, name="narrow")
+    other = net.constant(np.zeros((1, 6, 6, 8), np.int8), x.type.quantisation, "other")
+    graph = net.build(
+        joined(net, narrow, narrow, name="odd"),
+        joined(net, x, x, axis=2, name="wide"),
+        joined(net, x, other, name="fixed"),
+        net.apply(Concatenation(3), x, x, quantisation=Quantisation((9.0,), (0,)), name="scaled"),
+    )
+    left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.left}
+    assert left["odd"].endswith(
+        "each but the last in whole packs: input 0 has 12 channels, a pack 8"
+    )
+    assert left["wide"].endswith("they are along another axis")
+    assert left["fixed"].endswith("input 1 is constant")
+    assert "zero point: input 0 is int8" in left["scaled"]
 
 
 def test_nvdla_as_it_is_refuses_every_layer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,9 @@ from rich.console import Console
 from offloading import compiled
 from penstock import api
 from penstock.accelerators.nvdla import Nvdla
+from penstock.accelerators.nvdla.dataflow import stripe_cycles, task_cycles
+from penstock.accelerators.nvdla.extension import WindowKind
+from penstock.accelerators.nvdla.task import CONVOLUTION, Task
 from penstock.errors import ToolError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -26,7 +30,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build, dict[str, float], float | No
         {
             "multipliers": 64 * 9 * 2 * 3,  # points, taps, blocks of channels, groups of kernels
             "post-processing": 64 * 24,
-            "memory": (1024 + 24 * 9 * 16 + 4 * 24 + 64 * 24) / 8,
+            "memory": (1024 + 24 * 9 * 16 + 12 * 24 + 64 * 24) / 8,
             "latency": 50,
         },
         64 * 24 * 9 * 16 / (64 * (50 + 3456)),
@@ -36,7 +40,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build, dict[str, float], float | No
         {
             "multipliers": 64,
             "post-processing": 64 * 8,
-            "memory": (512 + 64 + 4 * 8 + 512) / 8,
+            "memory": (512 + 128 + 12 * 8 + 512) / 8,  # weights fill 128 bytes
             "latency": 50,
         },
         64 * 8 * 8 / (64 * (50 + 512)),
@@ -46,14 +50,14 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build, dict[str, float], float | No
         {
             "multipliers": 16 * 8 * 16,  # the least stripe, blocks of 64, groups of 32
             "post-processing": 512 / 16,
-            "memory": (512 + 512 * 512 + 4 * 512 + 512) / 64,
+            "memory": (512 + 512 * 512 + 12 * 512 + 512) / 64,
             "latency": 1200,
         },
-        512 * 512 / (2048 * (1200 + 4144)),
+        512 * 512 / (2048 * (1200 + 4208)),
     ),
     "depthwise": (
         "small", IMAGE, lambda net, x: net.depthwise_conv2d(x, 3, name="y"),
-        {"windows": 64 * 16 * 9, "memory": (1024 + 144 + 4 * 16 + 1024) / 8, "latency": 50},
+        {"windows": 64 * 16 * 9, "memory": (1024 + 144 + 12 * 16 + 1024) / 8, "latency": 50},
         None,
     ),
     "pool": (
@@ -77,6 +81,10 @@ LIMITS = {
 }
 
 
+CUT = Task(0, CONVOLUTION, 64, 64, 64, 62, 62, 8, 3, 3)
+"""More rows than the convolution buffer of `small` has room for."""
+
+
 def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> Layer:
     """The last layer that the accelerator runs."""
     net = GraphBuilder("net")
@@ -97,6 +105,30 @@ def test_what_a_layer_needs_is_as_by_hand(case: str) -> None:
     assert layer.cycles == round(found.cycles)
     assert layer.limit == LIMITS[case]
     assert layer.utilisation == (utilisation and pytest.approx(utilisation))
+
+
+def test_a_layer_that_is_cut_takes_what_its_pieces_take() -> None:
+    """Of 32 banks, weights take 2, a row takes one: pieces read 30 rows, of which two are kept.
+    The points of each pass by in stripes of their own."""
+    layer = last_offloaded(
+        lambda net, x: net.conv2d(x, 8, 3, padding="valid", name="y"), (1, 64, 64, 64), "small"
+    )
+    assert layer.breakdown is not None
+    found = layer.breakdown.by_resource
+    assert found["multipliers"] == 9 * 8 * sum(stripe_cycles(62 * rows) for rows in (28, 28, 6))
+    assert found["latency"] == 3 * 50
+    assert sum(layer.traffic.values()) / 8 == found["memory"]
+    assert layer.breakdown.cycles == found["multipliers"] + 3 * 50
+
+
+def test_stripes_are_counted_amid_the_image() -> None:
+    """A row of the output reads three rows of the input there, two at its top."""
+    pool = replace(CUT, kind=WindowKind.LARGEST, out_c=64, pad_top=1, out_h=64)
+    assert [pool.moved(row, row + 1)[0][1].features for row in (0, 1, 63)] == [
+        rows * 64 * 64 for rows in (2, 3, 2)
+    ]
+    (row,) = pool.moved(1, 2)
+    assert task_cycles(pool, 1).by_resource["memory"] == row[1].total / 8
 
 
 def test_stripes_add_up() -> None:

@@ -17,6 +17,7 @@ from errors.wrong_accelerators import (
     strays,
     with_nodes_left,
 )
+from errors.wrong_descriptions import moving
 from penstock import api, ladder, pipeline
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
 from penstock.backends.kernel_call import Offloaded
@@ -126,6 +127,21 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
         lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=lambda o, rows: cost))),
     )
     assert error.what == what
+
+
+@pytest.mark.parametrize(
+    ("traffic", "why"),
+    [
+        (96, "it is 96, not a mapping"),
+        ({1: 96}, "the name 1 is no text"),
+        ({"features": 9.5}, '"features" is 9.5'),
+        ({"features": True}, '"features" is True'),
+    ],
+)
+def test_traffic_is_bytes_by_name(traffic: object, why: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        moving(traffic)
+    assert (caught.value.code, caught.value.why) == ("backend-054", why)
 
 
 @pytest.mark.parametrize("cost", [0, 0.4, 10**12, np.int64(7).item()])

@@ -26,10 +26,11 @@ from penstock.accelerators.nvdla.configurations import (
     FEATURE_BUFFER,
     configuration,
 )
-from penstock.accelerators.nvdla.dataflow import cycles
+from penstock.accelerators.nvdla.dataflow import cycles, traffic
 from penstock.accelerators.nvdla.programs import SUBMIT, encode
 from penstock.uma import (
     AcceleratorTarget,
+    DType,
     Graph,
     Offloaded,
     OpStrategy,
@@ -45,7 +46,7 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Convolutions, dense layers, pooling, clamps, and sums and products of tensors."""
+    """Convolutions, dense layers, pooling, means, clamps, sums, products and concatenations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,10 +61,13 @@ class Nvdla(UMABackend):
         for kind in ("max", "avg"):
             self._register_pattern(f"{kind}_pool2d", is_op(f"nn.{kind}_pool2d")(wildcard()))
         self._register_pattern("clip", is_op("clip")(wildcard()))
+        self._register_pattern("concatenate", is_op("concatenate"))
+        over_an_image = is_op("mean")(wildcard()).has_attr({"axes": (1, 2)})
+        self._register_pattern("mean", over_an_image)
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
-                     fits_the_core):  # fmt: skip
+                     whole_packs, alike, fits_the_core):  # fmt: skip
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_packs)
         for op in kernels.OPERATORS:
@@ -143,12 +147,38 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
     return True
 
 
+def whole_packs(offloaded: Offloaded) -> bool | str:
+    """Tensors are put together along their channels, each but the last in whole packs."""
+    if offloaded.main.kind != "Concatenation":
+        return True
+    channels = [value.type.shape[3] for value in offloaded.main.inputs]
+    if sum(channels) != offloaded.main.output.type.shape[3]:
+        return "they are along another axis"
+    atom = kernels.hardware(offloaded).memory_atom_bytes
+    odd = [(k, count) for k, count in enumerate(channels[:-1]) if count % atom]
+    return not odd or f"input {odd[0][0]} has {odd[0][1]} channels, a pack {atom}"
+
+
+def alike(offloaded: Offloaded) -> bool | str:
+    """Tensors that are put together are computed, and of int8 with the result's scale and zero
+    point."""
+    if offloaded.main.kind != "Concatenation":
+        return True
+    y = offloaded.main.output.type
+    for k, value in enumerate(offloaded.main.inputs):
+        if value.data is not None:
+            return f"input {k} is constant"
+        if (value.type.dtype, value.type.quantisation) != (DType.INT8, y.quantisation):
+            return f"input {k} is {value.type}, the result {y}"
+    return True
+
+
 def fits_the_core(offloaded: Offloaded) -> bool | str:
     """The rows under a kernel and a group of kernels fit into the convolution buffer, and every
     number into its register."""
-    t = kernels.task(offloaded)
     try:
-        t.layers(0, t.out_h, t.in_row_bytes, t.out_row_bytes, t.out_row_bytes)
+        for t, _ in kernels.tasks(offloaded):
+            t.layers(0, t.out_h, t.in_row_bytes, t.out_row_bytes, t.out_row_bytes)
     except PenstockError as error:
         return f"{error.what}: {error.why}"
     return True
@@ -166,8 +196,9 @@ def strategy_of(op: str) -> Any:
             kernels.compute,
             name="nvdla",
             cost=cycles,
+            traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
-            by_rows=True,
+            by_rows=op != "mean",  # which has one row, of all rows of its input
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from penstock.accelerators.nvdla.banks import Demand, Split, Weights, allocate
 from penstock.accelerators.nvdla.configurations import Configuration
@@ -93,6 +94,7 @@ class Piece:
     upper: int
 
 
+@lru_cache(maxsize=4096)
 def hardware_layers(
     convolution: Convolution, split: Split | None = None
 ) -> tuple[ConvolutionLayer, ...]:

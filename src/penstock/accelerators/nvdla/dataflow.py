@@ -13,10 +13,16 @@ profiler, cycles = max(computing, communication).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache, reduce
+from operator import add
 
-from penstock.accelerators.nvdla.configurations import FEATURE_BUFFER, Configuration
-from penstock.accelerators.nvdla.kernels import KINDS, hardware, task
-from penstock.accelerators.nvdla.task import CONVOLUTION
+from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
+from penstock.accelerators.nvdla.kernels import KINDS, buffered, tasks
+from penstock.accelerators.nvdla.task import CONVOLUTION, Task
+from penstock.accelerators.nvdla.traffic import Traffic
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
@@ -67,19 +73,42 @@ def node_cycles(node: Node, chip: Configuration) -> int:
     return math.ceil(max(busy.values()))
 
 
-def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Of the first rows of the output: the slowest of multipliers, post-processing, windows and
-    memory, after the latency."""
-    chip, t = hardware(offloaded), task(offloaded)
-    points, taps = rows * t.out_w, t.kernel_h * t.kernel_w
-    if t.kind == CONVOLUTION:
-        busy = convolution_cycles(chip, points, taps, t.in_c, t.out_c)
+def layer_cycles(
+    chip: Configuration, layer: HardwareLayer, moved: Traffic, inside: frozenset[str]
+) -> Breakdown:
+    """Of a hardware layer: the slowest of multipliers, post-processing, windows and both memories,
+    after the latency; `inside`: what of the traffic goes to or from the feature buffer."""
+    points = layer.out_height * layer.out_width
+    if isinstance(layer, WindowLayer):
+        taps = layer.window_height * layer.window_width
+        busy, macs = window_cycles(chip, points * layer.kernels * taps), None
     else:
-        busy = window_cycles(chip, points * t.out_c * taps)
-    buffer = offloaded.bytes(rows, FEATURE_BUFFER)
-    busy["memory"] = (offloaded.bytes(rows) - buffer) / chip.memory.bytes_per_cycle
-    if buffer:
-        busy["feature buffer"] = buffer / chip.buffer_port.bytes_per_cycle
+        taps, size = layer.kernel_height * layer.kernel_width, (layer.channels, layer.kernels)
+        busy, macs = convolution_cycles(chip, points, taps, *size), chip.macs
+    buffered = sum(getattr(moved, name) for name in inside)
+    busy["memory"] = (moved.total - buffered) / chip.memory.bytes_per_cycle
+    if buffered:
+        busy["feature buffer"] = buffered / chip.buffer_port.bytes_per_cycle
     latency = chip.memory.latency_cycles
-    macs_per_cycle = chip.macs if t.kind == CONVOLUTION else None
-    return Breakdown(latency + max(busy.values()), {**busy, "latency": latency}, macs_per_cycle)
+    return Breakdown(latency + max(busy.values()), {**busy, "latency": latency}, macs)
+
+
+def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
+    """Of so many rows of the output."""
+    every = tasks(offloaded)
+    return reduce(add, (task_cycles(t, rows, buffered(offloaded, read)) for t, read in every))
+
+
+@lru_cache(maxsize=4096)
+def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
+    """Of so many rows of the output, one hardware layer after the other: rows amid the image, whose
+    windows reach beyond it as little as can be.  `inside`: see `layer_cycles`."""
+    first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
+    layers = t.moved(first, first + rows)
+    return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))
+
+
+def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
+    """Bytes that rows [first, end) of the output move, where rows lie evenly apart."""
+    layers = (layer for t, _ in tasks(offloaded) for layer in t.moved(first, end))
+    return asdict(reduce(add, (moved for _, moved in layers)))

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
-from penstock.accelerators.nvdla.layer import NO_PADDING, NOWHERE, Memory, Padding, Surface
+from penstock.accelerators.nvdla.layer import (
+    NO_PADDING,
+    NOWHERE,
+    ConvolutionLayer,
+    Memory,
+    Padding,
+    Surface,
+)
 from penstock.accelerators.nvdla.registers import BYPASS
 from penstock.uma import UnsupportedError
 
@@ -160,6 +167,9 @@ class WindowLayer:
         """Channels of the output."""
         return self.channels * self.channel_multiplier
 
+
+HardwareLayer = ConvolutionLayer | WindowLayer
+"""What the accelerator does at a time."""
 
 POST = Bindings(
     Post,

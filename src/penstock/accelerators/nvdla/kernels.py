@@ -12,13 +12,16 @@ from dataclasses import astuple
 
 import numpy as np
 
-from penstock.accelerators.nvdla.configurations import Configuration, configuration
+from penstock.accelerators.nvdla.configurations import (
+    FEATURE_BUFFER,
+    Configuration,
+    configuration,
+)
 from penstock.accelerators.nvdla.extension import Elementwise, WindowKind
 from penstock.accelerators.nvdla.packing import pack_weights
 from penstock.accelerators.nvdla.programs import BEGIN, FIRST, PLACES, RESULT, ROW, RUN, SECOND
 from penstock.accelerators.nvdla.task import CONVOLUTION, NUMBERS, Task
 from penstock.uma import (
-    Address,
     Array,
     Command,
     Expr,
@@ -43,14 +46,27 @@ KINDS = {
 }
 """By operator, the kind of its task."""
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
-TABLED = (*WEIGHTED, "clip", "multiply")
+TABLED = (*WEIGHTED, "clip", "multiply", "mean")
 """Those that may need a table of biases, multipliers and shifts."""
-OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract")
+OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
 
 
 def hardware(offloaded: Offloaded) -> Configuration:
     """The configuration that the user chose, with the extension."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
+
+
+def tasks(offloaded: Offloaded) -> tuple[tuple[Task, tuple[int, ...]], ...]:
+    """What the main operator is on the hardware, one task after the other; and which of its inputs
+    are the first tensor of each, and the second."""
+    if offloaded.main.kind == "Concatenation":
+        number = NUMBERS.index(hardware(offloaded).name)
+        shapes = (value.type.shape for value in offloaded.main.inputs)
+        return tuple((_copy(number, shape), (k,)) for k, shape in enumerate(shapes))
+    t = task(offloaded)
+    if t.elementwise:
+        return ((t, (0, 1)),)
+    return ((t, (1 if constant_factor(offloaded) == 0 else 0,)),)
 
 
 def task(offloaded: Offloaded) -> Task:
@@ -61,12 +77,20 @@ def task(offloaded: Offloaded) -> Task:
         return _clamped(number, offloaded)
     if constant_factor(offloaded) is not None:
         return _scaled(number, p, offloaded.main.output.type.shape)
+    if kind == "Mean":
+        return _averaged(number, p, offloaded.main.inputs[0].type.shape)
     if kind in ELEMENTWISE:
         return _elementwise(number, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     known = {name: p[name] for name in Task.__dataclass_fields__ if name in p}
     return Task(number, KINDS[kind], **known, requantise=int(kind not in POOLS))
+
+
+def _copy(number: int, shape: tuple[int, ...]) -> Task:
+    """A tensor as it is: elements pass under a window of one."""
+    _, h, w, c = shape
+    return Task(number, WindowKind.LARGEST, *(w, h, c) * 2)
 
 
 def _clamped(number: int, offloaded: Offloaded) -> Task:
@@ -111,6 +135,13 @@ def _scaled(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     return Task(number, WindowKind.DEPTHWISE, *size, *size, requantise=1, **limits)
 
 
+def _averaged(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """A mean over an image: the sum of a depthwise window as large as it."""
+    _, h, w, c = shape
+    zero = p["out_zero"]
+    return Task(number, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, requantise=1, out_zero=zero)
+
+
 def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     """A sum, a difference or a product: the first tensor passes under a window of one element."""
     size = (shape[2], shape[1], shape[3])
@@ -132,22 +163,33 @@ def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> T
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """What the task is, where everything lies, which rows are wanted."""
-    t = task(call)
-    lower = maximum(call.first * t.stride_h - t.pad_top, 0)
-    upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
-    commands: list[Command] = [call.invoke(BEGIN, *map(int, astuple(t))), *_places(call, t)]
-    first = 1 if constant_factor(call) == 0 else 0
-    commands.append(_rows(call, FIRST, _packs(call, first), lower, upper))
-    if t.elementwise:
-        commands.append(_rows(call, SECOND, _packs(call, 1), call.first, call.end))
-    commands.append(_rows(call, RESULT, call.result, call.first, call.end))
-    return [*commands, call.invoke(RUN, call.first, call.end)]
+    """For each task: what it is, where everything lies, which rows are wanted.  What it computes
+    stands behind what those before it have computed, in every row."""
+    commands: list[Command] = []
+    behind_bytes = 0
+    for t, read in tasks(call):
+        lower = maximum(call.first * t.stride_h - t.pad_top, 0)
+        upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
+        rows = ((lower, upper), (call.first, call.end))
+        result = _rows(call, RESULT, call.result, call.first, call.end, behind_bytes)
+        commands += [
+            call.invoke(BEGIN, *map(int, astuple(t))),
+            *_places(call, t),
+            *(
+                _rows(call, tensor, call.operands[_outer(call, k)], *interval)
+                for tensor, k, interval in zip((FIRST, SECOND), read, rows, strict=False)
+            ),
+            result,
+            call.invoke(RUN, call.first, call.end),
+        ]
+        behind_bytes += t.out_row_bytes
+    return commands
 
 
 def _places(call: KernelCall, t: Task) -> Sequence[Command]:
+    """Where tables lie, and working memory, if there is any."""
     tables = (call.table("weights"), call.table("post")) if t.requantise else ()
-    scratch: tuple[Address, ...] = (call.scratch,) if t.reach_h > 1 else ()
+    scratch = () if call.scratch_buffer is None else (call.scratch,)
     return [call.invoke(PLACES, *tables, *scratch)] if tables or scratch else []
 
 
@@ -156,15 +198,35 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
-def _rows(call: KernelCall, tensor: int, operand: Operand, lower: Expr, upper: Expr) -> Command:
-    """Where rows of a tensor lie."""
+def _rows(
+    call: KernelCall,
+    tensor: int,
+    operand: Operand,
+    lower: Expr,
+    upper: Expr,
+    offset_bytes: int = 0,
+) -> Command:
+    """Where rows of a tensor lie, from so many bytes behind their beginning."""
     row = Var("row")
-    return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, operand.row(row)),))
+    place = operand.row(row, offset_bytes)
+    return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, place),))
 
 
-def _packs(call: KernelCall, k: int) -> Operand:
-    """Input k of the main operator, in packs, as it comes from outside."""
-    return call.operands[call.composite.inputs.index(f"{call.main.inputs[k].name}/packed")]
+def _outer(offloaded: Offloaded, k: int) -> int:
+    """Which input of the composite has the packs of input k of the main operator."""
+    return offloaded.composite.inputs.index(f"{offloaded.main.inputs[k].name}/packed")
+
+
+def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
+    """What of a task's traffic goes to or from the feature buffer, by where tensors live; `read`:
+    see `tasks`."""
+    if not offloaded.homes:
+        return frozenset()
+    *inputs, output = offloaded.homes
+    homes = {"output": output}
+    for name, k in zip(("features", "second"), read, strict=False):
+        homes[name] = inputs[_outer(offloaded, k)]
+    return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
@@ -179,6 +241,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         return _scaling_tables(offloaded, constant)
     if offloaded.main.kind == "Mul":
         return {}
+    if offloaded.main.kind == "Mean":
+        return _averaging_tables(offloaded)
     weights = offloaded.constant(1)
     p, t = offloaded.parameters, offloaded.tables
     if offloaded.main.kind == "DepthwiseConv2D":
@@ -190,6 +254,17 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     bias = offloaded.constant(2) - p["in_zero"] * sums
     post = np.stack([bias, t["multiplier"], t["shift"]], axis=1)
     return {"weights": packed, "post": post.astype(np.int32)}
+
+
+def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+    """The tables of a mean: weights are one; the input's zero point, of all its elements, is a
+    bias."""
+    p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
+    post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
+    return {
+        "weights": np.ones(h * w * c, np.int8),
+        "post": np.tile(np.array(post, np.int32), (c, 1)),
+    }
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:

@@ -2,13 +2,15 @@
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights as the hardware has them in memory, and writes outputs; it knows nothing of who made the
-stream.  Not modelled: time, and values in the buffer beyond whole rows and whole weights.
+stream.  Every byte that goes to or from a memory is counted.  Not modelled: time, and values in the
+buffer beyond whole rows and whole weights.
 
 Source: NVDLA hardware manual: unit description, programming guide, precision.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -31,6 +33,7 @@ from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, Memo
 from penstock.accelerators.nvdla.packing import features_of, pack_features, weights_of
 from penstock.accelerators.nvdla.registers import UNITS, decode
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
+from penstock.accelerators.nvdla.traffic import Traffic
 from penstock.uma import Array, BackendError, multiply, requantise, rounding_shift
 
 Sums = NDArray[np.int64]
@@ -47,8 +50,9 @@ EXTENSION = frozenset({"POST", "WINDOW"})
 
 @dataclass
 class Device:
-    """The hardware between two writes: words of registers, units that were started, and what is
-    left in the convolution buffer: rows of features, in so many banks, and weights."""
+    """The hardware between two writes: words of registers, units that were started, what is left
+    in the convolution buffer: rows of features, in so many banks, and weights; and what each layer
+    so far has moved."""
 
     hardware: Configuration
     memories: Memories
@@ -57,6 +61,7 @@ class Device:
     rows: Array | None = None
     data_banks: int = 0
     weights: Array | None = None
+    moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
 
     def memory(self, which: Memory) -> Array:
         """A memory's bytes.  Raises BackendError where it is not there."""
@@ -80,6 +85,7 @@ class Device:
                 "the configuration has no extension",
             )
         post = decode_post(self.words) if "POST" in self.started else None
+        self.moved.append(Counter())
         if source == "CDMA":
             layer = decode(self.words, self.hardware)
             sums = self._delivered(layer)
@@ -89,7 +95,28 @@ class Device:
             elements = self._windowed(layer, post)
         atom = self.hardware.memory_atom_bytes
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
+        self._count_features("output", elements)
         self.started.clear()
+
+    def _fetched(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
+        """Features (rows, columns, channels), read from where they lie."""
+        atom = self.hardware.memory_atom_bytes
+        found = features_of(self.memory(surface.memory), surface, shape, atom)
+        self._count_features(what, found)
+        return found
+
+    def _loaded(self, what: str, memory: Memory, address: int, size_bytes: int) -> Array:
+        """Bytes, read from a memory.  Raises BackendError where they leave it."""
+        content = self.memory(memory)
+        features_of(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
+        self.moved[-1][what] += size_bytes
+        return content[address : address + size_bytes]
+
+    def _count_features(self, what: str, elements: Array) -> None:
+        """Features come and go in whole atoms."""
+        rows, columns, channels = elements.shape
+        atom = self.hardware.memory_atom_bytes
+        self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
         """Elements of NVDLA's own conversion, in whole packs: channels that are not there are
@@ -136,12 +163,7 @@ class Device:
                 )
             if layer.reuse.data:
                 return self.rows
-        fetched = features_of(
-            self.memory(layer.source.memory),
-            layer.source,
-            (layer.fetched_rows, *shape[1:]),
-            self.hardware.memory_atom_bytes,
-        )
+        fetched = self._fetched("features", layer.source, (layer.fetched_rows, *shape[1:]))
         if layer.kept_rows and self.rows is not None:
             return np.concatenate((self.rows, fetched))
         return fetched
@@ -154,14 +176,15 @@ class Device:
                 raise _refused("a layer reuses weights that are not in the buffer",
                                "they must be what the layer before left")  # fmt: skip
             return self.weights
-        content = _bytes(self.memory(layer.weight_memory), layer.weight_address, layer.weight_bytes)
+        content = self._loaded(
+            "weights", layer.weight_memory, layer.weight_address, layer.weight_bytes
+        )
         return weights_of(content, shape, self.hardware)
 
     def _windowed(self, layer: WindowLayer, post: Post | None) -> Array:
         """Elements that unit WINDOW makes, and unit POST, if it is there, of these."""
         shape = (layer.height, layer.width, layer.channels)
-        atom = self.hardware.memory_atom_bytes
-        image = features_of(self.memory(layer.source.memory), layer.source, shape, atom)
+        image = self._fetched("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
             found = pooled(image, layer)
             return self._post(post, found) if post else found.astype(np.int8)
@@ -170,7 +193,7 @@ class Device:
                 "depthwise sums are not requantised", "only unit POST makes elements of them"
             )
         size = layer.window_height * layer.window_width * layer.kernels
-        content = _bytes(self.memory(Memory.MAIN), layer.weight_address, size)
+        content = self._loaded("weights", Memory.MAIN, layer.weight_address, size)
         weights = content.view(np.int8).reshape(
             layer.window_height, layer.window_width, layer.kernels
         )
@@ -180,9 +203,8 @@ class Device:
         """What unit POST makes of sums, or of elements."""
         if post.requantise:
             channels = values.shape[2]
-            content = _bytes(
-                self.memory(Memory.MAIN), post.table_address, channels * TABLE_ROW_BYTES
-            )
+            size = channels * TABLE_ROW_BYTES
+            content = self._loaded("table", Memory.MAIN, post.table_address, size)
             table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
             bias, multiplier, shift = table.T
             limits = (post.limits.least, post.limits.most)
@@ -191,17 +213,13 @@ class Device:
             elements = np.clip(values, post.limits.least, post.limits.most).astype(np.int8)
         if post.elementwise is Elementwise.NONE:
             return elements
-        second = features_of(
-            self.memory(post.second.memory),
-            post.second,
-            (values.shape[0], values.shape[1], values.shape[2]),
-            self.hardware.memory_atom_bytes,
-        )
+        rows, columns, channels = values.shape
+        second = self._fetched("second", post.second, (rows, columns, channels))
         return combined(elements, second, post)
 
 
-def execute(stream: bytes, memories: Memories, hardware: Configuration) -> None:
-    """Runs a stream on memories, which it changes.
+def execute(stream: bytes, memories: Memories, hardware: Configuration) -> tuple[Traffic, ...]:
+    """Runs a stream on memories, which it changes; the bytes that each hardware layer has moved.
 
     Raises BackendError where the stream is malformed, or asks for what is not there;
     UnsupportedError and CapacityError where a layer is none that the hardware can run."""
@@ -213,6 +231,7 @@ def execute(stream: bytes, memories: Memories, hardware: Configuration) -> None:
         device.started.add(write.starts)
         if write.starts in SOURCES:
             device.run(write.starts)
+    return tuple(Traffic(**moved) for moved in device.moved)
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
@@ -299,12 +318,6 @@ def _term(values: Sums, scale: Scale) -> Sums:
 def _int8(value: int) -> int:
     """The low eight bits, as int8."""
     return (value + 128) % 256 - 128
-
-
-def _bytes(memory: Array, address: int, size_bytes: int) -> Array:
-    """Raises BackendError where they leave the memory."""
-    features_of(memory, Surface(0, 0, address), (1, 1, 1), size_bytes)
-    return memory[address : address + size_bytes]
 
 
 def _refused(what: str, why: str) -> BackendError:

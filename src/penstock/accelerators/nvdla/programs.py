@@ -1,9 +1,10 @@
 """programs: commands of a call as a stream that can be moved, and its loader.
 
 A call says what it computes (`BEGIN`, a Task), where weights, table and working memory lie
-(`PLACES`), where each row that it reads or writes lies (`ROW`), and which rows it computes (`RUN`).
-The encoder makes hardware layers of that: of as many rows at a time as lie evenly apart, in rings
-as in whole tensors.  Rows of one window that do not are first copied, one under the other.
+(`PLACES`), where each row that it reads or writes lies (`ROW`), and which rows it computes (`RUN`);
+it may do so several times, one task after the other.  The encoder makes hardware layers of that: of
+as many rows at a time as lie evenly apart, in rings as in whole tensors.  Rows of one window that
+do not are first copied, one under the other.
 
 Where tensors lie is known late, so a write of an address says how far behind one of the bases of
 the submission it is.  A stream begins with what its loader must know:
@@ -61,15 +62,38 @@ Placed = tuple[Write, Place | None]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A call: what it computes, where its weights, table and working memory lie, and the rows of
-    each tensor."""
+    """A task, where its weights, table and working memory lie, the rows of each tensor, and which
+    of the output are computed: [first, end)."""
 
     task: Task
     places: tuple[Place, ...]
     rows: Mapping[int, Mapping[int, Place]]
+    first: int
+    end: int
 
-    def layers(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """The hardware layers of rows [first, end) of the output."""
+    @staticmethod
+    def of(commands: Sequence[StreamCommand]) -> _Run:
+        """What the commands from a BEGIN to its RUN say."""
+        by_name: dict[str, list[tuple[int | Place, ...]]] = {}
+        for command in commands:
+            by_name.setdefault(command.name, []).append(command.arguments)
+        ((*numbers,),) = by_name[BEGIN.name]
+        task = Task(*(n for n in numbers if isinstance(n, int)))
+        places = tuple(p for p in by_name.get(PLACES.name, [()])[0] if isinstance(p, Place))
+        rows: dict[int, dict[int, Place]] = {}
+        for tensor, row, place in by_name[ROW.name]:
+            assert isinstance(tensor, int)
+            assert isinstance(row, int)
+            assert isinstance(place, Place)
+            rows.setdefault(tensor, {})[row] = place
+        ((first, end),) = by_name[RUN.name]
+        assert isinstance(first, int)
+        assert isinstance(end, int)
+        return _Run(task, places, rows, first, end)
+
+    def layers(self) -> Iterator[Sequence[Placed]]:
+        """The hardware layers."""
+        first, end = self.first, self.end
         while first < end:
             reads = self.task.reads(first, first + 1)
             if self._pitch(FIRST, *reads, self.task.in_row_bytes) is None:
@@ -151,23 +175,10 @@ def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
     """The stream of a call's commands."""
-    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
-    for command in commands:
-        by_name.setdefault(command.name, []).append(command.arguments)
-    ((*numbers,),) = by_name[BEGIN.name]
-    task = Task(*(n for n in numbers if isinstance(n, int)))
-    places = tuple(p for p in by_name.get(PLACES.name, [()])[0] if isinstance(p, Place))
-    rows: dict[int, dict[int, Place]] = {}
-    for tensor, row, place in by_name[ROW.name]:
-        assert isinstance(tensor, int)
-        assert isinstance(row, int)
-        assert isinstance(place, Place)
-        rows.setdefault(tensor, {})[row] = place
-    ((first, end),) = by_name[RUN.name]
-    assert isinstance(first, int)
-    assert isinstance(end, int)
-    layers = _Run(task, places, rows).layers(first, end)
-    return to_stream(task.configuration, [write for layer in layers for write in layer])
+    ends = [k + 1 for k, command in enumerate(commands) if command.name == RUN.name]
+    runs = [_Run.of(commands[first:end]) for first, end in pairwise((0, *ends))]
+    writes = [write for run in runs for layer in run.layers() for write in layer]
+    return to_stream(runs[0].task.configuration, writes)
 
 
 def to_stream(configuration: int, writes: Sequence[Placed]) -> bytes:
@@ -210,7 +221,7 @@ def moved(writes: bytes, places: Sequence[tuple[int, int, Memory]], bases: Seque
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     """Runs a stream: every base is put into a memory of a functional model, the one in which the
-    stream says that it lies, and what has changed is taken back."""
+    stream says that it lies, and what has changed is taken back: bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     homes = {base: memory for _, base, memory in places}
@@ -226,9 +237,10 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     ]
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
+    before = [part.copy() for part in mine]
     execute(moved(writes, places, starts), memories, configuration.extended(0, 0))
-    for part, base in zip(mine, bases, strict=True):
-        changed = part != base
+    for part, base, old in zip(mine, bases, before, strict=True):
+        changed = part != old
         if changed.any():  # constants cannot be written
             base[changed] = part[changed]
 

@@ -11,14 +11,16 @@ from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, Configura
 from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
 from penstock.accelerators.nvdla.extension import (
     Elementwise,
+    HardwareLayer,
     Post,
     Range,
     Scale,
     WindowKind,
     WindowLayer,
 )
-from penstock.accelerators.nvdla.layer import Padding, Surface
+from penstock.accelerators.nvdla.layer import NOWHERE, ConvolutionLayer, Padding, Surface
 from penstock.accelerators.nvdla.stream import Write, convolution_writes, window_writes
+from penstock.accelerators.nvdla.traffic import Traffic, traffic_of
 
 NUMBERS = tuple(CONFIGURATIONS)
 """Configurations by their numbers."""
@@ -97,10 +99,31 @@ class Task:
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """The hardware layers of rows [first, end) of the output, whose tensors' lines are so many
-        bytes apart; addresses are counted from the first row of each tensor.
+        """The hardware layers of rows [first, end) of the output as writes; tensors' lines are so
+        many bytes apart, addresses are counted from the first row of each tensor.
 
         Raises UnsupportedError or CapacityError where the hardware cannot."""
+        post = self._post(Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes))
+        return [
+            convolution_writes(layer, post)
+            if isinstance(layer, ConvolutionLayer)
+            else window_writes(layer, post)
+            for layer in self.hardware_layers(first, end, in_lines, out_lines)
+        ]
+
+    def moved(self, first: int, end: int) -> tuple[tuple[HardwareLayer, Traffic], ...]:
+        """The hardware layers of rows [first, end) of the output, which lie one behind the other as
+        those of the other tensors do; and what each moves.  Raises as `layers`."""
+        atom, post = self.hardware.memory_atom_bytes, self._post(NOWHERE)
+        return tuple(
+            (layer, traffic_of(layer, post, atom))
+            for layer in self.hardware_layers(first, end, self.in_row_bytes, self.out_row_bytes)
+        )
+
+    def hardware_layers(
+        self, first: int, end: int, in_lines: int, out_lines: int
+    ) -> tuple[HardwareLayer, ...]:
+        """The layers that compute rows [first, end) of the output.  Raises as `layers`."""
         lower, upper = self.reads(first, end)
         top = max(0, self.pad_top - first * self.stride_h)
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
@@ -110,12 +133,9 @@ class Task:
         atom = self.hardware.memory_atom_bytes
         source = Surface(in_lines, self.in_w * atom)
         output = Surface(out_lines, self.out_w * atom)
-        post = self._post(Surface(second_lines, self.out_w * atom))
         if self.kind != CONVOLUTION:
-            window = self._window(upper - lower, source, output, padding)
-            return [window_writes(window, post)]
-        convolution = self._convolution(upper - lower, source, output, padding)
-        return [convolution_writes(layer, post) for layer in hardware_layers(convolution)]
+            return (self._window(upper - lower, source, output, padding),)
+        return hardware_layers(self._convolution(upper - lower, source, output, padding))
 
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding

@@ -1,0 +1,74 @@
+"""Traffic: bytes that a hardware layer moves between the memories and the accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+from penstock.accelerators.nvdla.extension import (
+    TABLE_ROW_BYTES,
+    Elementwise,
+    HardwareLayer,
+    Post,
+    WindowKind,
+    WindowLayer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes read: features, weights, the table of post-processing, its second tensor; and bytes of
+    the output, written.
+
+    >>> (Traffic(features=64, output=8) + Traffic(features=8)).total
+    80
+    """
+
+    features: int = 0
+    weights: int = 0
+    table: int = 0
+    second: int = 0
+    output: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def total(self) -> int:
+        """All bytes, both ways."""
+        return self.features + self.weights + self.table + self.second + self.output
+
+
+def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> Traffic:
+    """What a layer moves: an element of the input once, under however many windows it lies, and
+    what is in the convolution buffer already not at all."""
+    output = layer.out_height, layer.out_width, layer.kernels
+    combines = post.elementwise is not Elementwise.NONE
+    return Traffic(
+        features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
+        weights=_weight_bytes(layer),
+        table=layer.kernels * TABLE_ROW_BYTES if post.requantise else 0,
+        second=packed_bytes(*output, atom_bytes) if combines else 0,
+        output=packed_bytes(*output, atom_bytes),
+    )
+
+
+def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
+    """Of features in whole packs of channels.
+
+    >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
+    96
+    """
+    return rows * columns * -(-channels // atom_bytes) * atom_bytes
+
+
+def _fetched_rows(layer: HardwareLayer) -> int:
+    if isinstance(layer, WindowLayer):
+        return layer.height
+    return 0 if layer.reuse.data else layer.fetched_rows
+
+
+def _weight_bytes(layer: HardwareLayer) -> int:
+    if not isinstance(layer, WindowLayer):
+        return 0 if layer.reuse.weights else layer.weight_bytes
+    is_depthwise = layer.kind is WindowKind.DEPTHWISE
+    return layer.window_height * layer.window_width * layer.kernels if is_depthwise else 0

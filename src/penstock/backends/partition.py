@@ -105,7 +105,7 @@ def choose(
     >>> from penstock.backends.pattern import is_op
     >>> from penstock.hardware.load import load_target
     >>> from penstock.ir.op import Kernel
-    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows: 10 * rows))
+    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows, homes: 10 * rows))
     >>> npu = Accelerator(
     ...     target=AcceleratorTarget("npu", {}, load_target("host")),
     ...     patterns=(NamedPattern("conv", is_op("nn.conv2d")),),

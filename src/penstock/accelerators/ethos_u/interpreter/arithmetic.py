@@ -16,7 +16,7 @@ from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 
 LEAST = -(1 << 48)
 """Less than any element."""
-SHIFT = {1: 20, 2: 15}
+SHIFT = {1: 20, 2: 15, 4: 15}
 """By bytes of an element: bits by which operands of a sum are scaled up, together."""
 
 
@@ -83,7 +83,7 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
     of = operation.operands
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
-    shift = SHIFT.get(operation.ifm.element_bytes, 0) - 1
+    shift = SHIFT[operation.ifm.element_bytes] - 1
     if of.scaled == "a":
         return _scaled(left, of.a, of.rounding), right << shift
     return left << shift, _scaled(right, of.a, of.rounding)

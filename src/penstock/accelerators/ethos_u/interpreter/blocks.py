@@ -1,8 +1,8 @@
 """blocks: in which pieces the hardware computes an operation.
 
 An output is cut into blocks; the hardware goes through them channels first, then columns, then
-rows.  A convolution takes a block's input in slices of channels; a slice of a block is a job, and
-elsewhere a block is one.  Source: vela's calculation of BLOCKDEP, which counts jobs so.
+rows.  Where an output needs all input channels, a block takes them in slices, each of which is a
+job; elsewhere a block is one.  Source: vela's calculation of BLOCKDEP, which counts jobs so.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from penstock.accelerators.ethos_u.interpreter.feature_map import Box, FeatureMa
 from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation
 
 SLICE_BYTES = 32
-"""Of a pixel's channels, at the most, in a job of a convolution."""
+"""Of a pixel's channels, at the most, in a job of a convolution or a sum over channels."""
 PART_KERNEL_CHANNELS = 16
 """The same, in channels, where a part of the kernel is gone through first."""
-JOBS_OF_CHANNELS = ("conv",)
 WHOLE_DEPTH = ("conv", "reduce_sum")
-"""Operations of which an output channel needs all input channels."""
+"""Operations of which an output channel needs all input channels, a slice in a job."""
 
 
 def block_count(operation: BlockOperation) -> int:
@@ -47,7 +46,7 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
     depth = operation.ifm.shape[2]
     channels = (piece * size, min((piece + 1) * size, depth))
     for map, box in block_reads(operation, number):
-        slice_ = channels if operation.kind in JOBS_OF_CHANNELS else box.channels
+        slice_ = channels if operation.kind in WHOLE_DEPTH else box.channels
         yield map, Box(box.rows, box.columns, slice_)
 
 
@@ -77,7 +76,7 @@ def _counts(operation: BlockOperation) -> tuple[int, int, int]:
 
 def _slices(operation: BlockOperation) -> int:
     """Jobs of a block."""
-    if operation.kind not in JOBS_OF_CHANNELS:
+    if operation.kind not in WHOLE_DEPTH:
         return 1
     return -(-operation.ifm.shape[2] // _slice_channels(operation))
 

@@ -20,6 +20,7 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     Operation,
+    Padding,
     Second,
 )
 from penstock.accelerators.ethos_u.interpreter.output import (
@@ -36,8 +37,8 @@ from penstock.accelerators.ethos_u.interpreter.weights import biases_of, kernel_
 
 WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
 POOLED = {
-    "max": arithmetic.largest,
-    "average": arithmetic.window_sum,
+    "max_pool": arithmetic.largest,
+    "average_pool": arithmetic.window_sum,
     "reduce_sum": arithmetic.depth_sum,
 }
 SCALED = ("mul", "add", "sub", "abs")
@@ -182,9 +183,10 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     """Of a pooling, scaled: by the global scale, or an average by the elements that it is of."""
     found = POOLED[operation.kind](operation, ifm)
-    if operation.global_scale:
+    own = operation.kind == "average_pool" and operation.padding != Padding()
+    if operation.global_scale and not own:
         return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
-    if operation.kind != "average":
+    if operation.kind != "average_pool":
         return found
     counts = arithmetic.window_counts(operation)
     sizes, places = np.unique(counts, return_inverse=True)

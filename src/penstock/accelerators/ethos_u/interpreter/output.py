@@ -22,13 +22,14 @@ SIGNED_RANGES = {2: False, 3: True, 5: True}
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Values with the zero point, between the limits of the activation, or, without a table, those
-    of 32 bits."""
-    found = values + operation.ofm.zero_point
+    """Values with the zero point, between the limits of the activation.
+
+    Without a table, 32 bits have neither, but end at the least and greatest value.  Source: vela's
+    softmax, where zero points stand that do not count (legacy core)."""
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:
-        return np.clip(found, -1 << 31, (1 << 31) - 1)
-    return np.clip(found, activation.lower, activation.upper)
+        return np.clip(values, -1 << 31, (1 << 31) - 1)
+    return np.clip(values + operation.ofm.zero_point, activation.lower, activation.upper)
 
 
 def table_bytes(operation: BlockOperation) -> int:

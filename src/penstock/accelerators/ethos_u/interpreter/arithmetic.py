@@ -17,7 +17,11 @@ from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 LEAST = -(1 << 48)
 """Less than any element."""
 SHIFT = {1: 20, 2: 15, 4: 15}
-"""By bytes of an element: bits by which operands of a sum are scaled up, together."""
+"""By bytes of an element: bits by which operands of a sum are shifted to the left, where one is
+scaled to the other; half of them is what the other counts.
+
+Source: vela, whose advanced scaling of sums is to be TFLite's, bit for bit; its scale of an operand
+is in units of these bits."""
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
@@ -83,10 +87,11 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
     of = operation.operands
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
-    shift = SHIFT[operation.ifm.element_bytes] - 1
+    shift = SHIFT[operation.ifm.element_bytes]
+    wide = Scale(of.a.scale, of.a.shift + shift)
     if of.scaled == "a":
-        return _scaled(left, of.a, of.rounding), right << shift
-    return left << shift, _scaled(right, of.a, of.rounding)
+        return _scaled(left << shift, wide, of.rounding), right << shift - 1
+    return left << shift - 1, _scaled(right << shift, wide, of.rounding)
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:

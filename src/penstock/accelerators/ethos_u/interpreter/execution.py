@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import frexp
 from typing import Any
@@ -34,6 +34,7 @@ from penstock.accelerators.ethos_u.interpreter.output import (
 from penstock.accelerators.ethos_u.interpreter.ranges import size_bytes
 from penstock.accelerators.ethos_u.interpreter.registers import Registers
 from penstock.accelerators.ethos_u.interpreter.weights import biases_of, kernel_of
+from penstock.uma import BackendError, UsageError
 
 WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
 POOLED = {
@@ -55,7 +56,7 @@ POOLING_BITS = 31
 @dataclass(frozen=True, slots=True)
 class Execution:
     """What a stream did: how often which operation ran, and the bytes that operations read and
-    wrote, each counted once for an operation, by region (-1 is shared memory).
+    wrote, each counted once for an operation, by region.
 
     `ordered` names pairs of operations of which the later writes what the earlier may still read or
     write, so that they are right only because the hardware finishes blocks in order."""
@@ -66,23 +67,40 @@ class Execution:
     ordered: tuple[str, ...]
 
 
-def execute(stream: bytes, regions: Mapping[int, Any], accelerator: str) -> Execution:
+def execute(
+    stream: bytes,
+    regions: Mapping[int, Any],
+    accelerator: str,
+    observe: Callable[[Operation], None] = lambda operation: None,
+) -> Execution:
     """Runs a stream of words, little-endian; `regions` are arrays of uint8 by number, changed in
-    place.  `accelerator` is one of ethos-u55-32, -64, -128, -256 and ethos-u65-256.
+    place.  `accelerator` is one of ethos-u55-32, -64, -128, -256 and ethos-u65-256.  `observe` is
+    told of every operation when it is done.
 
     Raises BackendError where the stream is wrong: an unknown command, a register not set, a hazard;
     CapacityError where an access lies outside of its region, UnsupportedError where there is no
     functional model of what it asks for, UsageError where there is none of the accelerator."""
-    return _Run(hardware_of(accelerator), regions).run(stream)
+    for number, region in regions.items():
+        if getattr(region, "dtype", None) != np.uint8 or region.ndim != 1:
+            raise UsageError(
+                "usage-044",
+                f"region {number} is no array of bytes",
+                where="execute() of penstock.accelerators.ethos_u.interpreter",
+                why="a region is a NumPy array of uint8 with one axis, changed in place",
+                help="give array.view(np.uint8).reshape(-1) of a contiguous array",
+            )
+    return _Run(hardware_of(accelerator), regions, observe).run(stream)
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run under way."""
+    """A run under way; `brought` says which bytes of shared memory hold what a copy put there."""
 
     hardware: Hardware
     regions: Mapping[int, Any]
+    observe: Callable[[Operation], None]
     memory: Memory = field(init=False)
+    brought: Any = field(init=False)
     flight: Flight = field(init=False)
     counts: Counter[str] = field(default_factory=Counter[str])
     read: Counter[int] = field(default_factory=Counter[int])
@@ -90,6 +108,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         shared = np.zeros(self.hardware.shared_bytes, np.uint8)
+        self.brought = np.zeros(self.hardware.shared_bytes, np.bool_)
         self.memory = Memory({**self.regions, SHARED: shared})
         self.flight = Flight(self.hardware)
 
@@ -111,22 +130,25 @@ class _Run:
     def _operation(self, registers: Registers, command: Command) -> None:
         operation = registers.operation(command, self.counts.total())
         footprint = footprint_of(operation, self.hardware)
+        self.flight.begin(operation, footprint)
         if isinstance(operation, DmaOperation):
             self._copy(operation)
         else:
             self._compute(operation)
-        self.flight.begin(operation, footprint)
         self._count(operation, footprint)
+        self.observe(operation)
 
     def _count(self, operation: Operation, footprint: Footprint) -> None:
         self.counts[operation.kind] += 1
         for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
-            for region, ranges in sets.items():
-                counter[region] += size_bytes(ranges)
+            for region in sets.keys() - {SHARED}:
+                counter[region] += size_bytes(sets[region])
 
     def _copy(self, operation: DmaOperation) -> None:
         source = self.memory.bytes_of(operation.source, operation.where)
         self.memory.bytes_of(operation.target, operation.where)[:] = source.copy()
+        if operation.target.region == SHARED:
+            self.brought[operation.target.lower : operation.target.upper] = True
 
     def _compute(self, operation: BlockOperation) -> None:
         ifm = self.memory.read(operation.ifm, operation.where)
@@ -139,6 +161,8 @@ class _Run:
         found = limited(operation, found)
         if operation.activation.table is not None:
             found = looked_up(operation, found, self._table(operation))
+        elif self.hardware.overwrites_tables:
+            self.brought[:] = False
         self.memory.write(operation.ofm, found, operation.where)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
@@ -173,7 +197,17 @@ class _Run:
         """Bytes of an operation's table."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = Span("table", SHARED, at, at + table_bytes(operation))
-        return self.memory.bytes_of(span, operation.where)
+        table = self.memory.bytes_of(span, operation.where)
+        if not self.brought[span.lower : span.upper].all():
+            raise BackendError(
+                "ethosu-111",
+                f"its table is not in shared memory, bytes [{span.lower:#x}, {span.upper:#x})",
+                where=operation.where,
+                why="no copy brought it, or, where there are 16 KiB, an operation without a "
+                "table worked there since",
+                help="copy it into shared memory before (NPU_OP_DMA_START, internal)",
+            )
+        return table
 
 
 OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTWISE",

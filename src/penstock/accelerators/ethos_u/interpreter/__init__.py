@@ -1,7 +1,7 @@
 """interpreter: a functional model of Arm's Ethos-U55 and U65, driven by register command streams.
 
     execute(stream, regions, accelerator)    runs a stream on arrays of bytes, and judges it
-    disassemble(stream)                      the stream as text
+    disassemble(stream), assemble(text)      the stream as text, and back
     driver_payload(payload)                  the stream inside what Arm's driver is given
 
 It knows what registers mean, and nothing of who wrote the stream: no compiler, no plan.  It
@@ -11,8 +11,8 @@ and block dependencies suffice (`hazards.py`).  It is no model of time.
 
 from __future__ import annotations
 
-from penstock.accelerators.ethos_u.interpreter.disassembly import disassemble
+from penstock.accelerators.ethos_u.interpreter.assembly import assemble, disassemble
 from penstock.accelerators.ethos_u.interpreter.execution import Execution, execute
 from penstock.accelerators.ethos_u.interpreter.payload import driver_payload
 
-__all__ = ["Execution", "disassemble", "driver_payload", "execute"]
+__all__ = ["Execution", "assemble", "disassemble", "driver_payload", "execute"]

@@ -32,11 +32,15 @@ class Field:
     high: int
     signed: bool
 
+    @property
+    def span(self) -> int:
+        """How many values there are."""
+        return 1 << (self.high - self.low + 1)
+
     def of(self, value: int) -> int:
         """What the field holds."""
-        span = 1 << (self.high - self.low + 1)
-        found = (value >> self.low) % span
-        return found - span if self.signed and found >= span // 2 else found
+        found = (value >> self.low) % self.span
+        return found - self.span if self.signed and found >= self.span // 2 else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ class Format:
     name: str
     code: int
     fields: tuple[Field, ...]
+
+    @property
+    def mask(self) -> int:
+        """The bits of its value that belong to a field."""
+        return sum((field.span - 1) << field.low for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,18 @@ class Command:
 def tables() -> Mapping[str, Any]:
     """All that `registers.toml` says."""
     return tomllib.loads(Path(__file__).with_name("registers.toml").read_text("utf-8"))
+
+
+@lru_cache
+def formats() -> Mapping[int, Format]:
+    """Every command that there is, by code with kind."""
+    kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
+    found = (
+        Format(name, kind | code, tuple(map(_field, fields)))
+        for table, kind in kinds
+        for name, (code, *fields) in tables()[table].items()
+    )
+    return {format.code: format for format in found}
 
 
 def choice(what: str, number: int) -> Any:
@@ -106,26 +127,17 @@ def wrong_stream(word: int, what: str) -> BackendError:
 def _command(words: list[int], at: int) -> tuple[Command, int]:
     """The command that begins at a word, and its size in words."""
     word = words[at]
-    format = _formats().get(word & (KIND | CODE))
+    format = formats().get(word & (KIND | CODE))
     if format is None or word & 0xFFFF & ~(KIND | CODE):
         raise wrong_stream(at, f"there is no command {word & 0xFFFF:#06x}")
-    parameter = word >> 16
-    if format.code & KIND == ONE_WORD:
-        return Command(at, format, parameter), 1
-    if at + 1 == len(words):
-        raise wrong_stream(at, f"{format.name} has no payload")
-    return Command(at, format, parameter << 32 | words[at + 1]), 2
-
-
-@lru_cache
-def _formats() -> dict[int, Format]:
-    kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
-    found = (
-        Format(name, kind | code, tuple(map(_field, fields)))
-        for table, kind in kinds
-        for name, (code, *fields) in tables()[table].items()
-    )
-    return {format.code: format for format in found}
+    value, size = word >> 16, 1
+    if format.code & KIND == TWO_WORDS:
+        if at + 1 == len(words):
+            raise wrong_stream(at, f"{format.name} has no payload")
+        value, size = value << 32 | words[at + 1], 2
+    if value & ~format.mask:
+        raise wrong_stream(at, f"{format.name} {value:#x} has bits of no field")
+    return Command(at, format, value), size
 
 
 def _field(text: str) -> Field:

@@ -170,9 +170,9 @@ class _Run:
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
-        kernel = kernel_of(operation, stream, self.hardware)
         data = self.memory.bytes_of(operation.scales, operation.where)
         bias, scale, shift = biases_of(operation, data)
+        kernel = kernel_of(operation, stream, self.hardware)
         sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
         check_accumulators(operation, sums)
         if operation.global_scale:

@@ -48,7 +48,7 @@ def hardware_of(name: str) -> Hardware:
     known = tables()["accelerators"]
     if name not in known:
         raise UsageError(
-            "usage-042",
+            "ethosu-115",
             f"there is no functional model of the accelerator {name!r}",
             where="penstock.accelerators.ethos_u.interpreter",
             why=f"there are models of {', '.join(known)}",

@@ -236,11 +236,12 @@ def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
 
 
 def _hazard(later: Operation, earlier: Operation, meeting: Meeting, why: str) -> BackendError:
+    alone = later is earlier
     return BackendError(
         "ethosu-110",
         f"it {meeting.text}",
-        where=f"{later.where}, against {earlier.where}",
+        where=later.where if alone else f"{later.where}, against {earlier.where}",
         why=why,
-        help="wait for it (NPU_OP_KERNEL_WAIT, NPU_OP_DMA_WAIT, a lower NPU_SET_BLOCKDEP), or move "
-        "what meets",
-    )
+        help=("" if alone else "wait for it (NPU_OP_KERNEL_WAIT, NPU_OP_DMA_WAIT, a lower "
+              "NPU_SET_BLOCKDEP), or ") + "move what meets",
+    )  # fmt: skip

@@ -42,6 +42,17 @@ class Order:
     input_micro: int
     bits: int
 
+    @property
+    def text(self) -> str:
+        """For messages."""
+        kernel = self.kernel
+        part = "part of the kernel" if kernel.part_kernel_first else "depth"
+        first = "depthwise" if self.depthwise else f"{part} first"
+        return (
+            f"kernels of {kernel.height} x {kernel.width} for {self.outputs} outputs of "
+            f"{self.inputs} inputs, {first}, in blocks of {self.block} outputs,"
+        )
+
 
 def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> Any:
     """The weights of an operation: int64 [height, width, input channels, output channels]; input
@@ -64,7 +75,7 @@ def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> A
             "ethosu-107",
             f"the stream of weights decodes to {len(values)} weights of {len(places)}",
             where=operation.where,
-            why=f"its order needs so many, zeros that fill blocks up with them: {order}",
+            why=f"{order.text} need so many, with the zeros that fill blocks up",
             help="encode the weights for this kernel, block depth, order and accelerator",
         )
     found = np.zeros(kernel.height * kernel.width * order.inputs * order.outputs + 1, np.int64)

@@ -1,6 +1,6 @@
 """Ethos-U streams: networks compiled by Vela, run on the functional model of Ethos-U.
 
-    python -m benchmarks.ethos_u_streams FOLDER [MODEL ...] [--accelerator NAME] [--set COUNT]
+    python -m benchmarks.ethos_u_streams FOLDER [MODEL ...] [--accelerator NAME] [--sets COUNT]
 
 FOLDER holds models and their goldens.  Every network is compiled for every accelerator as Vela does
 it by itself, for the least memory, and with little of it, which makes cascades.  Prints for each:

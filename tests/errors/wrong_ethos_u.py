@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from unittest.mock import patch
 
 import numpy as np
 
@@ -28,11 +26,6 @@ def convolved(**changes: str) -> object:
     return execute(words, {0: memory}, "ethos-u55-128")
 
 
-def without_the_package() -> object:
-    with patch.dict(sys.modules, {"ethosu": None, "ethosu.mlw_codec": None}):
-        return convolved(WEIGHT_LENGTH="32")
-
-
 def copied_over() -> str:
     """A copy to the input of an operation that does not wait for it."""
     copy = ("DMA0_SRC_REGION", "DMA0_SRC 512", "DMA0_DST_REGION", "DMA0_DST 0", "DMA0_LEN 64")
@@ -54,8 +47,9 @@ WRONG_ETHOS_U: dict[str, Callable[[], object]] = {
     "ethosu-110": lambda: ran(copied_over()),
     "ethosu-111": lambda: ran(text(**TABLE)),
     "ethosu-112": lambda: assemble("NPU_OP_POOL mode=9"),
+    "ethosu-113": lambda: ran(text(IFM_PRECISION="signed=1 format=1", IFM_BASE0="8")),
+    "ethosu-114": lambda: convolved(WEIGHT_LENGTH="32"),
     "ethosu-115": lambda: execute(b"", {}, "ethos-u85-256"),
-    "usage-043": without_the_package,
-    "usage-044": lambda: execute(b"", {0: np.zeros(4, np.int8)}, "ethos-u55-128"),
+    "ethosu-116": lambda: execute(b"", {0: np.zeros(4, np.int8)}, "ethos-u55-128"),
 }
 """By code, the call that meets it."""

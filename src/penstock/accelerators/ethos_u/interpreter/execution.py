@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.accelerators.ethos_u.interpreter import arithmetic
+from penstock.accelerators.ethos_u.interpreter.alignment import check_alignment
 from penstock.accelerators.ethos_u.interpreter.commands import Command, commands_of
 from penstock.accelerators.ethos_u.interpreter.footprint import Footprint, footprint_of
 from penstock.accelerators.ethos_u.interpreter.hardware import Hardware, hardware_of
@@ -34,7 +35,7 @@ from penstock.accelerators.ethos_u.interpreter.output import (
 from penstock.accelerators.ethos_u.interpreter.ranges import size_bytes
 from penstock.accelerators.ethos_u.interpreter.registers import Registers
 from penstock.accelerators.ethos_u.interpreter.weights import biases_of, kernel_of
-from penstock.uma import BackendError, UsageError
+from penstock.uma import BackendError, UnsupportedError, UsageError
 
 WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
 POOLED = {
@@ -81,9 +82,9 @@ def execute(
     CapacityError where an access lies outside of its region, UnsupportedError where there is no
     functional model of what it asks for, UsageError where there is none of the accelerator."""
     for number, region in regions.items():
-        if getattr(region, "dtype", None) != np.uint8 or region.ndim != 1:
+        if not _is_bytes(region):
             raise UsageError(
-                "usage-044",
+                "ethosu-116",
                 f"region {number} is no array of bytes",
                 where="execute() of penstock.accelerators.ethos_u.interpreter",
                 why="a region is a NumPy array of uint8 with one axis, changed in place",
@@ -129,6 +130,7 @@ class _Run:
 
     def _operation(self, registers: Registers, command: Command) -> None:
         operation = registers.operation(command, self.counts.total())
+        self._check(operation)
         footprint = footprint_of(operation, self.hardware)
         self.flight.begin(operation, footprint)
         if isinstance(operation, DmaOperation):
@@ -138,6 +140,14 @@ class _Run:
         self._count(operation, footprint)
         self.observe(operation)
 
+    def _check(self, operation: Operation) -> None:
+        """Raises BackendError or CapacityError where addresses are wrong."""
+        check_alignment(operation, self.hardware)
+        if isinstance(operation, BlockOperation):
+            for map in operation.inputs:
+                self.memory.check(map, operation.where)
+            self.memory.check(operation.ofm, operation.where, written=True)
+
     def _count(self, operation: Operation, footprint: Footprint) -> None:
         self.counts[operation.kind] += 1
         for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
@@ -146,12 +156,13 @@ class _Run:
 
     def _copy(self, operation: DmaOperation) -> None:
         source = self.memory.bytes_of(operation.source, operation.where)
-        self.memory.bytes_of(operation.target, operation.where)[:] = source.copy()
+        target = self.memory.bytes_of(operation.target, operation.where, written=True)
+        target[:] = source.copy()
         if operation.target.region == SHARED:
             self.brought[operation.target.lower : operation.target.upper] = True
 
     def _compute(self, operation: BlockOperation) -> None:
-        ifm = self.memory.read(operation.ifm, operation.where)
+        ifm = self.memory.read(operation.ifm)
         if operation.kind in WEIGHTED:
             found = self._weighted(operation, ifm)
         elif operation.kind in POOLED:
@@ -163,7 +174,7 @@ class _Run:
             found = looked_up(operation, found, self._table(operation))
         elif self.hardware.overwrites_tables:
             self.brought[:] = False
-        self.memory.write(operation.ofm, found, operation.where)
+        self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
         """Of a convolution: sums, biases, scales."""
@@ -180,7 +191,7 @@ class _Run:
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
-        other = self._second(operation.second, operation.where)
+        other = self._second(operation.second)
         found = arithmetic.elementwise(operation, ifm, other)
         if operation.kind not in SCALED or not operation.global_scale:
             return found
@@ -188,10 +199,10 @@ class _Run:
         scale = 1 if wide else operation.scale.scale
         return scaled_output(operation, found, scale, operation.scale.shift)
 
-    def _second(self, second: Second | None, where: str) -> Any:
+    def _second(self, second: Second | None) -> Any:
         if second is None:
             return None
-        return self.memory.read(second.map, where) if second.map else second.scalar
+        return self.memory.read(second.map) if second.map else second.scalar
 
     def _table(self, operation: BlockOperation) -> Any:
         """Bytes of an operation's table."""
@@ -210,6 +221,13 @@ class _Run:
         return table
 
 
+def _is_bytes(region: Any) -> bool:
+    """Whether something is an array of bytes that lie one after the other."""
+    if not isinstance(region, np.ndarray):
+        return False
+    return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
+
+
 OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTWISE",
               "NPU_OP_DMA_START")  # fmt: skip
 
@@ -224,6 +242,13 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
         return found
     counts = arithmetic.window_counts(operation)
     sizes, places = np.unique(counts, return_inverse=True)
+    if not sizes[0]:
+        raise UnsupportedError(
+            "ethosu-106",
+            "the functional model has not: an average of a window that is padding throughout",
+            where=operation.where,
+            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+        )
     scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
     scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))
     return scaled_output(operation, found, scale, shift)

@@ -28,9 +28,14 @@ class Box:
     channels: tuple[int, int]
 
     @property
-    def slices(self) -> tuple[slice, slice, slice]:
+    def sides(self) -> tuple[tuple[int, int], ...]:
+        """Rows, columns, channels."""
+        return self.rows, self.columns, self.channels
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
         """It, as an index."""
-        return slice(*self.rows), slice(*self.columns), slice(*self.channels)
+        return tuple(slice(*side) for side in self.sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,18 @@ class FeatureMap:
     def addresses(self, box: Box | None = None) -> Any:
         """Of the elements of a box: int64, of its shape."""
         box = box or self.whole
-        pixels = self._pixels(box)[..., None]
-        return pixels + self._within(np.arange(*box.channels))
+        rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
+        return self._pixels(rows, columns)[..., None] + self._within(channels)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The lowest byte, and one past the highest: those of the corners of tiles and bricks."""
+        height, width, depth = self.shape
+        rows = _corners(height, self.height_0, self.height_1)
+        columns = _corners(width, self.width_0)
+        channels = _corners(depth, BRICK, (depth - 1) // BRICK * BRICK)
+        found = self._pixels(rows, columns)[..., None] + self._within(channels)
+        return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: Box | None = None) -> Ranges:
         """The bytes of a box."""
@@ -76,7 +91,8 @@ class FeatureMap:
         step = BRICK if self.bricks else max(upper, 1)
         starts = np.array([lower, *range(lower // step * step + step, upper, step)], np.int64)
         ends = np.append(starts[1:], upper)
-        pixels = self._pixels(box)[..., None]
+        rows, columns = (np.arange(*side, dtype=np.int64) for side in box.sides[:2])
+        pixels = self._pixels(rows, columns)[..., None]
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
@@ -85,10 +101,9 @@ class FeatureMap:
             return channels * self.element_bytes
         return channels // BRICK * self.stride_c + channels % BRICK * self.element_bytes
 
-    def _pixels(self, box: Box) -> Any:
-        """Addresses of channel 0 of the pixels of a box."""
-        rows = np.arange(*box.rows, dtype=np.int64)[:, None]
-        columns = np.arange(*box.columns, dtype=np.int64)[None, :]
+    def _pixels(self, rows: Any, columns: Any) -> Any:
+        """Addresses of channel 0 of the pixels of some rows and columns."""
+        rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
         below = rows >= height
@@ -96,3 +111,9 @@ class FeatureMap:
         stride_x = BRICK * self.element_bytes if self.bricks else self.stride_x
         y = rows - np.where(below, height, 0)
         return base + y * self.stride_y + (columns - right * self.width_0) * stride_x
+
+
+def _corners(size: int, *cuts: int) -> Any:
+    """The first and last of each part of an axis that is cut."""
+    ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
+    return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

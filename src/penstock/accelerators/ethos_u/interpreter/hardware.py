@@ -19,13 +19,14 @@ MOST_KERNELS = 2
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """A configuration: channels of a micro block, banks of shared memory, copies under way at the
-    same time at the most."""
+    same time at the most, and whether they may begin and end anywhere outside."""
 
     name: str
     ofm_channels: int
     ifm_channels: int
     banks: int
     dmas: int
+    any_copy: bool
 
     @property
     def table_address(self) -> int:

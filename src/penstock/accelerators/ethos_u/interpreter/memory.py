@@ -31,35 +31,37 @@ class Memory:
 
     regions: Mapping[int, Any]
 
-    def read(self, map: FeatureMap, where: str) -> Any:
-        """The elements of a map, of its shape, int64.  Raises CapacityError or BackendError."""
-        return self._elements(map, where)[self._indices(map)].astype(np.int64)
+    def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
+        """Raises CapacityError where a map does not lie in its region, or is `written` where that
+        may only be read; BackendError where its elements lie between addresses of elements."""
+        self._region(map.region, map.name, where, written)
+        self._within(map.name, map.region, *map.limits, where)
+        if (map.addresses() % map.element_bytes).any():
+            raise _misplaced(map, where)
 
-    def write(self, map: FeatureMap, values: Any, where: str) -> None:
-        """Puts elements there.  Raises CapacityError or BackendError."""
-        self._elements(map, where)[self._indices(map)] = values.astype(map.dtype)
+    def read(self, map: FeatureMap) -> Any:
+        """The elements of a map that was checked, of its shape, int64."""
+        return self._elements(map)[self._indices(map)].astype(np.int64)
 
-    def bytes_of(self, span: Span, where: str) -> Any:
-        """A view of some bytes.  Raises CapacityError."""
-        region = self._region(span.region, span.name, where)
+    def write(self, map: FeatureMap, values: Any) -> None:
+        """Puts elements into a map that was checked."""
+        self._elements(map)[self._indices(map)] = values.astype(map.dtype)
+
+    def bytes_of(self, span: Span, where: str, written: bool = False) -> Any:
+        """A view of some bytes, to be `written` or not.  Raises CapacityError."""
+        region = self._region(span.region, span.name, where, written)
         self._within(span.name, span.region, span.lower, span.upper, where)
         return region[span.lower : span.upper]
 
-    def _elements(self, map: FeatureMap, where: str) -> Any:
+    def _elements(self, map: FeatureMap) -> Any:
         """The region of a map as elements of its type."""
-        region = self._region(map.region, map.name, where)
-        addresses = map.addresses()
-        lower, upper = int(addresses.min()), int(addresses.max()) + map.element_bytes
-        self._within(map.name, map.region, lower, upper, where)
-        if (addresses % map.element_bytes).any():
-            raise _misplaced(map, where)
-        whole = region[: len(region) // map.element_bytes * map.element_bytes]
-        return whole.view(map.dtype)
+        region = self.regions[map.region]
+        return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
         return map.addresses() // map.element_bytes
 
-    def _region(self, number: int, name: str, where: str) -> Any:
+    def _region(self, number: int, name: str, where: str, written: bool) -> Any:
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -67,7 +69,11 @@ class Memory:
                 where,
                 f"regions that were given: {known}",
             )
-        return self.regions[number]
+        found = self.regions[number]
+        if written and not found.flags.writeable:
+            what = f"{name.upper()} is written in {_named(number)}, which may only be read"
+            raise _outside(what, where, "its array is marked so (flags.writeable)")
+        return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
         """Raises CapacityError where bytes are not in their region."""

@@ -6,6 +6,7 @@ A register that an operation needs must have been set: what it holds before is n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from penstock.accelerators.ethos_u.interpreter.commands import Command, choice
@@ -27,6 +28,10 @@ from penstock.uma import BackendError, UnsupportedError
 UNARY = ("lrelu", "abs", "clz")
 SUMS = ("add", "sub")
 WEIGHTED = ("conv", "depthwise")
+MOST_ELEMENTS = 1 << 24
+"""Of a map, so that a wrong stream takes no machine down."""
+MOST_TAPS = 1 << 14
+"""Rows times columns that a kernel reaches over; the hardware's are 64 x 64, dilated twice."""
 FIRST_TABLE, LAST_TABLE = 16, 23
 NO_FUNCTION = 0
 
@@ -93,6 +98,9 @@ class _Reader:
             raise self._not_modelled(f"IFM_UPSCALE {self._get('IFM_UPSCALE')} here")
         ofm = self._map("OFM", self._sizes("OFM"))
         global_scale = bool(self._get("OFM_PRECISION", "global_scale"))
+        scale = self._scale("OFM_SCALE") if global_scale else Scale()
+        if kind == "average_pool" and padding != Padding() and scale != Scale():
+            raise self._not_modelled("an average over padding that is scaled as well (OFM_SCALE)")
         out_height, out_width, _ = ofm.shape
         height = (out_height - 1) * kernel.stride_y + kernel.reach_y - padding.top - padding.bottom
         width = (out_width - 1) * kernel.stride_x + kernel.reach_x - padding.left - padding.right
@@ -109,7 +117,7 @@ class _Reader:
             scales=self._span("SCALE") if kind in WEIGHTED else None,
             block=self._sizes("OFM_BLK"),
             global_scale=global_scale,
-            scale=self._scale("OFM_SCALE") if global_scale else Scale(),
+            scale=scale,
             rounding=self._rounding("OFM_PRECISION"),
             operands=self._operands() if kind in SUMS else Operands(),
             activation=self._activation(ofm),
@@ -119,6 +127,9 @@ class _Reader:
 
     def _kernel(self) -> Kernel:
         of = self._fields("KERNEL_STRIDE")
+        reach = tuple(self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
+        if prod(reach) > MOST_TAPS:
+            raise self._not_modelled(f"a kernel that reaches over {reach} elements")
         dilation_y, dilation_x = of["dilation_y"] + 1, of["dilation_x"] + 1
         return Kernel(
             self._get("KERNEL_HEIGHT_M1") // dilation_y + 1,
@@ -142,6 +153,8 @@ class _Reader:
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
         """The map of a name, with its zero point."""
+        if prod(shape) > MOST_ELEMENTS:
+            raise self._not_modelled(f"{name} of {shape} elements")
         precision = self._fields(f"{name}_PRECISION")
         if precision["precision"] > 2 or precision["format"] > 1:
             raise self._not_modelled(f"{name}_PRECISION {precision}")

@@ -2,8 +2,7 @@
 
 The stream holds weights in the order in which the hardware takes them: by blocks of output
 channels, of input channels, pieces of the kernel and micro blocks.  Where a micro block or a piece
-reaches beyond what there is, zeros stand in.  The bits of the stream are decoded by Arm's own
-mlw_codec, of the package ethos-u-vela.  Source: Arm's weight encoder, mlw_encode.c.
+reaches beyond what there is, zeros stand in.  Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations
@@ -11,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
 from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, Kernel
-from penstock.uma import BackendError, UsageError
+from penstock.accelerators.ethos_u.interpreter.weight_stream import DamagedError, decoded
+from penstock.uma import BackendError, UnsupportedError
 
+MOST_WEIGHTS = 1 << 24
+"""Of an operation, so that a wrong stream takes no machine down."""
 BIAS_BYTES = 10
 """A bias of 40 bits, a scale of 32 and a shift of 6."""
 PARALLEL_TAPS = 4
@@ -68,8 +69,25 @@ def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> A
         hardware.ifm_channels,
         8 * operation.ifm.element_bytes,
     )
-    places, kernel = _places(order), order.kernel
-    values = _decoded(stream)
+    kernel = order.kernel
+    if kernel.height * kernel.width * order.inputs * order.outputs > MOST_WEIGHTS:
+        raise UnsupportedError(
+            "ethosu-106",
+            f"the functional model has not: so many weights, {order.text}",
+            where=operation.where,
+            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+        )
+    places = _places(order)
+    try:
+        values = _weights(stream)
+    except DamagedError as error:
+        raise BackendError(
+            "ethosu-114",
+            f"what lies at WEIGHT_BASE is no stream of weights: {error}",
+            where=operation.where,
+            why="weights are compressed, and end where NPU_SET_WEIGHT_LENGTH says",
+            help="mend base and length, and encode weights as vela's npu_encode_weights does",
+        ) from error
     if len(values) < len(places):
         raise BackendError(
             "ethosu-107",
@@ -103,19 +121,9 @@ def biases_of(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 
 @lru_cache(maxsize=256)
-def _decoded(stream: bytes) -> Any:
-    """The weights of a stream, in its order."""
-    try:
-        codec = import_module("ethosu.mlw_codec")
-    except ImportError as missing:
-        raise UsageError(
-            "usage-043",
-            "weights of Ethos-U cannot be decoded",
-            where="ethosu.mlw_codec",
-            why="the package ethos-u-vela is not installed",
-            help="pip install 'penstock[ethos-u]'",
-        ) from missing
-    return np.array(codec.decode(bytearray(stream)), np.int64)
+def _weights(stream: bytes) -> Any:
+    """The weights of a stream, in its order.  Raises DamagedError."""
+    return decoded(stream)
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ from errors.golden import FOLDER, Golden, raised_codes
 from errors.wrong_accelerators import WRONG_ACCELERATORS
 from errors.wrong_backends import WRONG_BACKENDS
 from errors.wrong_descriptions import WRONG_DESCRIPTIONS, implementation, running
+from errors.wrong_ethos_u import WRONG_ETHOS_U
 from errors.wrong_nvdla import WRONG_NVDLA
 from foreign_nodes import graph_of, int8
 from installed import install
@@ -172,10 +173,12 @@ CALLS: dict[str, Callable[[], object]] = {
     **WRONG_DESCRIPTIONS,
     **WRONG_ACCELERATORS,
     **WRONG_NVDLA,
+    **WRONG_ETHOS_U,
 }  # fmt: skip
 """By code, the call that meets it, where no command does."""
 
 OTHERWISE_TESTED = {
+    "ethosu-109": "only weights that were encoded: test_ethos_u_interpreter.py",
     "golden-006": "root may write anywhere: tests/unit/simulators/test_golden_archive.py",
     "tool-008": "only our own linker script could cause it: test_cortex_m_build.py",
     "tool-009": "its words are those of the ELF reader: test_cortex_m_build.py",

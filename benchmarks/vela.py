@@ -1,0 +1,106 @@
+"""vela: networks compiled by Arm's Vela, as command streams with what they run on.
+
+Vela is run as a program of its own (`python -m ethosu.vela`, package ethos-u-vela).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.interpreter import driver_payload
+from penstock.errors import ToolError
+from penstock.ir.tensor import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An input or output of a network: region and address."""
+
+    region: int
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class VelaStream:
+    """A command stream; the content of its constants; sizes of regions; inputs and outputs in the
+    order of the network's."""
+
+    words: bytes
+    constants: tuple[int, bytes]
+    sizes_bytes: dict[int, int]
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+
+    def regions(self, inputs: Sequence[Array]) -> dict[int, Array]:
+        """Fresh regions with inputs in place; what nobody wrote is 0xA5."""
+        made = {n: np.full(size, 0xA5, np.uint8) for n, size in self.sizes_bytes.items()}
+        number, content = self.constants
+        made[number] = np.frombuffer(content, np.uint8)
+        for place, elements in zip(self.inputs, inputs, strict=True):
+            raw = np.ascontiguousarray(elements).view(np.uint8).ravel()
+            made[place.region][place.address : place.address + raw.size] = raw
+        return made
+
+    def output(self, regions: dict[int, Array], position: int, like: Array) -> Array:
+        """An output in regions, in type and shape of another array."""
+        place = self.outputs[position]
+        raw = regions[place.region][place.address : place.address + like.nbytes]
+        return raw.view(like.dtype).reshape(like.shape)
+
+
+def has_vela() -> bool:
+    """Whether Vela is installed here."""
+    return find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None
+
+
+def vela_stream(model: Path, accelerator: str, options: Sequence[str] = ()) -> VelaStream:
+    """What Vela makes of a model.  Raises ToolError where Vela is missing or refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ethosu.vela", "--accelerator-config", accelerator]
+        command += ["--output-format", "raw", "--output-dir", folder, *options, str(model)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = sorted(Path(folder).glob("*.npz"))
+        if not found:
+            last = (run.stderr.strip() or run.stdout.strip()).splitlines()[-1:]
+            raise ToolError(
+                "bench-030",
+                f"Vela makes no command stream of {model.name}",
+                where=" ".join(command[2:]),
+                why=last[0] if last else f"it ends with {run.returncode}",
+                help="pip install 'penstock[ethos-u]'; the NPU must run the network whole",
+            )
+        with np.load(found[0]) as archive:
+            return _stream_of(archive)
+
+
+def _stream_of(archive: np.lib.npyio.NpzFile) -> VelaStream:
+    """The stream of what Vela writes as `raw`."""
+    sizes: dict[int, int] = {}
+    for name in ("scratch_fast", "scratch"):
+        size = int(archive[f"{name}_shape"].sum())
+        if size:
+            sizes[int(archive[f"{name}_region"])] = size
+    inputs, outputs = (
+        tuple(
+            Place(int(region), int(address))
+            for region, address in zip(
+                archive[f"{end}_region"], archive[f"{end}_offset"], strict=True
+            )
+        )
+        for end in ("input", "output")
+    )
+    return VelaStream(
+        driver_payload(archive["cmd_data"].tobytes()),
+        (int(archive["weight_region"]), archive["weight_data"].tobytes()),
+        sizes,
+        inputs,
+        outputs,
+    )

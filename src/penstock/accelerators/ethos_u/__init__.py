@@ -1,0 +1,1 @@
+"""ethos_u: Arm's Ethos-U NPUs."""

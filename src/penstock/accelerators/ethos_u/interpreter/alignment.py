@@ -1,0 +1,76 @@
+"""alignment: addresses and sizes that the hardware wants to be multiples of 16 bytes.
+
+Source: the checks of vela's register command stream generator, for U55 and U65.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
+from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED
+from penstock.accelerators.ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+)
+from penstock.uma import BackendError
+
+STEP = 16
+
+
+def check_alignment(operation: Operation, hardware: Hardware) -> None:
+    """Raises BackendError where an address or a size is no multiple of 16."""
+    if isinstance(operation, DmaOperation):
+        numbers = _of_copy(operation, hardware)
+    else:
+        numbers = _of_blocks(operation)
+    for name, number in numbers:
+        if number % STEP:
+            raise BackendError(
+                "ethosu-113",
+                f"{name} {number:#x} is no multiple of {STEP}",
+                where=operation.where,
+                why="bricks, weights and copies lie at multiples of 16, copies on U65 in shared "
+                "memory alone",
+                help="align buffers to 16 bytes, and fill up what lies in them",
+            )
+
+
+def _of_copy(operation: DmaOperation, hardware: Hardware) -> Iterator[tuple[str, int]]:
+    """U65 moves any bytes but those of shared memory."""
+    source, target = operation.source, operation.target
+    anywhere = hardware.any_copy
+    for span in (source, target):
+        if span.region == SHARED or not anywhere:
+            yield f"NPU_SET_{span.name}", span.lower
+    if target.region == SHARED or not anywhere:
+        yield "NPU_SET_DMA0_LEN", source.upper - source.lower
+
+
+def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
+    for map in (*operation.inputs, operation.ofm):
+        if map.bricks:
+            yield from _of_bricks(map)
+    if operation.weights is not None:
+        weights = operation.weights
+        yield "NPU_SET_WEIGHT_BASE", weights.lower
+        yield "NPU_SET_WEIGHT_LENGTH", weights.upper - weights.lower
+    if operation.scales is not None:
+        yield "NPU_SET_SCALE_LENGTH", operation.scales.upper - operation.scales.lower
+
+
+def _of_bricks(map: FeatureMap) -> Iterator[tuple[str, int]]:
+    """Of tiles that are used; the others may begin anywhere."""
+    height, width, depth = map.shape
+    name = f"NPU_SET_{map.name.upper()}"
+    right, below = width > map.width_0, height > map.height_0
+    used = (True, right, below, right and height > map.height_1)
+    for tile, base in enumerate(map.bases):
+        if used[tile]:
+            yield f"{name}_BASE{tile}", base
+    if height > 1:
+        yield f"{name}_STRIDE_Y", map.stride_y
+    if depth > STEP:
+        yield f"{name}_STRIDE_C", map.stride_c

@@ -1,0 +1,169 @@
+"""arithmetic: what block operations compute, on whole maps; numbers are exact integers.
+
+An operation's accumulators are int64 [height, width, depth] of its output; `output.py` makes
+outputs of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, Scale
+from penstock.accelerators.ethos_u.interpreter.scaling import scaled
+
+LEAST = -(1 << 48)
+"""Less than any element."""
+SHIFT = {1: 20, 2: 15, 4: 15}
+"""By bytes of an element: bits by which operands of a sum are shifted to the left, where one is
+scaled to the other; half of them is what the other counts.
+
+Source: vela, whose advanced scaling of sums is to be TFLite's, bit for bit; its scale of an operand
+is in units of these bits."""
+
+
+def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
+    """Sums of products: `kernel` int64 [height, width, input channels, output channels].
+
+    Products are summed as float64, which holds such sums exactly."""
+    centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
+    height, width, depth = operation.ofm.shape
+    total = np.zeros((height * width, depth))
+    for (y, x), window in _windows(operation, centred):
+        total += window.reshape(height * width, -1) @ kernel[y, x].astype(np.float64)
+    return total.reshape(height, width, depth).astype(np.int64)
+
+
+def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
+    """Sums of products, channel by channel: `kernel` int64 [height, width, 1, channels]."""
+    centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
+    taps = _windows(operation, centred)
+    return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
+
+
+def largest(operation: BlockOperation, ifm: Any) -> Any:
+    """The greatest element of each window."""
+    filled = _enlarged(operation, ifm - operation.ifm.zero_point, LEAST)
+    found = np.full(operation.ofm.shape, LEAST)
+    for _, window in _windows(operation, filled):
+        found = np.maximum(found, window)
+    return found
+
+
+def window_sum(operation: BlockOperation, ifm: Any) -> Any:
+    """The sum of each window."""
+    filled = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
+    return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
+
+
+def window_counts(operation: BlockOperation) -> Any:
+    """How many elements of each window are no padding."""
+    ones = _enlarged(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
+    return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
+
+
+def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
+    """The sum over channels."""
+    return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
+
+
+def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
+    """What an element-wise operation makes of its inputs, before its scale; `other` is the second
+    input, a map or a number, None where there is none."""
+    one = ifm - operation.ifm.zero_point
+    second = operation.second
+    if second is None:
+        return UNARY[operation.kind](operation, one)
+    two = np.asarray(other - second.zero_point, np.int64)
+    left, right = (two, one) if second.first else (one, two)
+    found = BINARY[operation.kind](operation, left, right)
+    return np.broadcast_to(found, operation.ofm.shape)
+
+
+def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
+    """Both operands of a sum, scaled."""
+    of = operation.operands
+    if of.scaled == "both":
+        return left * of.a.scale, right * of.b.scale
+    shift = SHIFT[operation.ifm.element_bytes]
+    wide = Scale(of.a.scale, of.a.shift + shift)
+    if of.scaled == "a":
+        return _scaled(left << shift, wide, of.rounding), right << shift - 1
+    return left << shift - 1, _scaled(right << shift, wide, of.rounding)
+
+
+def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
+    one, two = _operands(operation, left, right)
+    return one + two
+
+
+def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
+    one, two = _operands(operation, left, right)
+    return one - two
+
+
+def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
+    return scaled(left, 1, right, operation.rounding)
+
+
+def _leaky(operation: BlockOperation, one: Any) -> Any:
+    return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
+
+
+def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
+    """Of 32 bits."""
+    bits = one & 0xFFFFFFFF
+    return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
+
+
+BINARY: dict[str, Callable[[BlockOperation, Any, Any], Any]] = {
+    "mul": lambda _, left, right: left * right,
+    "add": _sum,
+    "sub": _difference,
+    "min": lambda _, left, right: np.minimum(left, right),
+    "max": lambda _, left, right: np.maximum(left, right),
+    "shr": _shifted_right,
+    "shl": lambda _, left, right: left << right,
+}
+UNARY: dict[str, Callable[[BlockOperation, Any], Any]] = {
+    "lrelu": _leaky,
+    "abs": lambda _, one: abs(one),
+    "clz": _leading_zeros,
+}
+
+
+def _scaled(values: Any, scale: Scale, rounding: str) -> Any:
+    return scaled(values, scale.scale, scale.shift, rounding)
+
+
+def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
+    """The input as the window sees it: enlarged by two where asked for, with padding around.
+
+    With upscale zeros, an element is followed by zeros."""
+    height, width = operation.height, operation.width
+    if operation.upscale != "none":
+        values = values.repeat(2, axis=0).repeat(2, axis=1)[:height, :width]
+        if operation.upscale == "zeros":
+            values[1::2] = 0
+            values[:, 1::2] = 0
+    pad = operation.padding
+    around = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+    return np.pad(values, around, constant_values=fill)
+
+
+def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
+    """By tap, the element that each output sees there."""
+    kernel = operation.kernel
+    height, width, _ = operation.ofm.shape
+    for y in range(kernel.height):
+        for x in range(kernel.width):
+            top, left = y * kernel.dilation_y, x * kernel.dilation_x
+            yield (
+                (y, x),
+                padded[
+                    top : top + (height - 1) * kernel.stride_y + 1 : kernel.stride_y,
+                    left : left + (width - 1) * kernel.stride_x + 1 : kernel.stride_x,
+                ],
+            )

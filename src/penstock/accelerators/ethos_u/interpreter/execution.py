@@ -1,0 +1,262 @@
+"""execute: runs a register command stream on arrays of bytes, and judges what it relies on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import frexp
+from typing import Any
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.interpreter import arithmetic
+from penstock.accelerators.ethos_u.interpreter.alignment import check_alignment
+from penstock.accelerators.ethos_u.interpreter.commands import Command, commands_of
+from penstock.accelerators.ethos_u.interpreter.footprint import Footprint, footprint_of
+from penstock.accelerators.ethos_u.interpreter.hardware import Hardware, hardware_of
+from penstock.accelerators.ethos_u.interpreter.hazards import Flight
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Memory, Span
+from penstock.accelerators.ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+    Padding,
+    Second,
+)
+from penstock.accelerators.ethos_u.interpreter.output import (
+    SLOT_BYTES,
+    check_accumulators,
+    limited,
+    looked_up,
+    scaled_output,
+    table_bytes,
+)
+from penstock.accelerators.ethos_u.interpreter.ranges import size_bytes
+from penstock.accelerators.ethos_u.interpreter.registers import Registers
+from penstock.accelerators.ethos_u.interpreter.weights import biases_of, kernel_of
+from penstock.uma import BackendError, UnsupportedError, UsageError
+
+WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
+POOLED = {
+    "max_pool": arithmetic.largest,
+    "average_pool": arithmetic.window_sum,
+    "reduce_sum": arithmetic.depth_sum,
+}
+SCALED = ("mul", "add", "sub", "abs")
+"""Element-wise operations whose result is scaled."""
+WIDE = 4
+"""Bytes of elements whose products are only shifted: the factor of OFM_SCALE does not count.
+
+Source: vela's softmax, where the second operand is what would be the scale (16 bits), and products
+shifted by 31 bits are to be gemmlowp's high multiplication (8 bits)."""
+POOLING_BITS = 31
+"""Of the reciprocal that the hardware takes where a window's own elements are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a stream did: how often which operation ran, and the bytes that operations read and
+    wrote, each counted once for an operation, by region.
+
+    `ordered` names pairs of operations of which the later writes what the earlier may still read or
+    write, so that they are right only because the hardware finishes blocks in order."""
+
+    operations: Mapping[str, int]
+    bytes_read: Mapping[int, int]
+    bytes_written: Mapping[int, int]
+    ordered: tuple[str, ...]
+
+
+def execute(
+    stream: bytes,
+    regions: Mapping[int, Any],
+    accelerator: str,
+    observe: Callable[[Operation], None] = lambda operation: None,
+) -> Execution:
+    """Runs a stream of words, little-endian; `regions` are arrays of uint8 by number, changed in
+    place.  `accelerator` is one of ethos-u55-32, -64, -128, -256 and ethos-u65-256.  `observe` is
+    told of every operation when it is done.
+
+    Raises BackendError where the stream is wrong: an unknown command, a register not set, a hazard;
+    CapacityError where an access lies outside of its region, UnsupportedError where there is no
+    functional model of what it asks for, UsageError where there is none of the accelerator."""
+    for number, region in regions.items():
+        if not _is_bytes(region):
+            raise UsageError(
+                "ethosu-116",
+                f"region {number} is no array of bytes",
+                where="execute() of penstock.accelerators.ethos_u.interpreter",
+                why="a region is a NumPy array of uint8 with one axis, changed in place",
+                help="give array.view(np.uint8).reshape(-1) of a contiguous array",
+            )
+    return _Run(hardware_of(accelerator), regions, observe).run(stream)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run under way; `brought` says which bytes of shared memory hold what a copy put there."""
+
+    hardware: Hardware
+    regions: Mapping[int, Any]
+    observe: Callable[[Operation], None]
+    memory: Memory = field(init=False)
+    brought: Any = field(init=False)
+    flight: Flight = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    read: Counter[int] = field(default_factory=Counter[int])
+    written: Counter[int] = field(default_factory=Counter[int])
+
+    def __post_init__(self) -> None:
+        shared = np.zeros(self.hardware.shared_bytes, np.uint8)
+        self.brought = np.zeros(self.hardware.shared_bytes, np.bool_)
+        self.memory = Memory({**self.regions, SHARED: shared})
+        self.flight = Flight(self.hardware)
+
+    def run(self, stream: bytes) -> Execution:
+        """All of a stream."""
+        registers = Registers()
+        for command in commands_of(stream):
+            name = command.format.name
+            if name.startswith("NPU_SET_"):
+                registers.set(command)
+            elif name.endswith("_WAIT"):
+                self.flight.wait(name, command.fields["outstanding"])
+            elif command.format.name in OPERATIONS:
+                self._operation(registers, command)
+        return Execution(
+            dict(self.counts), dict(self.read), dict(self.written), tuple(self.flight.ordered)
+        )
+
+    def _operation(self, registers: Registers, command: Command) -> None:
+        operation = registers.operation(command, self.counts.total())
+        self._check(operation)
+        footprint = footprint_of(operation, self.hardware)
+        self.flight.begin(operation, footprint)
+        if isinstance(operation, DmaOperation):
+            self._copy(operation)
+        else:
+            self._compute(operation)
+        self._count(operation, footprint)
+        self.observe(operation)
+
+    def _check(self, operation: Operation) -> None:
+        """Raises BackendError or CapacityError where addresses are wrong."""
+        check_alignment(operation, self.hardware)
+        if isinstance(operation, BlockOperation):
+            for map in operation.inputs:
+                self.memory.check(map, operation.where)
+            self.memory.check(operation.ofm, operation.where, written=True)
+
+    def _count(self, operation: Operation, footprint: Footprint) -> None:
+        self.counts[operation.kind] += 1
+        for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
+            for region in sets.keys() - {SHARED}:
+                counter[region] += size_bytes(sets[region])
+
+    def _copy(self, operation: DmaOperation) -> None:
+        source = self.memory.bytes_of(operation.source, operation.where)
+        target = self.memory.bytes_of(operation.target, operation.where, written=True)
+        target[:] = source.copy()
+        if operation.target.region == SHARED:
+            self.brought[operation.target.lower : operation.target.upper] = True
+
+    def _compute(self, operation: BlockOperation) -> None:
+        ifm = self.memory.read(operation.ifm)
+        if operation.kind in WEIGHTED:
+            found = self._weighted(operation, ifm)
+        elif operation.kind in POOLED:
+            found = _pooled(operation, ifm)
+        else:
+            found = self._elementwise(operation, ifm)
+        found = limited(operation, found)
+        if operation.activation.table is not None:
+            found = looked_up(operation, found, self._table(operation))
+        elif self.hardware.overwrites_tables:
+            self.brought[:] = False
+        self.memory.write(operation.ofm, found)
+
+    def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
+        """Of a convolution: sums, biases, scales."""
+        assert operation.weights is not None
+        assert operation.scales is not None
+        stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
+        data = self.memory.bytes_of(operation.scales, operation.where)
+        bias, scale, shift = biases_of(operation, data)
+        kernel = kernel_of(operation, stream, self.hardware)
+        sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
+        check_accumulators(operation, sums)
+        if operation.global_scale:
+            scale, shift = operation.scale.scale, operation.scale.shift
+        return scaled_output(operation, sums, scale, shift)
+
+    def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
+        other = self._second(operation.second)
+        found = arithmetic.elementwise(operation, ifm, other)
+        if operation.kind not in SCALED or not operation.global_scale:
+            return found
+        wide = operation.kind == "mul" and operation.ifm.element_bytes == WIDE
+        scale = 1 if wide else operation.scale.scale
+        return scaled_output(operation, found, scale, operation.scale.shift)
+
+    def _second(self, second: Second | None) -> Any:
+        if second is None:
+            return None
+        return self.memory.read(second.map) if second.map else second.scalar
+
+    def _table(self, operation: BlockOperation) -> Any:
+        """Bytes of an operation's table."""
+        at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
+        span = Span("table", SHARED, at, at + table_bytes(operation))
+        table = self.memory.bytes_of(span, operation.where)
+        if not self.brought[span.lower : span.upper].all():
+            raise BackendError(
+                "ethosu-111",
+                f"its table is not in shared memory, bytes [{span.lower:#x}, {span.upper:#x})",
+                where=operation.where,
+                why="no copy brought it, or, where there are 16 KiB, an operation without a "
+                "table worked there since",
+                help="copy it into shared memory before (NPU_OP_DMA_START, internal)",
+            )
+        return table
+
+
+def _is_bytes(region: Any) -> bool:
+    """Whether something is an array of bytes that lie one after the other."""
+    if not isinstance(region, np.ndarray):
+        return False
+    return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
+
+
+OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTWISE",
+              "NPU_OP_DMA_START")  # fmt: skip
+
+
+def _pooled(operation: BlockOperation, ifm: Any) -> Any:
+    """Of a pooling, scaled: by the global scale, or an average by the elements that it is of."""
+    found = POOLED[operation.kind](operation, ifm)
+    own = operation.kind == "average_pool" and operation.padding != Padding()
+    if operation.global_scale and not own:
+        return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
+    if operation.kind != "average_pool":
+        return found
+    counts = arithmetic.window_counts(operation)
+    sizes, places = np.unique(counts, return_inverse=True)
+    if not sizes[0]:
+        raise UnsupportedError(
+            "ethosu-106",
+            "the functional model has not: an average of a window that is padding throughout",
+            where=operation.where,
+            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+        )
+    scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
+    scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))
+    return scaled_output(operation, found, scale, shift)
+
+
+def _reciprocal(count: int) -> tuple[int, int]:
+    """1 / `count` as a scale and a shift, so that quotients come out as if divided.
+
+    Source: vela's scale of average pools, which it emits where padding does not matter."""
+    _, bits = frexp(count - 1)
+    return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

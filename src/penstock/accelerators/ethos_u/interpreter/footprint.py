@@ -1,0 +1,81 @@
+"""Footprint: the bytes that an operation reads and writes, exactly, by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.accelerators.ethos_u.interpreter.blocks import block, block_reads, job_reads
+from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Span
+from penstock.accelerators.ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+)
+from penstock.accelerators.ethos_u.interpreter.output import SLOT_BYTES, table_bytes
+from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, meet, span, union
+
+Bytes = Mapping[int, Ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Ranges by region; `SHARED` is shared memory, of which an operation works in all that is not
+    kept for tables."""
+
+    reads: Bytes
+    writes: Bytes
+
+
+def footprint_of(operation: Operation, hardware: Hardware) -> Footprint:
+    """What an operation reads and writes."""
+    if isinstance(operation, DmaOperation):
+        return Footprint(_spans([operation.source]), _spans([operation.target]))
+    reads = [(map.region, map.ranges()) for map in operation.inputs]
+    spans = [s for s in (operation.weights, operation.scales) if s is not None]
+    table = operation.activation.table
+    if table is not None:
+        at = hardware.table_address + SLOT_BYTES * table
+        spans.append(Span("table", SHARED, at, at + table_bytes(operation)))
+    reads += [(s.region, span(s.lower, s.upper)) for s in spans]
+    work = hardware.table_address
+    if table is None and hardware.overwrites_tables:
+        work = hardware.shared_bytes
+    writes = [(operation.ofm.region, operation.ofm.ranges()), (SHARED, span(0, work))]
+    return Footprint(_joined(reads), _joined(writes))
+
+
+def job_input(operation: BlockOperation, index: int) -> Bytes:
+    """What a job reads of the inputs."""
+    return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
+
+
+def block_input(operation: BlockOperation, number: int) -> Bytes:
+    """What a block reads of the inputs."""
+    return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
+
+
+def block_output(operation: BlockOperation, number: int) -> Bytes:
+    """What a block writes."""
+    return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
+
+
+def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
+    """The first bytes that both have: region, lower, upper."""
+    for region in sorted(one.keys() & other.keys()):
+        found = meet(one[region], other[region])
+        if found:
+            return region, *found
+    return None
+
+
+def _spans(spans: Iterable[Span]) -> Bytes:
+    return _joined((s.region, span(s.lower, s.upper)) for s in spans)
+
+
+def _joined(parts: Iterable[tuple[int, Ranges]]) -> Bytes:
+    found: dict[int, Ranges] = {}
+    for region, ranges in parts:
+        found[region] = union(found[region], ranges) if region in found else ranges
+    return found

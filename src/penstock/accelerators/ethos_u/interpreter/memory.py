@@ -1,0 +1,111 @@
+"""Memory: the regions that a stream names, and shared memory; every access is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
+from penstock.uma import BackendError, CapacityError
+
+SHARED = -1
+"""The number that stands for shared memory among those of regions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a region, or of shared memory; `name` says which register gave the address."""
+
+    name: str
+    region: int
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Arrays of bytes by number of region; changed in place."""
+
+    regions: Mapping[int, Any]
+
+    def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
+        """Raises CapacityError where a map does not lie in its region, or is `written` where that
+        may only be read; BackendError where its elements lie between addresses of elements."""
+        self._region(map.region, map.name, where, written)
+        self._within(map.name, map.region, *map.limits, where)
+        if (map.addresses() % map.element_bytes).any():
+            raise _misplaced(map, where)
+
+    def read(self, map: FeatureMap) -> Any:
+        """The elements of a map that was checked, of its shape, int64."""
+        return self._elements(map)[self._indices(map)].astype(np.int64)
+
+    def write(self, map: FeatureMap, values: Any) -> None:
+        """Puts elements into a map that was checked."""
+        self._elements(map)[self._indices(map)] = values.astype(map.dtype)
+
+    def bytes_of(self, span: Span, where: str, written: bool = False) -> Any:
+        """A view of some bytes, to be `written` or not.  Raises CapacityError."""
+        region = self._region(span.region, span.name, where, written)
+        self._within(span.name, span.region, span.lower, span.upper, where)
+        return region[span.lower : span.upper]
+
+    def _elements(self, map: FeatureMap) -> Any:
+        """The region of a map as elements of its type."""
+        region = self.regions[map.region]
+        return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
+
+    def _indices(self, map: FeatureMap) -> Any:
+        return map.addresses() // map.element_bytes
+
+    def _region(self, number: int, name: str, where: str, written: bool) -> Any:
+        if number not in self.regions:
+            known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
+            raise _outside(
+                f"{name.upper()} lies in {_named(number)}, which was not given",
+                where,
+                f"regions that were given: {known}",
+            )
+        found = self.regions[number]
+        if written and not found.flags.writeable:
+            what = f"{name.upper()} is written in {_named(number)}, which may only be read"
+            raise _outside(what, where, "its array is marked so (flags.writeable)")
+        return found
+
+    def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
+        """Raises CapacityError where bytes are not in their region."""
+        size = len(self.regions[number])
+        if lower < 0 or upper > size:
+            raise _outside(
+                f"{name.upper()} takes bytes [{lower:#x}, {upper:#x}) of {_named(number)}",
+                where,
+                f"it has {size} ({size:#x}) bytes",
+            )
+
+
+def _named(region: int) -> str:
+    return "shared memory" if region == SHARED else f"region {region}"
+
+
+def _outside(what: str, where: str, why: str) -> CapacityError:
+    return CapacityError(
+        "ethosu-103",
+        what,
+        where=where,
+        why=why,
+        help="give execute() every region at its full size, and mend bases and strides",
+    )
+
+
+def _misplaced(map: FeatureMap, where: str) -> BackendError:
+    return BackendError(
+        "ethosu-104",
+        f"elements of {map.name.upper()} lie at addresses that are no multiples of "
+        f"{map.element_bytes}",
+        where=where,
+        why=f"its elements have {map.element_bytes} bytes each",
+        help="mend its bases and strides",
+    )

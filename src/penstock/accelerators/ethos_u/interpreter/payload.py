@@ -1,0 +1,51 @@
+"""driver_payload: the command stream that is inside what is handed to Arm's driver.
+
+A payload is "COP1", or "COP2", and driver actions: a word each, with its kind in bits 7:0.  The
+stream lies behind the action that says how many words it has.  Source: ethosu_driver.c of Arm's
+ethos-u-core-driver.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.uma import BackendError
+
+MAGIC = (b"COP1", b"COP2")
+CONFIGURE, STREAM, NOTHING = 1, 2, 5
+WORDS_OF = {CONFIGURE: 3, NOTHING: 1}
+"""Words of an action, with its own."""
+
+
+def driver_payload(payload: bytes) -> bytes:
+    """The stream of a payload.  Raises BackendError where it is none."""
+    if payload[:4] not in MAGIC or len(payload) % 4:
+        raise _wrong(0, f"it begins with {payload[:4]!r}")
+    words = np.frombuffer(payload, "<u4").tolist()
+    at = 1
+    while at < len(words):
+        kind = words[at] & 0xFF
+        if kind == STREAM:
+            return _stream(payload, words[at], at + 1)
+        if kind not in WORDS_OF:
+            raise _wrong(at, f"there is no driver action {kind}")
+        at += WORDS_OF[kind]
+    raise _wrong(at, "it has no command stream")
+
+
+def _stream(payload: bytes, action: int, at: int) -> bytes:
+    """The words behind the action that begins a stream; bits 15:8 are the high ones."""
+    size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
+    if len(payload) < 4 * at + size:
+        raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")
+    return payload[4 * at : 4 * at + size]
+
+
+def _wrong(word: int, what: str) -> BackendError:
+    return BackendError(
+        "ethosu-102",
+        what,
+        where=f"a payload for Arm's Ethos-U driver, word {word}",
+        why="a payload is COP1 or COP2, and driver actions of which one is a command stream",
+        help="give a command stream without a payload to execute() as it is",
+    )

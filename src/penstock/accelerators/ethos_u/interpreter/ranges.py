@@ -1,0 +1,61 @@
+"""ranges: sets of bytes, as sorted half-open ranges that do not touch: int64 [n, 2]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Ranges = Any
+"""int64 [n, 2]."""
+NONE: Ranges = np.zeros((0, 2), np.int64)
+
+
+def span(lower: int, upper: int) -> Ranges:
+    """One range."""
+    return np.array([[lower, upper]], np.int64) if upper > lower else NONE
+
+
+def runs(starts: Any, sizes: Any) -> Ranges:
+    """The union of ranges that begin at `starts` and have `sizes`, of shapes that broadcast.
+
+    >>> runs(np.array([8, 0, 4]), 4).tolist()
+    [[0, 12]]
+    """
+    lowers, uppers = (x.ravel() for x in np.broadcast_arrays(starts, starts + sizes))
+    order = np.argsort(lowers, kind="stable")
+    lowers, uppers = lowers[order], np.maximum.accumulate(uppers[order])
+    if not len(lowers):
+        return NONE
+    first = np.flatnonzero(np.r_[True, lowers[1:] > uppers[:-1]])
+    last = np.r_[first[1:] - 1, len(lowers) - 1]
+    return np.stack([lowers[first], uppers[last]], axis=1)
+
+
+def union(*sets: Ranges) -> Ranges:
+    """The bytes of any."""
+    joined = np.concatenate([NONE, *sets])
+    return runs(joined[:, 0], joined[:, 1] - joined[:, 0])
+
+
+def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
+    """The first range of bytes that both have; None where there is none.
+
+    >>> meet(span(0, 8), span(6, 20))
+    (6, 8)
+    """
+    if not len(one) or not len(other):
+        return None
+    first = np.searchsorted(other[:, 1], one[:, 0], side="right")
+    inside = np.minimum(first, len(other) - 1)
+    hits = np.flatnonzero((first < len(other)) & (other[inside, 0] < one[:, 1]))
+    if not len(hits):
+        return None
+    lower, upper = one[hits[0]]
+    other_lower, other_upper = other[inside[hits[0]]]
+    return int(max(lower, other_lower)), int(min(upper, other_upper))
+
+
+def size_bytes(ranges: Ranges) -> int:
+    """Of all ranges together."""
+    return int((ranges[:, 1] - ranges[:, 0]).sum())

@@ -1,0 +1,256 @@
+"""Registers: what was set last, and the operation that it makes.
+
+A register that an operation needs must have been set: what it holds before is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from penstock.accelerators.ethos_u.interpreter.commands import Command, choice
+from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Span
+from penstock.accelerators.ethos_u.interpreter.operation import (
+    Activation,
+    BlockOperation,
+    DmaOperation,
+    Kernel,
+    Operands,
+    Operation,
+    Padding,
+    Scale,
+    Second,
+)
+from penstock.uma import BackendError, UnsupportedError
+
+UNARY = ("lrelu", "abs", "clz")
+SUMS = ("add", "sub")
+WEIGHTED = ("conv", "depthwise")
+MOST_ELEMENTS = 1 << 24
+"""Of a map, so that a wrong stream takes no machine down."""
+MOST_TAPS = 1 << 14
+"""Rows times columns that a kernel reaches over; the hardware's are 64 x 64, dilated twice."""
+FIRST_TABLE, LAST_TABLE = 16, 23
+NO_FUNCTION = 0
+
+
+@dataclass(slots=True)
+class Registers:
+    """Values by name without NPU_SET_, then by field."""
+
+    values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+
+    def set(self, command: Command) -> None:
+        """What a command of that kind does."""
+        self.values[command.format.name.removeprefix("NPU_SET_")] = command.fields
+
+    def operation(self, command: Command, number: int) -> Operation:
+        """The operation that a command begins.  Raises BackendError where a register was not set,
+        UnsupportedError where what it says has no functional model."""
+        return _Reader(self.values, command, number).operation()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads registers for one operation."""
+
+    values: dict[str, dict[str, int]]
+    command: Command
+    number: int
+
+    def operation(self) -> Operation:
+        name = self.command.format.name.removeprefix("NPU_OP_")
+        if name == "DMA_START":
+            return self._copy()
+        if "PARALLEL_MODE" in self.values and self._get("PARALLEL_MODE"):
+            raise self._not_modelled("two cores that work on one operation (PARALLEL_MODE)")
+        if name in ("POOL", "ELEMENTWISE"):
+            table = {"POOL": "pooling", "ELEMENTWISE": "elementwise"}[name]
+            kind = choice(table, self.command.fields["mode"])
+            if kind is None:
+                raise self._not_modelled(f"mode {self.command.fields['mode']} of NPU_OP_{name}")
+            return self._block(kind, name == "ELEMENTWISE")
+        return self._block(name.lower(), False)
+
+    def _copy(self) -> DmaOperation:
+        length = self._get("DMA0_LEN")
+        return DmaOperation(
+            self.number, self.command.word, self._end("DMA0_SRC", length),
+            self._end("DMA0_DST", length),
+        )  # fmt: skip
+
+    def _end(self, name: str, length: int) -> Span:
+        """Where a copy is from or to."""
+        if self._get(f"{name}_REGION", "stride_mode"):
+            raise self._not_modelled(f"copies of more than one run of bytes ({name}_REGION)")
+        inside = self._get(f"{name}_REGION", "internal")
+        region = SHARED if inside else self._get(f"{name}_REGION", "region")
+        at = self._get(name)
+        return Span(name, region, at, at + length)
+
+    def _block(self, kind: str, elementwise: bool) -> BlockOperation:
+        kernel = Kernel() if elementwise else self._kernel()
+        padding = Padding() if elementwise else self._padding()
+        upscale = choice("upscale", self._get("IFM_UPSCALE"))
+        if upscale is None or (elementwise and upscale != "none"):
+            raise self._not_modelled(f"IFM_UPSCALE {self._get('IFM_UPSCALE')} here")
+        ofm = self._map("OFM", self._sizes("OFM"))
+        global_scale = bool(self._get("OFM_PRECISION", "global_scale"))
+        scale = self._scale("OFM_SCALE") if global_scale else Scale()
+        if kind == "average_pool" and padding != Padding() and scale != Scale():
+            raise self._not_modelled("an average over padding that is scaled as well (OFM_SCALE)")
+        out_height, out_width, _ = ofm.shape
+        height = (out_height - 1) * kernel.stride_y + kernel.reach_y - padding.top - padding.bottom
+        width = (out_width - 1) * kernel.stride_x + kernel.reach_x - padding.left - padding.right
+        if height < 1 or width < 1:
+            raise self._not_modelled(f"an input of {height} rows and {width} columns")
+        times = 1 if upscale == "none" else 2
+        shape = (-(-height // times), -(-width // times), self._get("IFM_DEPTH_M1") + 1)
+        return BlockOperation(
+            self.number, self.command.word, kind,
+            ifm=self._map("IFM", shape),
+            second=self._second(kind, ofm.shape) if elementwise else None,
+            ofm=ofm, height=height, width=width, kernel=kernel, padding=padding, upscale=upscale,
+            weights=self._span("WEIGHT") if kind in WEIGHTED else None,
+            scales=self._span("SCALE") if kind in WEIGHTED else None,
+            block=self._sizes("OFM_BLK"),
+            global_scale=global_scale,
+            scale=scale,
+            rounding=self._rounding("OFM_PRECISION"),
+            operands=self._operands() if kind in SUMS else Operands(),
+            activation=self._activation(ofm),
+            accumulator_bits=choice("accumulator_bits", self._get("ACC_FORMAT")) or 0,
+            blockdep=self._get("BLOCKDEP"),
+        )  # fmt: skip
+
+    def _kernel(self) -> Kernel:
+        of = self._fields("KERNEL_STRIDE")
+        reach = tuple(self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
+        if prod(reach) > MOST_TAPS:
+            raise self._not_modelled(f"a kernel that reaches over {reach} elements")
+        dilation_y, dilation_x = of["dilation_y"] + 1, of["dilation_x"] + 1
+        return Kernel(
+            self._get("KERNEL_HEIGHT_M1") // dilation_y + 1,
+            self._get("KERNEL_WIDTH_M1") // dilation_x + 1,
+            (of["stride_y"] | of["stride_y_high"] << 1) + 1,
+            (of["stride_x"] | of["stride_x_high"] << 1) + 1,
+            dilation_y,
+            dilation_x,
+            bool(of["part_kernel_first"]),
+            4 if of["decomposition"] else 8,
+        )
+
+    def _padding(self) -> Padding:
+        sides = ("TOP", "LEFT", "BOTTOM", "RIGHT")
+        return Padding(*(self._get(f"IFM_PAD_{side}") for side in sides))
+
+    def _sizes(self, name: str) -> tuple[int, int, int]:
+        """Height, width and depth."""
+        height, width, depth = (self._get(f"{name}_{axis}_M1") + 1 for axis in _AXES)
+        return height, width, depth
+
+    def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
+        """The map of a name, with its zero point."""
+        if prod(shape) > MOST_ELEMENTS:
+            raise self._not_modelled(f"{name} of {shape} elements")
+        precision = self._fields(f"{name}_PRECISION")
+        if precision["precision"] > 2 or precision["format"] > 1:
+            raise self._not_modelled(f"{name}_PRECISION {precision}")
+        bytes_, signed = 1 << precision["precision"], bool(precision["signed"])
+        return FeatureMap(
+            name.lower(), self._get(f"{name}_REGION"), shape,
+            bases=tuple(self._get(f"{name}_BASE{tile}") for tile in range(4)),  # type: ignore[arg-type]
+            height_0=self._get(f"{name}_HEIGHT0_M1") + 1,
+            height_1=self._get(f"{name}_HEIGHT1_M1") + 1,
+            width_0=self._get(f"{name}_WIDTH0_M1") + 1,
+            stride_y=self._get(f"{name}_STRIDE_Y"),
+            stride_x=self._get(f"{name}_STRIDE_X"),
+            stride_c=self._get(f"{name}_STRIDE_C"),
+            bricks=bool(precision["format"]), element_bytes=bytes_, signed=signed,
+            zero_point=_number(self._get(f"{name}_ZERO_POINT"), signed),
+        )  # fmt: skip
+
+    def _second(self, kind: str, shape: tuple[int, int, int]) -> Second | None:
+        """The second input of an operation with an output of a shape."""
+        if kind in UNARY:
+            return None
+        broadcast = self._fields("IFM2_BROADCAST")
+        signed = bool(self._get("IFM2_PRECISION", "signed"))
+        first, zero = bool(broadcast["swap"]), _number(self._get("IFM2_ZERO_POINT"), signed)
+        if broadcast["scalar"]:
+            return Second(None, _number(self._get("IFM2_SCALAR"), signed), zero, first)
+        height, width, depth = (
+            1 if broadcast[axis.lower()] else size for axis, size in zip(_AXES, shape, strict=True)
+        )
+        return Second(self._map("IFM2", (height, width, depth)), 0, zero, first)
+
+    def _span(self, name: str) -> Span:
+        at = self._get(f"{name}_BASE")
+        length = self._get(f"{name}_LENGTH")
+        return Span(name, self._get(f"{name}_REGION"), at, at + length)
+
+    def _operands(self) -> Operands:
+        return Operands(
+            self._chosen("scale_mode", "IFM_PRECISION", "scale_mode"),
+            self._scale("OPA_SCALE"),
+            Scale(self._get("OPB_SCALE", "scale")),
+            self._rounding("IFM_PRECISION"),
+        )
+
+    def _scale(self, name: str) -> Scale:
+        return Scale(self._get(name, "scale"), self._get(name, "shift"))
+
+    def _rounding(self, name: str) -> str:
+        return self._chosen("rounding", name, "rounding")
+
+    def _activation(self, ofm: FeatureMap) -> Activation:
+        function = self._get("ACTIVATION", "function")
+        table = function - FIRST_TABLE if FIRST_TABLE <= function <= LAST_TABLE else None
+        if table is None and function != NO_FUNCTION:
+            raise self._not_modelled(f"activation {function} (tanh and sigmoid of the hardware)")
+        lower, upper = (
+            _number(self._get(f"ACTIVATION_{end}"), ofm.signed) for end in ("MIN", "MAX")
+        )
+        return Activation(lower, upper, table, self._get("ACTIVATION", "clip_range"))
+
+    def _chosen(self, what: str, register: str, field: str) -> str:
+        value = self._get(register, field)
+        found = choice(what, value)
+        if found is None:
+            raise self._not_modelled(f"{register} with {field} {value}")
+        return found
+
+    def _get(self, register: str, field: str = "value") -> int:
+        return self._fields(register)[field]
+
+    def _fields(self, register: str) -> dict[str, Any]:
+        if register not in self.values:
+            raise BackendError(
+                "ethosu-105",
+                f"register NPU_SET_{register} was not set",
+                where=self._where(),
+                why="what a register holds before a stream sets it is not known",
+                help="set it before the operation that needs it",
+            )
+        return self.values[register]
+
+    def _not_modelled(self, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            "ethosu-106",
+            f"the functional model has not: {what}",
+            where=self._where(),
+            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+        )
+
+    def _where(self) -> str:
+        return f"operation {self.number} ({self.command.format.name}), word {self.command.word}"
+
+
+_AXES = ("HEIGHT", "WIDTH", "DEPTH")
+
+
+def _number(value: int, signed: bool) -> int:
+    """A value of 16 bits."""
+    return value - (1 << 16) if signed and value >= 1 << 15 else value

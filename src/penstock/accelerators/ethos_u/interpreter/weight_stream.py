@@ -1,0 +1,227 @@
+"""weight_stream: the bits of a stream of weights as numbers.
+
+A stream is slices, each with a header, a palette where that is new, and chunks.  A weight is an
+index: in Golomb-Rice code, whose quotients stand in unary code in a chunk of twelve, and remainders
+behind the quotients of the next chunk; or all of it remainder.  Indices beyond the palette are
+numbers themselves.  Where zeros are many, runs of them stand in such chunks in between, one before
+(where the palette is new) and one behind every weight.  Source: Arm's weight decoder, mlw_decode.c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+END, NO_RUNS, NOT_CODED = 7, 6, 7
+"""As the divider of runs: the end of a stream, and no runs; as that of weights: all remainder."""
+CHUNK, SHORT_CHUNK = 12, 8
+"""Symbols of a chunk; of one of runs with a great divider, or of weights of many bits."""
+MOST_AHEAD = 8
+"""Weights that chunks of weights may be ahead of those of runs."""
+MOST_WEIGHTS = 1 << 24
+
+
+class DamagedError(ValueError):
+    """The bits are no stream of weights."""
+
+
+def decoded(stream: bytes) -> Any:
+    """The weights of a stream, int64, in its order.  Raises DamagedError."""
+    bits = _Bits(stream)
+    found: list[Any] = []
+    palette: _Palette | None = None
+    while True:
+        run_divider = bits.take(3)
+        if run_divider == END:
+            palette = None
+            bits.at = -(-bits.at // 8) * 8
+            if bits.at == bits.size:
+                return np.concatenate([np.zeros(0, np.int64), *found])
+            continue
+        slice_ = _Slice(bits, run_divider, palette)
+        palette = slice_.palette
+        found.append(slice_.weights())
+
+
+@dataclass(slots=True)
+class _Bits:
+    """Bits of bytes, the lowest first; `at` is the next one."""
+
+    data: bytes
+    at: int = 0
+    size: int = field(init=False)
+    one_by_one: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = 8 * len(self.data)
+        self.one_by_one = np.unpackbits(np.frombuffer(self.data, np.uint8), bitorder="little")
+
+    def take(self, count: int) -> int:
+        """The next bits as a number."""
+        at = self.skip(count)
+        raw = self.data[at >> 3 : (at + count + 7) >> 3]
+        return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
+
+    def skip(self, count: int) -> int:
+        """Leaves bits out, and says where they begin."""
+        begin = self.at
+        self.at += count
+        if self.at > self.size:
+            raise DamagedError(f"it ends at bit {self.size}, in the middle of a slice")
+        return begin
+
+    def numbers(self, places: Any, width: int) -> Any:
+        """The numbers of some bits each that begin at places."""
+        found = np.zeros(len(places), np.int64)
+        for k in range(width):
+            found |= self.one_by_one[places + k].astype(np.int64) << k
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Palette:
+    """Numbers of indices; beyond them `offset` and on, of so many bits where all is remainder."""
+
+    numbers: Any
+    offset: int
+    width: int
+
+    @staticmethod
+    def read(bits: _Bits) -> _Palette:
+        offset, size = bits.take(5), bits.take(5)
+        width = bits.take(3) + 2
+        numbers = [bits.take(width) for _ in range(size + 1 if size else 0)]
+        return _Palette(np.array(numbers, np.int64), offset, width)
+
+    @property
+    def index_bits(self) -> int:
+        """Of an index where all is remainder."""
+        size = len(self.numbers)
+        return (size - 1).bit_length() if size else self.width
+
+    def signed(self, indices: Any) -> Any:
+        """Weights of indices: the lowest bit of their number is the sign."""
+        if (indices >= 512).any():
+            raise DamagedError(f"it has a weight {int(indices.max())}, of more than 9 bits")
+        size = len(self.numbers)
+        inside = np.append(self.numbers, 0)[np.minimum(indices, size)]
+        numbers = np.where(indices < size, inside, indices - size + self.offset)
+        return np.where(numbers & 1, -(numbers >> 1), numbers >> 1)
+
+
+@dataclass(slots=True)
+class _Coded:
+    """The numbers of one kind in a slice: how many there are and have been begun; bits of unary
+    code; where remainders lie and how many, `waiting` of them behind the chunk that comes next."""
+
+    count: int
+    divider: int
+    begun: int = 0
+    read: int = 0
+    waiting: int = 0
+    unary: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+    def chunk(self, symbols: int) -> None:
+        """A chunk that ends so many numbers."""
+        self.begun += symbols
+        self.waiting = symbols
+
+    def remainders(self, bits: _Bits, on: bool) -> None:
+        """Of the chunk before; `on` says whether there is one in this turn."""
+        count = min(self.waiting, self.count - self.read)
+        self.read += count
+        if count:
+            self.places.append((bits.skip(count * self.divider), count))
+        if not on:
+            self.waiting = 0
+
+    def values(self, bits: _Bits, quotients: Any) -> Any:
+        """Quotients with their remainders."""
+        begins, counts = np.array(self.places or [(0, 0)], np.int64).T
+        before = np.repeat(counts.cumsum() - counts, counts)
+        within = np.arange(int(counts.sum())) - before
+        rest = bits.numbers(np.repeat(begins, counts) + self.divider * within, self.divider)
+        if len(rest) != self.count or len(quotients) < self.count:
+            raise DamagedError("a slice has fewer numbers than it says")
+        return (quotients[: self.count] << self.divider) + rest
+
+
+class _Slice:
+    """A slice whose header begins behind the divider of runs."""
+
+    def __init__(self, bits: _Bits, run_divider: int, palette: _Palette | None) -> None:
+        count, divider = bits.take(15) + 1, bits.take(3)
+        self.bits, self.cut, self.new = bits, bool(bits.take(1)), bool(bits.take(1))
+        palette = _Palette.read(bits) if self.new else palette
+        if palette is None or run_divider in (4, 5) or divider == 6:
+            raise DamagedError(f"the slice before bit {bits.at} has a header that means nothing")
+        self.palette = palette
+        self.plain = divider == NOT_CODED
+        self.has_runs = run_divider != NO_RUNS
+        self.coded = _Coded(count, palette.index_bits if self.plain else divider)
+        self.runs = _Coded(count + self.new if self.has_runs else 0, run_divider)
+        self.run_symbols = CHUNK if run_divider < 3 else SHORT_CHUNK
+        self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
+
+    def weights(self) -> Any:
+        """All of them, with zeros in between."""
+        while self._turn():
+            pass
+        quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
+        weights = self.palette.signed(self.coded.values(self.bits, quotients))
+        if not self.has_runs:
+            return weights
+        runs = self.runs.values(self.bits, self._run_quotients())
+        return self._between(weights, runs)
+
+    def _turn(self) -> bool:
+        """A chunk of each kind whose turn it is, then what remains of those before; whether there
+        was a chunk."""
+        coded, runs, bits = self.coded, self.runs, self.bits
+        ahead = coded.begun - runs.begun if self.has_runs else 0
+        on = ahead < MOST_AHEAD and coded.begun < coded.count
+        on_runs = self.has_runs and ahead >= 0 and runs.begun < runs.count
+        first = bits.take(CHUNK) if on and not self.plain else 0
+        run_bits = bits.take(self.run_symbols) if on_runs else 0
+        second = bits.take(first.bit_count())
+        coded.remainders(bits, on)
+        runs.remainders(bits, on_runs)
+        if on:
+            coded.unary.append((first, second))
+            coded.chunk(self.symbols if self.cut else self.symbols - second.bit_count())
+        if on_runs:
+            runs.unary.append((run_bits, 0))
+            runs.chunk(self.run_symbols - run_bits.bit_count())
+        return on or on_runs
+
+    def _quotients(self) -> Any:
+        """A symbol is 0, 1 or 2; 2 goes on with the next symbol, unless quotients are cut there."""
+        first, second = np.array(self.coded.unary, np.int64).T
+        ones = first[:, None] >> np.arange(CHUNK) & 1
+        twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
+        symbols = (ones + twos).ravel()
+        return _sums(symbols, (symbols < 2) | self.cut)
+
+    def _run_quotients(self) -> Any:
+        """Ones, each ended by a zero."""
+        chunks = np.array(self.runs.unary, np.int64)[:, 0]
+        ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
+        return _sums(ones, ones == 0)
+
+    def _between(self, weights: Any, runs: Any) -> Any:
+        """Weights with runs of zeros behind each, and before the first where the palette is new."""
+        if len(weights) + runs.sum() > MOST_WEIGHTS:
+            raise DamagedError("it has more zeros than there can be weights")
+        before = runs.cumsum()[: len(weights)] if self.new else np.append(0, runs.cumsum())[:-1]
+        found = np.zeros(len(weights) + int(runs.sum()), np.int64)
+        found[np.arange(len(weights)) + before] = weights
+        return found
+
+
+def _sums(symbols: Any, ends: Any) -> Any:
+    """Sums of symbols up to each that ends a number."""
+    group = np.append(0, ends.cumsum()[:-1])
+    return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

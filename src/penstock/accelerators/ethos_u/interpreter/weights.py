@@ -1,0 +1,194 @@
+"""weights: the compressed stream of weights as a kernel, and biases with their scales.
+
+The stream holds weights in the order in which the hardware takes them: by blocks of output
+channels, of input channels, pieces of the kernel and micro blocks.  Where a micro block or a piece
+reaches beyond what there is, zeros stand in.  Source: Arm's weight encoder, mlw_encode.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
+from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, Kernel
+from penstock.accelerators.ethos_u.interpreter.weight_stream import DamagedError, decoded
+from penstock.uma import BackendError, UnsupportedError
+
+MOST_WEIGHTS = 1 << 24
+"""Of an operation, so that a wrong stream takes no machine down."""
+BIAS_BYTES = 10
+"""A bias of 40 bits, a scale of 32 and a shift of 6."""
+PARALLEL_TAPS = 4
+"""Of a kernel, with 8 bits and input channels one by one: pieces are filled up to so many."""
+WIDE_PARALLEL_TAPS = 2
+"""The same with 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the order of weights depends on; channels of `block` and micro blocks are output's,
+    `input_*` input's.  `bits` are the input's."""
+
+    outputs: int
+    inputs: int
+    kernel: Kernel
+    depthwise: bool
+    block: int
+    micro: int
+    input_micro: int
+    bits: int
+
+    @property
+    def text(self) -> str:
+        """For messages."""
+        kernel = self.kernel
+        part = "part of the kernel" if kernel.part_kernel_first else "depth"
+        first = "depthwise" if self.depthwise else f"{part} first"
+        return (
+            f"kernels of {kernel.height} x {kernel.width} for {self.outputs} outputs of "
+            f"{self.inputs} inputs, {first}, in blocks of {self.block} outputs,"
+        )
+
+
+def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> Any:
+    """The weights of an operation: int64 [height, width, input channels, output channels]; input
+    channels are 1 where it is depthwise.  Raises BackendError where the stream has too few."""
+    depthwise = operation.kind == "depthwise"
+    order = Order(
+        operation.ofm.shape[2],
+        1 if depthwise else operation.ifm.shape[2],
+        operation.kernel,
+        depthwise,
+        operation.block[2],
+        hardware.ofm_channels,
+        hardware.ifm_channels,
+        8 * operation.ifm.element_bytes,
+    )
+    kernel = order.kernel
+    if kernel.height * kernel.width * order.inputs * order.outputs > MOST_WEIGHTS:
+        raise UnsupportedError(
+            "ethosu-106",
+            f"the functional model has not: so many weights, {order.text}",
+            where=operation.where,
+            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+        )
+    places = _places(order)
+    try:
+        values = _weights(stream)
+    except DamagedError as error:
+        raise BackendError(
+            "ethosu-114",
+            f"what lies at WEIGHT_BASE is no stream of weights: {error}",
+            where=operation.where,
+            why="weights are compressed, and end where NPU_SET_WEIGHT_LENGTH says",
+            help="mend base and length, and encode weights as vela's npu_encode_weights does",
+        ) from error
+    if len(values) < len(places):
+        raise BackendError(
+            "ethosu-107",
+            f"the stream of weights decodes to {len(values)} weights of {len(places)}",
+            where=operation.where,
+            why=f"{order.text} need so many, with the zeros that fill blocks up",
+            help="encode the weights for this kernel, block depth, order and accelerator",
+        )
+    found = np.zeros(kernel.height * kernel.width * order.inputs * order.outputs + 1, np.int64)
+    found[places] = values[: len(places)]
+    return found[:-1].reshape(kernel.height, kernel.width, order.inputs, order.outputs)
+
+
+def biases_of(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
+    """Biases, scales and shifts by output channel, int64.  Raises BackendError."""
+    channels = operation.ofm.shape[2]
+    if len(data) < channels * BIAS_BYTES:
+        raise BackendError(
+            "ethosu-108",
+            f"there are {len(data)} bytes of biases for {channels} channels",
+            where=operation.where,
+            why=f"a channel has {BIAS_BYTES} bytes: a bias of 40 bits, a scale and a shift",
+            help="mend NPU_SET_SCALE_LENGTH, or encode biases for every channel",
+        )
+    table = np.asarray(data[: channels * BIAS_BYTES]).reshape(channels, BIAS_BYTES)
+    wide = table.astype(np.int64)
+    bias = (wide[:, :5] << 8 * np.arange(5)).sum(axis=1)
+    bias = np.where(bias >= 1 << 39, bias - (1 << 40), bias)
+    scale = (wide[:, 5:9] << 8 * np.arange(4)).sum(axis=1)
+    return bias, scale, wide[:, 9] & 0x3F
+
+
+@lru_cache(maxsize=256)
+def _weights(stream: bytes) -> Any:
+    """The weights of a stream, in its order.  Raises DamagedError."""
+    return decoded(stream)
+
+
+@lru_cache(maxsize=256)
+def _places(order: Order) -> Any:
+    """Where each weight of a stream belongs in [height, width, inputs, outputs], flat; one past the
+    end where it belongs nowhere."""
+    pieces = [
+        _piece(order, output, given, piece)
+        for output in range(0, order.outputs, order.block)
+        for given in range(0, order.inputs, _input_block(order))
+        for piece in _pieces(order.kernel)
+    ]
+    return np.concatenate([piece.ravel() for piece in pieces])
+
+
+def _input_block(order: Order) -> int:
+    """Input channels that are gone through before the next piece of the kernel."""
+    if order.depthwise:
+        return 1
+    return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
+
+
+def _pieces(kernel: Kernel) -> Iterator[tuple[range, range]]:
+    """Rows and columns of the pieces of a kernel."""
+    tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
+    for top in range(0, kernel.height, tall):
+        for left in range(0, kernel.width, wide):
+            yield (
+                range(top, min(top + tall, kernel.height)),
+                range(left, min(left + wide, kernel.width)),
+            )
+
+
+def _piece(order: Order, output: int, given: int, piece: tuple[range, range]) -> Any:
+    """Places of the weights of a piece for a block of outputs and one of inputs.
+
+    Axes: micro blocks of inputs (part kernel first), of outputs, taps, micro blocks of inputs
+    (depth first), outputs and inputs of a micro block."""
+    rows, columns = piece
+    kernel, first = order.kernel, order.kernel.part_kernel_first
+    block = _input_block(order)
+    deep = min(block, order.inputs - given) if first else block
+    inner = 1 if order.depthwise else order.input_micro
+    micros = -(-deep // inner)
+    outer_inputs, inner_inputs = (micros, 1) if first else (1, micros)
+    outputs = min(order.block, order.outputs - output)
+    o, b, t, i, z, c = np.ogrid[
+        :outer_inputs, : -(-outputs // order.micro), : _taps(order, len(rows) * len(columns)),
+        :inner_inputs, : order.micro, :inner,
+    ]  # fmt: skip
+    to = output + b * order.micro + z
+    source = given + (o + i) * inner + c
+    y, x = rows.start + t // len(columns), columns.start + t % len(columns)
+    place = ((y * kernel.width + x) * order.inputs + source) * order.outputs + to
+    inside = (to < order.outputs) & (source < order.inputs) & (y < rows.stop)
+    nowhere = kernel.height * kernel.width * order.inputs * order.outputs
+    return np.where(inside, place, nowhere)
+
+
+def _taps(order: Order, taps: int) -> int:
+    """Taps of a piece with those that fill it up."""
+    if order.depthwise:
+        step = PARALLEL_TAPS
+    elif order.kernel.part_kernel_first:
+        step = {8: PARALLEL_TAPS, 16: WIDE_PARALLEL_TAPS}.get(order.bits, 1)
+    else:
+        step = 1
+    return -(-taps // step) * step

@@ -1,0 +1,55 @@
+"""Calls that meet what can be wrong with a command stream for Ethos-U."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ethos_u_text import ran, text
+from penstock.accelerators.ethos_u.interpreter import assemble, driver_payload, execute
+
+CONVOLUTION = {
+    "WEIGHT_REGION": "0", "WEIGHT_BASE": "512", "WEIGHT_LENGTH": "16", "SCALE_REGION": "0",
+    "SCALE_BASE": "768", "SCALE_LENGTH": "160",
+}  # fmt: skip
+END_OF_WEIGHTS = bytes([7] + [255] * 15)
+"""A stream of weights that ends before the first."""
+TABLE = {"ACTIVATION": "function=16", "ACTIVATION_MIN": "-128"}
+
+
+def convolved(**changes: str) -> object:
+    """A convolution whose stream of weights holds none."""
+    memory = np.zeros(1024, np.uint8)
+    memory[512:528] = list(END_OF_WEIGHTS)
+    words = assemble(text("NPU_OP_CONV", **{**CONVOLUTION, **changes}))
+    return execute(words, {0: memory}, "ethos-u55-128")
+
+
+def copied_over() -> str:
+    """A copy to the input of an operation that does not wait for it."""
+    copy = ("DMA0_SRC_REGION", "DMA0_SRC 512", "DMA0_DST_REGION", "DMA0_DST 0", "DMA0_LEN 64")
+    lines = [f"NPU_SET_{register}" for register in copy]
+    return "\n".join([*lines, "NPU_OP_DMA_START", text()])
+
+
+WRONG_ETHOS_U: dict[str, Callable[[], object]] = {
+    "ethosu-101": lambda: execute(bytes([0xFF, 0x03, 0, 0]), {}, "ethos-u55-128"),
+    "ethosu-102": lambda: driver_payload(b"COP1" + bytes(4)),
+    "ethosu-103": lambda: ran(text(OFM_BASE0="896")),
+    "ethosu-104": lambda: ran(
+        text(IFM_PRECISION="signed=1 precision=1", IFM_BASE0="1", OFM_BASE0="512")
+    ),
+    "ethosu-105": lambda: ran(text(IFM_STRIDE_Y=None)),
+    "ethosu-106": lambda: ran(text(ACTIVATION="function=3")),
+    "ethosu-107": convolved,
+    "ethosu-108": lambda: convolved(SCALE_LENGTH="16"),
+    "ethosu-110": lambda: ran(copied_over()),
+    "ethosu-111": lambda: ran(text(**TABLE)),
+    "ethosu-112": lambda: assemble("NPU_OP_POOL mode=9"),
+    "ethosu-113": lambda: ran(text(IFM_PRECISION="signed=1 format=1", IFM_BASE0="8")),
+    "ethosu-114": lambda: convolved(WEIGHT_LENGTH="32"),
+    "ethosu-115": lambda: execute(b"", {}, "ethos-u85-256"),
+    "ethosu-116": lambda: execute(b"", {0: np.zeros(4, np.int8)}, "ethos-u55-128"),
+}
+"""By code, the call that meets it."""

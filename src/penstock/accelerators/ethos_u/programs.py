@@ -1,0 +1,158 @@
+"""programs: commands of a call as a stream that can be moved, and its driver function.
+
+A call says what it computes (`begin`, an Operation), where its constants and its working memory lie
+(`places`), where each row that it reads or writes lies (`row`), and which rows it computes (`run`).
+The encoder makes operations of that: of as many rows at a time as two tiles hold, in rings as in
+whole tensors.  Rows of one window that lie in more pieces are first copied, one under the other.
+
+Every base of a submission is a region of the NPU, so a stream holds offsets alone, and is right
+wherever the bases lie.  What is submitted is what Arm's driver takes: a header and the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from penstock.accelerators.ethos_u.emission import Maps, copy, emitted, table_copy
+from penstock.accelerators.ethos_u.interpreter import driver_payload as words_of
+from penstock.accelerators.ethos_u.interpreter import execute
+from penstock.accelerators.ethos_u.operation import BINARY, NAMES, Function, Operation
+from penstock.accelerators.ethos_u.tiles import Tiles, tiles_of
+from penstock.accelerators.ethos_u.vela import (
+    command_words,
+    driver_payload,
+    payload_configuration,
+)
+from penstock.uma import Array, Driver, Place, StreamCommand
+
+FIRST, SECOND, RESULT = range(3)
+"""Tensors of a call, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """Functions of the driver of one accelerator; all but `submit` are encoded."""
+
+    submit: Driver
+    begin: Driver
+    places: Driver
+    row: Driver
+    run: Driver
+
+
+@cache
+def drivers(engine: str) -> Drivers:
+    """Of an accelerator's name."""
+    encoded = (
+        Driver(f"ethosu_{name}", engine, _in_streams_only, object)
+        for name in ("begin", "places", "row", "run")
+    )
+    return Drivers(Driver("ethosu_submit", engine, submit, object), *encoded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A call: what it computes, where its constants and its working memory lie, and the rows of
+    each tensor."""
+
+    op: Operation
+    places: tuple[Place, ...]
+    rows: Mapping[int, Mapping[int, Place]]
+
+    def operations(self, first: int, end: int) -> Iterator[Any]:
+        """The NPU's operations for rows [first, end) of the output."""
+        if self.op.function == Function.LOOKUP:
+            yield table_copy(self.op, self.places[0])
+        while first < end:
+            until = self._until(first, end)
+            if until == first:
+                until = first + 1
+                yield from self._gathered(first)
+            else:
+                yield emitted(self.op, (first, until), self.places, self._maps(first, until))
+            first = until
+
+    def _until(self, first: int, end: int) -> int:
+        """Up to which row all that rows from `first` on touch lies in two pieces each."""
+        if self._possible(first, end):
+            return end
+        until = first
+        while self._possible(first, until + 1):
+            until += 1
+        return until
+
+    def _possible(self, first: int, end: int) -> bool:
+        return all(self._tiles(k, first, end) is not None for k in self.rows)
+
+    def _tiles(self, tensor: int, first: int, end: int) -> tuple[int, Tiles] | None:
+        """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
+        lower, upper = self.op.reads(first, end) if tensor == FIRST else (first, end)
+        places = [self.rows[tensor][row] for row in range(lower, upper)]
+        found = tiles_of([place.offset_bytes for place in places], self._row_bytes(tensor))
+        return None if found is None else (places[0].base, found)
+
+    def _row_bytes(self, tensor: int) -> int:
+        op = self.op
+        return (op.in_row_bytes, op.second_row_bytes, op.out_row_bytes)[tensor]
+
+    def _maps(self, first: int, end: int) -> Maps:
+        found = [self._tiles(k, first, end) for k in (FIRST, SECOND, RESULT) if k in self.rows]
+        source, *second, result = (tiles for tiles in found if tiles is not None)
+        return Maps(source, second[0] if second else None, result)
+
+    def _gathered(self, row: int) -> Iterator[Any]:
+        """The operations of one row whose window's rows are copied to the working memory before."""
+        lower, upper = self.op.reads(row, row + 1)
+        size = self.op.in_row_bytes
+        scratch = self.places[-1]
+        for k in range(lower, upper):
+            source = self.rows[FIRST][k]
+            at = scratch.offset_bytes + (k - lower) * size
+            yield copy(
+                self.op,
+                (source.base, Tiles(size, 1, source.offset_bytes, 0)),
+                (scratch.base, Tiles(size, 1, at, 0)),
+            )
+        gathered = (scratch.base, Tiles(size, upper - lower, scratch.offset_bytes, 0))
+        rows = {k: v for k, v in self.rows.items() if k != FIRST}
+        others = replace(self, rows={**rows, FIRST: {k: scratch for k in range(lower, upper)}})
+        second = others._tiles(SECOND, row, row + 1) if self.op.second == BINARY else None
+        result = others._tiles(RESULT, row, row + 1)
+        assert result is not None
+        yield emitted(self.op, (row, row + 1), self.places, Maps(gathered, second, result))
+
+
+def encode(commands: Sequence[StreamCommand]) -> bytes:
+    """What the driver is handed for a call's commands."""
+    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
+    for command in commands:
+        by_name.setdefault(command.name.removeprefix("ethosu_"), []).append(command.arguments)
+    ((*numbers,),) = by_name["begin"]
+    op = Operation(*(n for n in numbers if isinstance(n, int)))
+    places = tuple(p for p in by_name.get("places", [()])[0] if isinstance(p, Place))
+    rows: dict[int, dict[int, Place]] = {}
+    for tensor, row, place in by_name["row"]:
+        assert isinstance(tensor, int)
+        assert isinstance(row, int)
+        assert isinstance(place, Place)
+        rows.setdefault(tensor, {})[row] = place
+    ((first, end),) = by_name["run"]
+    assert isinstance(first, int)
+    assert isinstance(end, int)
+    name = NAMES[op.chip]
+    words = command_words(list(_Run(op, places, rows).operations(first, end)), name)
+    return driver_payload(words, name)
+
+
+def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
+    """Runs a payload: every base is a region."""
+    del device
+    raw = payload[:size].tobytes()
+    execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw))
+
+
+def _in_streams_only(device: object, *arguments: object) -> None:
+    raise AssertionError("commands of a call are encoded, not done one by one")

@@ -280,7 +280,7 @@ def test_the_message_of_a_missing_reference(
 def test_the_message_of_a_missing_package(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ethosu", None)
+    monkeypatch.setitem(sys.modules, "ethosu.vela.api", None)
     vela.cache_clear()
     said = penstock("compile", "zoo:lenet5", "--accelerator", "ethos_u55")
     vela.cache_clear()

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.accelerators.ethos_u import kernels
 from penstock.accelerators.ethos_u.configurations import BRICK
 from penstock.accelerators.ethos_u.constraints import RULES
-from penstock.accelerators.ethos_u.kernels import LOOKUPS
+from penstock.accelerators.ethos_u.kernels import LOOKUPS, Variant
 from penstock.accelerators.ethos_u.programs import drivers, encode
 from penstock.accelerators.ethos_u.tiles import ANYWHERE
 from penstock.uma import (
@@ -35,6 +34,7 @@ LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 SUMS = ("add", "subtract", "multiply")
 BRICKS = "nhcwb16"
+VARIANTS = {"ethos_u": Variant(buffered=False), "ethos_u_buffered": Variant(buffered=True)}
 FEATURES_STEP = 16
 """Rows of bricks begin at multiples of so many bytes."""
 
@@ -89,25 +89,26 @@ def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator: one kernel each."""
+    """The strategy of an operator: layers have two kernels."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del target
+        del inputs, target
         reach = attrs["rows"].extent if "rows" in attrs else 1
         one_row = row_count(out_type.shape) == 1
-        rows, source = min(reach, row_count(inputs[0].shape)), inputs[0]
-        scattered = reach > ANYWHERE and not one_row
         found = OpStrategy()
-        found.add_implementation(
-            kernels.compute,
-            name="ethos_u",
-            cost=kernels.cost,
-            tables=kernels.tables,
-            by_rows=not (one_row and reach > ANYWHERE),
-            scratch_bytes=rows * (source.size_bytes // row_count(source.shape)) if scattered else 0,
-            folded=(1, 2) if op in LAYERS else (),
-            alignment_bytes=FEATURES_STEP,
-        )
+        for name, variant in VARIANTS.items():
+            found.add_implementation(
+                variant.compute,
+                name=name,
+                cost=variant.cost,
+                tables=variant.tables,
+                by_rows=not (one_row and reach > ANYWHERE),
+                scratch_bytes=variant.scratch_bytes,
+                folded=(1, 2) if op in LAYERS else (),
+                alignment_bytes=FEATURES_STEP,
+            )
+            if op not in LAYERS:
+                break
         return found
 
     return strategy

@@ -82,6 +82,11 @@ class Configuration:
         return LOOKUP_BANKS if self.banks > 16 else 0
 
     @property
+    def in_sram(self) -> Configuration:
+        """With constants in the memory of tensors."""
+        return replace(self, constants=self.features)
+
+    @property
     def smallest(self) -> bool:
         """Whether it is the one that adds four channels at a time."""
         return self.micro_block.depth < 8
@@ -147,4 +152,4 @@ def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
             why=f"its memory modes are {', '.join(modes)}",
             help=f"write memory_mode={modes[0]}",
         )
-    return replace(found, constants=found.features) if memory_mode == "sram_only" else found
+    return found.in_sram if memory_mode == "sram_only" else found

@@ -32,15 +32,15 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, one image (1, H, W, C), no extent above 65536; those of dense layers, one
-    row (1, C)."""
-    values = (*offloaded.main.variable_inputs, offloaded.main.output)
-    rank = 2 if offloaded.main.kind == "FullyConnected" else 4
-    for value in values:
+    """Tensors are int8, one image (1, H, W, C), no extent above 65536; those of dense layers are
+    one row of channels."""
+    dense = offloaded.main.kind == "FullyConnected"
+    for value in (*offloaded.main.variable_inputs, offloaded.main.output):
         type = value.type
         if type.dtype is not DType.INT8:
             return f"one has elements of type {type.dtype.value}"
-        if type.rank != rank or type.shape[0] != 1 or max(type.shape) > LARGEST_EXTENT:
+        one = type.elements == type.shape[-1] if dense else type.rank == 4 and type.shape[0] == 1
+        if not one or max(type.shape) > LARGEST_EXTENT:
             return f"one has shape {list(type.shape)}"
     return True
 

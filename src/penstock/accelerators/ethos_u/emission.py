@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.accelerators.ethos_u.configurations import Shape
+from penstock.accelerators.ethos_u.configurations import BRICK, Shape
 from penstock.accelerators.ethos_u.encoding import HIGH_BITS, traversal
 from penstock.accelerators.ethos_u.operation import BINARY, Function, Operation
 from penstock.accelerators.ethos_u.tiles import Tiles
@@ -27,6 +26,17 @@ NOWHERE: Placed = (0, Tiles(0, 0, 0, 0))
 """Of a map that is none."""
 
 
+class Part(NamedTuple):
+    """`channels` of the output from `first` on, and where their biases lie, and behind these their
+    weights."""
+
+    first: int
+    channels: int
+    place: Place | None
+    bias_bytes: int
+    weight_bytes: int
+
+
 class Maps(NamedTuple):
     """Where the rows lie that an operation reads and writes."""
 
@@ -35,19 +45,18 @@ class Maps(NamedTuple):
     result: Placed
 
 
-def emitted(op: Operation, rows: tuple[int, int], places: Sequence[Place], maps: Maps) -> Any:
-    """The operation that computes rows [first, end)."""
+def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None = None) -> Any:
+    """The operation that computes rows [first, end) of all channels, or of a part of them."""
     api, (first, end) = vela(), rows
     lower, upper = op.reads(first, end)
+    part = part or Part(0, op.out_c, None, 0, 0)
+    source = Shape(upper - lower, op.in_w, op.in_c)
+    result = Shape(end - first, op.out_w, part.channels)
     made = _made(api, op)
-    made.ifm = _map(
-        api, Shape(upper - lower, op.in_w, op.in_c), maps.source, op.packed_in, op.in_zero
-    )
-    made.ofm = _map(
-        api, Shape(end - first, op.out_w, op.out_c), maps.result, op.packed_out, op.out_zero
-    )
+    made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
+    made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
-    made.block_config = api.NpuShape3D(*_block(op, end - first))
+    made.block_config = api.NpuShape3D(*_block(op, end - first, part.channels))
     if op.kind is Kind.ELEMENTWISE:
         _add_second(api, op, made, maps.second, end - first)
     else:
@@ -55,20 +64,29 @@ def emitted(op: Operation, rows: tuple[int, int], places: Sequence[Place], maps:
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
         )
         made.padding = api.NpuPadding(*op.padding(first, end))
-    if op.weighted:
-        base, offset = places[0].base, places[0].offset_bytes
-        made.biases = [api.NpuAddressRange(base, offset, op.bias_bytes)]
-        made.weights = [api.NpuAddressRange(base, offset + op.bias_bytes, op.weight_bytes)]
+    if part.place is not None:
+        base, at = part.place.base, part.place.offset_bytes
+        made.biases = [api.NpuAddressRange(base, at, part.bias_bytes)]
+        made.weights = [api.NpuAddressRange(base, at + part.bias_bytes, part.weight_bytes)]
     return made
+
+
+def constants_copy(source: Place, target: Place, size_bytes: int) -> Any:
+    """What copies constants."""
+    api = vela()
+    return api.NpuDmaOperation(
+        api.NpuAddressRange(source.base, source.offset_bytes, size_bytes),
+        api.NpuAddressRange(target.base, target.offset_bytes, size_bytes),
+    )
 
 
 def copy(op: Operation, source: Placed, target: Placed) -> Any:
     """What copies a row of the operation's input as it is: the largest of one element."""
     like = Operation(
-        op.chip, Function.MAXIMUM, *(1, op.in_w, op.in_c) * 2,
+        op.chip, op.sram_only, Function.MAXIMUM, *(1, op.in_w, op.in_c) * 2,
         packed_in=op.packed_in, packed_out=op.packed_in,
     )  # fmt: skip
-    return emitted(like, (0, 1), (), Maps(source, None, target))
+    return emitted(like, (0, 1), Maps(source, None, target))
 
 
 def table_copy(op: Operation, place: Place) -> Any:
@@ -103,18 +121,33 @@ def _made(api: Any, op: Operation) -> Any:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
 
 
-def _map(api: Any, shape: Shape, placed: Placed, packed: int, zero: int) -> Any:
-    """A feature map of int8 elements."""
+def _map(
+    api: Any,
+    shape: Shape,
+    placed: Placed,
+    packed: int,
+    zero: int,
+    inside: tuple[int, int] | None = None,
+) -> Any:
+    """A feature map of int8 elements; `inside`: of a larger one, the channels from the first on, of
+    so many."""
     region, tiles = placed
+    first, depth = inside or (0, shape.depth)
+    pixel, brick = (BRICK, BRICK * shape.width) if packed else (depth, 1)
+    behind = first // BRICK * brick if packed else first
     found = api.NpuFeatureMap()
     found.data_type = api.NpuDataType.INT8
     found.region = region
     found.shape = api.NpuShape3D(*shape)
-    found.tiles = api.NpuTileBox(tiles.height, 0, shape.width, [tiles.first, 0, tiles.second, 0])
+    places = [
+        tiles.first + behind,
+        0,
+        tiles.second + behind if tiles.height < shape.height else 0,
+        0,
+    ]
+    found.tiles = api.NpuTileBox(tiles.height, 0, shape.width, places)
     found.quantization = api.NpuQuantization(1.0, zero)
-    layouts = api.NpuLayout
-    found.layout = layouts.NHCWB16 if packed else layouts.NHWC
-    pixel, brick = (16, 16 * shape.width) if packed else (shape.depth, 1)
+    found.layout = api.NpuLayout.NHCWB16 if packed else api.NpuLayout.NHWC
     found.strides = api.NpuShape3D(height=tiles.pitch, width=pixel, depth=brick)
     return found
 
@@ -129,8 +162,8 @@ def _activation(api: Any, op: Operation) -> Any:
     return found
 
 
-def _block(op: Operation, rows: int) -> tuple[int, int, int]:
-    found = op.block(rows)
+def _block(op: Operation, rows: int, channels: int) -> tuple[int, int, int]:
+    found = op.block(rows, channels)
     assert found is not None
     return found
 

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.operation import Function, Operation
+from penstock.accelerators.ethos_u.operation import STEP, Function, Operation
 from penstock.accelerators.ethos_u.vela import npu, vela
+from penstock.uma import Array
 
-STEP = 16
-"""Bytes to a multiple of which biases and weights are filled up."""
 HIGH_BITS = 31
 """TFLite's multipliers are fractions of so many bits, the NPU's are whole numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Biases with their scales, then weights; and how blocks and weights are ordered."""
+class Segment(NamedTuple):
+    """Constants of some output channels: biases with their scales, then weights."""
 
-    raw: bytes
+    channels: int
     bias_bytes: int
-    part_kernel: int
-    block_depth: int
+    weight_bytes: int
 
     @property
-    def weight_bytes(self) -> int:
-        return len(self.raw) - self.bias_bytes
+    def size_bytes(self) -> int:
+        return self.bias_bytes + self.weight_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Segments one after the other."""
+
+    raw: bytes
+    segments: tuple[Segment, ...]
 
 
 @lru_cache(maxsize=1024)
@@ -42,24 +47,46 @@ def encoded(
 ) -> Encoded:
     """The constants of an operation; weights are int16, output channels, rows, columns, input
     channels."""
+    every = np.frombuffer(weights, np.int16).reshape(shape)
+    raw, segments = b"", list[Segment]()
+    for first in range(0, len(bias), op.slice_channels):
+        part = slice(first, min(first + op.slice_channels, len(bias)))
+        scales = _scales(bias[part], multipliers[part], shifts[part])
+        stream = _filled(_weights(op, np.ascontiguousarray(every[part])))
+        raw += scales + stream
+        segments.append(Segment(part.stop - first, len(scales), len(stream)))
+    return Encoded(raw, tuple(segments))
+
+
+def _scales(bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]) -> bytes:
+    """Bias, multiplier and shift of each channel."""
+    encode = vela().npu_encode_bias
+    return _filled(
+        b"".join(
+            bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
+            for b, m, s in zip(bias, multipliers, shifts, strict=True)
+        )
+    )
+
+
+def _weights(op: Operation, weights: Array) -> bytes:
+    """Weights, compressed."""
     api = vela()
-    packed = b"".join(
-        bytes(api.npu_encode_bias(np.int64(b), m, HIGH_BITS - s if m else 0))
-        for b, m, s in zip(bias, multipliers, shifts, strict=True)
+    return bytes(
+        api.npu_encode_weights(
+            npu(op.configuration.name),
+            weights,
+            (op.dilation_w, op.dilation_h),
+            8,
+            op.block_depth,
+            op.function == Function.DEPTHWISE,
+            traversal(api, op),
+        )
     )
-    packed += bytes(-len(packed) % STEP)
-    stream = api.npu_encode_weights(
-        npu(op.configuration.name),
-        np.frombuffer(weights, np.int16).reshape(shape),
-        (op.dilation_w, op.dilation_h),
-        8,
-        op.block_depth,
-        op.function == Function.DEPTHWISE,
-        traversal(api, op),
-    )
-    raw = packed + bytes(stream)
-    raw += bytes(-len(raw) % STEP)
-    return Encoded(raw, len(packed), op.part_kernel, op.block_depth)
+
+
+def _filled(raw: bytes) -> bytes:
+    return raw + bytes(-len(raw) % STEP)
 
 
 def traversal(api: Any, op: Operation) -> Any:

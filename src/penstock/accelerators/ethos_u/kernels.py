@@ -7,10 +7,8 @@ caller reads or writes lies as it is, NHWC; the NPU takes both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
-from functools import lru_cache
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -23,7 +21,6 @@ from penstock.accelerators.ethos_u.operation import (
     Function,
     Operation,
 )
-from penstock.accelerators.ethos_u.performance import best_block, cycles
 from penstock.accelerators.ethos_u.programs import (
     FIRST,
     RESULT,
@@ -31,6 +28,7 @@ from penstock.accelerators.ethos_u.programs import (
     Drivers,
     drivers,
 )
+from penstock.accelerators.ethos_u.schedule import breakdown, scheduled
 from penstock.uma import (
     Array,
     Breakdown,
@@ -63,12 +61,56 @@ def hardware(offloaded: Offloaded) -> Configuration:
     return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
 
 
-def operation(offloaded: Offloaded) -> Operation:
-    """What the main operator is on the NPU, with its weights encoded."""
-    plain = plain_operation(offloaded)
-    if not plain.weighted:
-        return plain
-    return _with_weights(plain, constants_of(offloaded, plain))
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to run operators: with constants read where they lie, or `buffered`, copied before."""
+
+    buffered: bool
+
+    def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
+        """What the main operator is on the NPU, and its constants."""
+        plain = plain_operation(offloaded)
+        if not plain.weighted:
+            return plain, Encoded(_table(offloaded, plain), ())
+        weights = ohwi(offloaded)
+        op = scheduled(plain, weights.size, buffered=self.buffered)
+        constants = _encoded(offloaded, op, weights)
+        sizes = [segment.size_bytes for segment in constants.segments]
+        buffer = max(sizes) if op.buffer_bytes else 0
+        return replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer), constants
+
+    def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
+        """Biases and weights; or the table of an activation."""
+        _, constants = self.operation(offloaded)
+        return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
+
+    def scratch_bytes(self, offloaded: Offloaded) -> int:
+        """Working memory."""
+        return self.operation(offloaded)[0].scratch_bytes
+
+    def compute(self, call: KernelCall) -> Sequence[Command]:
+        """What the operation is, where everything lies, which rows are wanted."""
+        op, constants = self.operation(call)
+        told = drivers(call.target.name)
+        commands: list[Command] = [call.invoke(told.begin, *map(int, astuple(op)))]
+        places = [call.table("constants")] if constants.raw else []
+        places += [call.scratch] if op.scratch_bytes else []
+        if places:
+            commands.append(call.invoke(told.places, *places))
+        commands += [call.invoke(told.segment, *segment) for segment in constants.segments]
+        lower = maximum(call.first * op.stride_h - op.pad_top, 0)
+        upper = minimum((call.end - 1) * op.stride_h - op.pad_top + op.reach_h, op.in_h)
+        first = 1 if constant_input(call) == 0 else 0
+        commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
+        if op.second == BINARY:
+            commands.append(_rows(call, told, SECOND, _operand(call, 1), call.first, call.end))
+        commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
+        return [*commands, call.invoke(told.run, call.first, call.end)]
+
+    def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
+        """Cycles of a call that computes so many rows."""
+        op, _ = self.operation(offloaded)
+        return breakdown(op, rows)
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
@@ -83,18 +125,24 @@ def plain_operation(offloaded: Offloaded) -> Operation:
     return replace(found, **_layouts(offloaded))
 
 
-def constants_of(offloaded: Offloaded, plain: Operation) -> Encoded:
-    """Weights and biases in the order in which the operation is done soonest."""
-    weights, tables = ohwi(offloaded), offloaded.tables
-    bias = offloaded.constant(2)
+def _encoded(offloaded: Offloaded, op: Operation, weights: Array) -> Encoded:
+    """Weights and biases in the order of the operation."""
+    tables = offloaded.tables
     return encoded(
-        _scheduled(plain, weights.size),
+        op,
         weights.astype(np.int16).tobytes(),
         weights.shape,
-        tuple(bias.tolist()),
+        tuple(offloaded.constant(2).tolist()),
         tuple(tables["multiplier"].tolist()),
         tuple(tables["shift"].tolist()),
     )
+
+
+def _table(offloaded: Offloaded, plain: Operation) -> bytes:
+    """The table of an activation, if it has one."""
+    if plain.function != Function.LOOKUP:
+        return b""
+    return offloaded.tables["table"].astype(np.int8).tobytes()
 
 
 def ohwi(offloaded: Offloaded) -> Array:
@@ -103,33 +151,6 @@ def ohwi(offloaded: Offloaded) -> Array:
     if kind == "FullyConnected":
         return weights.reshape((len(weights), 1, 1, -1))
     return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
-
-
-@lru_cache(maxsize=4096)
-def _scheduled(plain: Operation, weights: int) -> Operation:
-    """The operation with the order of weights and the depth of blocks that take least; weights are
-    taken to be as long as they are before they are encoded."""
-    orders = (0, 1) if plain.function == Function.CONVOLUTION else (0,)
-    found: list[tuple[float, int, int]] = []
-    for order in orders:
-        tried = replace(plain, part_kernel=order, weight_bytes=weights)
-        work = tried.work(tried.out_h)
-        block = best_block(work)
-        if block is not None:
-            (total,) = cycles(work, np.array([block])).total.tolist()
-            found.append((total, order, block[2]))
-    _, order, depth = min(found)
-    return replace(plain, part_kernel=order, block_depth=depth)
-
-
-def _with_weights(plain: Operation, constants: Encoded) -> Operation:
-    return replace(
-        plain,
-        part_kernel=constants.part_kernel,
-        block_depth=constants.block_depth,
-        bias_bytes=constants.bias_bytes,
-        weight_bytes=constants.weight_bytes,
-    )
 
 
 def _window(offloaded: Offloaded) -> Operation:
@@ -145,12 +166,12 @@ def _window(offloaded: Offloaded) -> Operation:
     for axis in ("h", "w"):
         if known[f"out_{axis}"] == 1:  # it does not move
             known[f"stride_{axis}"] = 1
-    return Operation(_number(offloaded), function, **known, clamped=_clamped(offloaded))
+    return Operation(*_chip(offloaded), function, **known, clamped=_clamped(offloaded))
 
 
 def _lookup(offloaded: Offloaded) -> Operation:
     """Every element by itself, as a pool of one element, through a table."""
-    return Operation(_number(offloaded), Function.LOOKUP, *_image(offloaded) * 2)
+    return Operation(*_chip(offloaded), Function.LOOKUP, *_image(offloaded) * 2)
 
 
 def _elementwise(offloaded: Offloaded) -> Operation:
@@ -166,7 +187,7 @@ def _elementwise(offloaded: Offloaded) -> Operation:
             known[f"shift{k}"] = p[f"shift{place}"]
     scalar = 0 if constant is None else int(offloaded.constant(constant).ravel()[0])
     return Operation(
-        _number(offloaded),
+        *_chip(offloaded),
         function,
         *_image(offloaded) * 2,
         in_zero=p[f"zero{first}"],
@@ -191,8 +212,10 @@ def _image(offloaded: Offloaded) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def _number(offloaded: Offloaded) -> int:
-    return NAMES.index(hardware(offloaded).name)
+def _chip(offloaded: Offloaded) -> tuple[int, int]:
+    """The configuration's number, and whether all lies in SRAM."""
+    chip = hardware(offloaded)
+    return NAMES.index(chip.name), int(chip.constants is chip.features)
 
 
 def _clamped(offloaded: Offloaded) -> int:
@@ -208,36 +231,6 @@ def _layouts(offloaded: Offloaded) -> dict[str, int]:
     return {"packed_in": read[0], "packed_second": read[-1], "packed_out": written}
 
 
-def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Biases and weights; or the table of an activation."""
-    plain = plain_operation(offloaded)
-    if plain.weighted:
-        raw = constants_of(offloaded, plain).raw
-    elif plain.function == Function.LOOKUP:
-        raw = offloaded.tables["table"].astype(np.int8).tobytes()
-    else:
-        return {}
-    return {"constants": np.frombuffer(raw, np.uint8)}
-
-
-def compute(call: KernelCall) -> Sequence[Command]:
-    """What the operation is, where everything lies, which rows are wanted."""
-    op, told = operation(call), drivers(call.target.name)
-    commands: list[Command] = [call.invoke(told.begin, *map(int, astuple(op)))]
-    places = [call.table("constants")] if op.weighted or op.function == Function.LOOKUP else []
-    places += [call.scratch] if call.scratch_buffer is not None else []
-    if places:
-        commands.append(call.invoke(told.places, *places))
-    lower = maximum(call.first * op.stride_h - op.pad_top, 0)
-    upper = minimum((call.end - 1) * op.stride_h - op.pad_top + op.reach_h, op.in_h)
-    first = 1 if constant_input(call) == 0 else 0
-    commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
-    if op.second == BINARY:
-        commands.append(_rows(call, told, SECOND, _operand(call, 1), call.first, call.end))
-    commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
-    return [*commands, call.invoke(told.run, call.first, call.end)]
-
-
 def _rows(
     call: KernelCall, told: Drivers, tensor: int, operand: Operand, lower: Expr, upper: Expr
 ) -> Command:
@@ -251,22 +244,3 @@ def _operand(call: KernelCall, k: int) -> Operand:
     name, inputs = call.main.inputs[k].name, call.composite.inputs
     packed = f"{name}/packed"
     return call.operands[inputs.index(packed if packed in inputs else name)]
-
-
-def cost(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Cycles of a call that computes so many rows."""
-    op = operation(offloaded)
-    work = op.work(rows)
-    block = op.block(rows)
-    assert block is not None
-    found = cycles(work, np.array([block]))
-    busy = {
-        "multipliers": found.multipliers,
-        "output": found.output,
-        "commands": found.commands,
-        "features": found.features,
-        "constants": found.constants,
-    }
-    resources = {name: float(each[0]) for name, each in busy.items()}
-    macs = work.chip.macs if op.weighted else None
-    return Breakdown(math.ceil(found.total[0]), resources, macs)

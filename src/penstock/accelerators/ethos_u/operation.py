@@ -15,7 +15,11 @@ from penstock.accelerators.ethos_u.configurations import (
     Shape,
 )
 from penstock.accelerators.ethos_u.performance import best_block
-from penstock.accelerators.ethos_u.work import Constants, Extent, Kind, Work
+from penstock.accelerators.ethos_u.tiles import ANYWHERE
+from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+
+STEP = 16
+"""Bytes to a multiple of which constants are filled up."""
 
 NAMES = tuple(CONFIGURATIONS)
 """Configurations by their numbers."""
@@ -54,10 +58,12 @@ class Operation:
     input its zero point and, where it is one number, that; multipliers and shifts as TFLite has
     them; `clamped`: the model's activation is a clamp.
 
-    `part_kernel`, `block_depth`: in which order weights are encoded; `bias_bytes` lie before
-    `weight_bytes` in the table "constants"."""
+    `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
+    biases, in segments of `slice_channels` output channels.  Where `buffer_bytes` is not 0, each
+    segment is copied into one of `buffers` of so many bytes before it is used."""
 
     chip: int
+    sram_only: int
     function: int
     in_h: int
     in_w: int
@@ -93,12 +99,14 @@ class Operation:
     out_shift: int = 0
     part_kernel: int = 0
     block_depth: int = 0
-    bias_bytes: int = 0
-    weight_bytes: int = 0
+    slice_channels: int = 0
+    constant_bytes: int = 0
+    buffer_bytes: int = 0
 
     @property
     def configuration(self) -> Configuration:
-        return CONFIGURATIONS[NAMES[self.chip]]
+        found = CONFIGURATIONS[NAMES[self.chip]]
+        return found.in_sram if self.sram_only else found
 
     @property
     def kind(self) -> Kind:
@@ -108,6 +116,27 @@ class Operation:
     def weighted(self) -> bool:
         """Whether it has weights."""
         return self.kind in (Kind.CONVOLUTION, Kind.DEPTHWISE)
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """Output channels of each segment."""
+        step = self.slice_channels or self.out_c
+        return tuple(min(step, self.out_c - k) for k in range(0, self.out_c, step))
+
+    @property
+    def buffers(self) -> int:
+        """While one segment is used, the next one is copied."""
+        return min(2, len(self.slices)) if self.buffer_bytes else 0
+
+    @property
+    def gather_bytes(self) -> int:
+        """Working memory for the rows of a window, which may lie in more than two pieces."""
+        return self.reach_h * self.in_row_bytes if self.reach_h > ANYWHERE and self.out_h > 1 else 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """All working memory: gathered rows, then buffers."""
+        return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
     def reach_h(self) -> int:
@@ -141,15 +170,17 @@ class Operation:
         right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
         return top, self.pad_left, max(0, bottom), max(0, right)
 
-    def work(self, rows: int) -> Work:
-        """Of a call that computes so many rows."""
+    def work(self, rows: int, channels: int | None = None) -> Work:
+        """Of so many rows and output channels, of all channels or of a segment unless said."""
         rows = min(rows, self.out_h)
+        channels = channels or (self.slices[0] if self.buffer_bytes else self.out_c)
         read = min(self.in_h, (rows - 1) * self.stride_h + self.reach_h)
+        chip = self.configuration
         return Work(
-            self.configuration,
+            chip.in_sram if self.buffer_bytes else chip,
             self.kind,
-            Shape(read, self.in_w, self.in_c),
-            Shape(rows, self.out_w, self.out_c),
+            Shape(read, self.in_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
+            Shape(rows, self.out_w, channels),
             self._rate,
             Extent(self.kernel_h, self.kernel_w),
             Extent(self.stride_h, self.stride_w),
@@ -159,12 +190,16 @@ class Operation:
             part_kernel=bool(self.part_kernel),
             packed_input=bool(self.packed_in),
             packed_output=bool(self.packed_out),
-            constants=Constants(self.weight_bytes, self.bias_bytes),
+            constant_bytes=self.constant_bytes * channels // self.out_c,
         )
 
-    def block(self, rows: int) -> tuple[int, int, int] | None:
-        """In which block so many rows are computed; None where none fits."""
-        return best_block(self.work(rows), self.block_depth or None)
+    def block(self, rows: int, channels: int | None = None) -> tuple[int, int, int] | None:
+        """In which block so many rows and channels are computed; None where none fits."""
+        work = self.work(rows, channels)
+        if not self.block_depth:
+            return best_block(work)
+        step = self.configuration.micro_block.depth
+        return best_block(work, min(self.block_depth, -(-work.output.depth // step) * step))
 
     @property
     def _rate(self) -> float:

@@ -27,7 +27,7 @@ from penstock.accelerators.ethos_u.blocks import (
     fitting_blocks,
     input_blocks,
 )
-from penstock.accelerators.ethos_u.configurations import BRICK, MemoryPort, Shape
+from penstock.accelerators.ethos_u.configurations import BRICK, Configuration, MemoryPort, Shape
 from penstock.accelerators.ethos_u.work import Kind, Work
 
 Floats = NDArray[np.float64]
@@ -84,6 +84,11 @@ def best_block(work: Work, depth: int | None = None) -> tuple[int, int, int] | N
     return height, width, channels
 
 
+def copying_cycles(chip: Configuration, size_bytes: int) -> float:
+    """Cycles in which constants are copied into the memory of features."""
+    return chip.constants.read_latency + size_bytes / chip.constants.bytes_per_cycle
+
+
 def feature_bytes(work: Work, blocks: Blocks) -> Floats:
     """Bytes of tensors that are read and written, with what bursts shorter than the memory's
     waste."""
@@ -103,7 +108,7 @@ def feature_bytes(work: Work, blocks: Blocks) -> Floats:
 def constant_bytes(work: Work, blocks: Blocks) -> Floats:
     """Bytes of weights and biases: all of them, for each column of blocks."""
     count = _ceil(np.array(work.output), _clipped(blocks, work.output))
-    return (count[:, 0] * count[:, 1] * sum(work.constants)).astype(float)
+    return (count[:, 0] * count[:, 1] * work.constant_bytes).astype(float)
 
 
 def _summing(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:

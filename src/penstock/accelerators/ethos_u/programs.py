@@ -1,7 +1,8 @@
 """programs: commands of a call as a stream that can be moved, and its driver function.
 
 A call says what it computes (`begin`, an Operation), where its constants and its working memory lie
-(`places`), where each row that it reads or writes lies (`row`), and which rows it computes (`run`).
+(`places`), how its constants are cut (`segment`), where each row that it reads or writes lies
+(`row`), and which rows it computes (`run`).
 The encoder makes operations of that: of as many rows at a time as two tiles hold, in rings as in
 whole tensors.  Rows of one window that lie in more pieces are first copied, one under the other.
 
@@ -16,10 +17,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from penstock.accelerators.ethos_u.emission import Maps, copy, emitted, table_copy
+from penstock.accelerators.ethos_u.emission import (
+    Maps,
+    Part,
+    constants_copy,
+    copy,
+    emitted,
+    table_copy,
+)
+from penstock.accelerators.ethos_u.encoding import Segment
 from penstock.accelerators.ethos_u.interpreter import driver_payload as words_of
 from penstock.accelerators.ethos_u.interpreter import execute
-from penstock.accelerators.ethos_u.operation import BINARY, NAMES, Function, Operation
+from penstock.accelerators.ethos_u.operation import NAMES, Function, Operation
 from penstock.accelerators.ethos_u.tiles import Tiles, tiles_of
 from penstock.accelerators.ethos_u.vela import (
     command_words,
@@ -39,6 +48,7 @@ class Drivers:
     submit: Driver
     begin: Driver
     places: Driver
+    segment: Driver
     row: Driver
     run: Driver
 
@@ -48,7 +58,7 @@ def drivers(engine: str) -> Drivers:
     """Of an accelerator's name."""
     encoded = (
         Driver(f"ethosu_{name}", engine, _in_streams_only, object)
-        for name in ("begin", "places", "row", "run")
+        for name in ("begin", "places", "segment", "row", "run")
     )
     return Drivers(Driver("ethosu_submit", engine, submit, object), *encoded)
 
@@ -60,19 +70,59 @@ class _Run:
 
     op: Operation
     places: tuple[Place, ...]
+    segments: tuple[Segment, ...]
     rows: Mapping[int, Mapping[int, Place]]
 
     def operations(self, first: int, end: int) -> Iterator[Any]:
         """The NPU's operations for rows [first, end) of the output."""
         if self.op.function == Function.LOOKUP:
             yield table_copy(self.op, self.places[0])
+        parts = self._parts()
+        if self.op.buffer_bytes:
+            yield self._copied(parts, 0)
+        for k, part in enumerate(parts):
+            if self.op.buffer_bytes and k + 1 < len(parts):
+                yield self._copied(parts, k + 1)
+            yield from self._rows(first, end, self._buffered(part, k))
+
+    def _parts(self) -> list[Part]:
+        """The channels of each segment, and where its constants lie."""
+        if not self.segments:
+            return [Part(0, self.op.out_c, None, 0, 0)]
+        found: list[Part] = []
+        channel, place = 0, self.places[0]
+        for segment in self.segments:
+            found.append(Part(channel, segment.channels, place, *segment[1:]))
+            channel += segment.channels
+            place = replace(place, offset_bytes=place.offset_bytes + segment.size_bytes)
+        return found
+
+    def _copied(self, parts: Sequence[Part], k: int) -> Any:
+        """What copies the constants of part k into their buffer."""
+        part, target = parts[k], self._buffered(parts[k], k).place
+        assert part.place is not None
+        assert target is not None
+        return constants_copy(part.place, target, part.bias_bytes + part.weight_bytes)
+
+    def _buffered(self, part: Part, k: int) -> Part:
+        """The part with its constants where they are used."""
+        op = self.op
+        if not op.buffer_bytes:
+            return part
+        scratch = self.places[-1]
+        buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
+        at = scratch.offset_bytes + buffers + k % op.buffers * op.buffer_bytes
+        return part._replace(place=replace(scratch, offset_bytes=at))
+
+    def _rows(self, first: int, end: int, part: Part) -> Iterator[Any]:
+        """Of one part, as many rows at a time as lie in two pieces."""
         while first < end:
             until = self._until(first, end)
             if until == first:
                 until = first + 1
-                yield from self._gathered(first)
+                yield from self._gathered(first, part)
             else:
-                yield emitted(self.op, (first, until), self.places, self._maps(first, until))
+                yield emitted(self.op, (first, until), self._maps(first, until), part)
             first = until
 
     def _until(self, first: int, end: int) -> int:
@@ -103,11 +153,10 @@ class _Run:
         source, *second, result = (tiles for tiles in found if tiles is not None)
         return Maps(source, second[0] if second else None, result)
 
-    def _gathered(self, row: int) -> Iterator[Any]:
+    def _gathered(self, row: int, part: Part) -> Iterator[Any]:
         """The operations of one row whose window's rows are copied to the working memory before."""
         lower, upper = self.op.reads(row, row + 1)
-        size = self.op.in_row_bytes
-        scratch = self.places[-1]
+        size, scratch = self.op.in_row_bytes, self.places[-1]
         for k in range(lower, upper):
             source = self.rows[FIRST][k]
             at = scratch.offset_bytes + (k - lower) * size
@@ -116,13 +165,10 @@ class _Run:
                 (source.base, Tiles(size, 1, source.offset_bytes, 0)),
                 (scratch.base, Tiles(size, 1, at, 0)),
             )
-        gathered = (scratch.base, Tiles(size, upper - lower, scratch.offset_bytes, 0))
-        rows = {k: v for k, v in self.rows.items() if k != FIRST}
-        others = replace(self, rows={**rows, FIRST: {k: scratch for k in range(lower, upper)}})
-        second = others._tiles(SECOND, row, row + 1) if self.op.second == BINARY else None
-        result = others._tiles(RESULT, row, row + 1)
+        result = self._tiles(RESULT, row, row + 1)
         assert result is not None
-        yield emitted(self.op, (row, row + 1), self.places, Maps(gathered, second, result))
+        window = (scratch.base, Tiles(size, upper - lower, scratch.offset_bytes, 0))
+        yield emitted(self.op, (row, row + 1), Maps(window, None, result), part)
 
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
@@ -130,8 +176,8 @@ def encode(commands: Sequence[StreamCommand]) -> bytes:
     by_name: dict[str, list[tuple[int | Place, ...]]] = {}
     for command in commands:
         by_name.setdefault(command.name.removeprefix("ethosu_"), []).append(command.arguments)
-    ((*numbers,),) = by_name["begin"]
-    op = Operation(*(n for n in numbers if isinstance(n, int)))
+    (about,) = by_name["begin"]
+    op = Operation(*_numbers(about))
     places = tuple(p for p in by_name.get("places", [()])[0] if isinstance(p, Place))
     rows: dict[int, dict[int, Place]] = {}
     for tensor, row, place in by_name["row"]:
@@ -139,12 +185,17 @@ def encode(commands: Sequence[StreamCommand]) -> bytes:
         assert isinstance(row, int)
         assert isinstance(place, Place)
         rows.setdefault(tensor, {})[row] = place
+    segments = tuple(Segment(*_numbers(of)) for of in by_name.get("segment", ()))
     ((first, end),) = by_name["run"]
     assert isinstance(first, int)
     assert isinstance(end, int)
     name = NAMES[op.chip]
-    words = command_words(list(_Run(op, places, rows).operations(first, end)), name)
+    words = command_words(list(_Run(op, places, segments, rows).operations(first, end)), name)
     return driver_payload(words, name)
+
+
+def _numbers(arguments: Sequence[int | Place]) -> list[int]:
+    return [n for n in arguments if isinstance(n, int)]
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:

@@ -25,14 +25,7 @@ class Extent(NamedTuple):
     width: int
 
 
-class Constants(NamedTuple):
-    """Bytes of encoded weights and biases."""
-
-    weight_bytes: int = 0
-    bias_bytes: int = 0
-
-
-ONE, NONE = Extent(1, 1), Constants()
+ONE = Extent(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,8 @@ class Work:
     `upscale`: each row and column of the input stands for so many; `rate`: cycles for each element
     behind the multipliers; `binary`: a second tensor of the output's shape is read.
     `part_kernel`: weights of four taps and few channels come together, instead of one tap's of many
-    channels.  `packed_input`, `packed_output`: the layout is NHCWB16, otherwise NHWC."""
+    channels.  `packed_input`, `packed_output`: the layout is NHCWB16, otherwise NHWC.
+    `constant_bytes`: of encoded weights and biases."""
 
     chip: Configuration
     kind: Kind
@@ -58,7 +52,7 @@ class Work:
     part_kernel: bool = False
     packed_input: bool = False
     packed_output: bool = False
-    constants: Constants = NONE
+    constant_bytes: int = 0
 
     @property
     def reach(self) -> Extent:

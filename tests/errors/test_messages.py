@@ -99,7 +99,7 @@ COMMANDS: dict[str, str] = {
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
     "usage-041": "compile zoo:lenet5 --accelerator ethos_u55:macs=512",
-    "usage-044": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
+    "usage-045": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
     "usage-023": "compile good.tflite --accelerator vanilla:macs=4",
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",

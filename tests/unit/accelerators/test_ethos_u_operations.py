@@ -29,17 +29,21 @@ def rows_of(tiles: tuple[int, int, int, int], count: int) -> list[int]:
     ]
 
 
-@given(st.lists(st.integers(0, 50).map(lambda k: 16 * k), min_size=1, max_size=7, unique=True))
-def test_tiles_are_where_the_rows_are(offsets: list[int]) -> None:
-    found = tiles_of(offsets, 16)
+@given(
+    st.lists(st.integers(0, 50).map(lambda k: 16 * k), min_size=1, max_size=7, unique=True),
+    st.booleans(),
+)
+def test_tiles_are_where_the_rows_are(offsets: list[int], backwards: bool) -> None:
+    found = tiles_of(offsets, 16, backwards=backwards)
     if found is not None:
         assert rows_of(found, len(offsets)) == offsets
+        assert backwards or found.pitch > 0
         return
-    assert len(offsets) > 3
+    assert len(offsets) > 2 + backwards
     for height in range(1, len(offsets)):  # no other cut would do either
         pieces = offsets[:height], offsets[height:]
         steps = {b - a for piece in pieces for a, b in pairwise(piece)}
-        assert len(steps) > 1
+        assert len(steps) > 1 or (min(steps) < 0 and not backwards)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 100))

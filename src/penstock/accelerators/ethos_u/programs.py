@@ -141,7 +141,9 @@ class _Run:
         """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
         lower, upper = self.op.reads(first, end) if tensor == FIRST else (first, end)
         places = [self.rows[tensor][row] for row in range(lower, upper)]
-        found = tiles_of([place.offset_bytes for place in places], self._row_bytes(tensor))
+        offsets = [place.offset_bytes for place in places]
+        alone = tensor == FIRST and end - first == 1  # more rows could be cut
+        found = tiles_of(offsets, self._row_bytes(tensor), backwards=alone)
         return None if found is None else (places[0].base, found)
 
     def _row_bytes(self, tensor: int) -> int:

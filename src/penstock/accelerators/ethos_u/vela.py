@@ -16,6 +16,10 @@ from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
 from penstock.uma import BackendError
 
 EXTRA = "penstock[ethos-u]"
+TWO_WORDS = 1 << 14
+"""In a command: another word follows, the low 32 bits of a number."""
+LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
+"""Of a command with its number's high bits, and of any other."""
 
 
 @cache
@@ -43,7 +47,20 @@ def npu(name: str) -> Any:
 def command_words(operations: Sequence[Any], name: str) -> list[int]:
     """The words that run operations on a configuration, one after the other."""
     with _silent():
-        return vela().npu_generate_register_command_stream(list(operations), npu(name))
+        words = vela().npu_generate_register_command_stream(list(operations), npu(name))
+    return _within_fields(words)
+
+
+def _within_fields(words: Sequence[int]) -> list[int]:
+    """The words without bits above the 40 of addresses and strides, which the package leaves in
+    where a stride is negative."""
+    found = list(words)
+    at = 0
+    while at < len(found):
+        two = bool(found[at] & TWO_WORDS)
+        found[at] &= LOW_FIELD if two else WHOLE_FIELD
+        at += 1 + two
+    return found
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:

@@ -117,10 +117,10 @@ def one(work: Work, block: Iterable[int]) -> float:
 @pytest.mark.parametrize(
     ("family", "macs", "mode", "code"),
     [
-        ("ethos-u55", 512, "shared_sram", "usage-041"),
-        ("ethos-u65", 128, "shared_sram", "usage-041"),
-        ("ethos-u55", 128, "dedicated_sram", "usage-045"),
-        ("ethos-u65", 256, "dram", "usage-045"),
+        ("ethos-u55", 512, "shared_sram", "usage-050"),
+        ("ethos-u65", 128, "shared_sram", "usage-050"),
+        ("ethos-u55", 128, "dedicated_sram", "usage-051"),
+        ("ethos-u65", 256, "dram", "usage-051"),
     ],
 )
 def test_what_there_is_not_is_refused(family: str, macs: int, mode: str, code: str) -> None:

@@ -18,6 +18,7 @@ from penstock.accelerators.ethos_u.ethos_u55 import EthosU55
 from penstock.accelerators.ethos_u.interpreter import disassemble, driver_payload
 from penstock.accelerators.ethos_u.vela import payload_configuration
 from penstock.accelerators.registry import open_accelerators
+from penstock.execution import unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
@@ -36,6 +37,8 @@ from penstock.ops.tanh import Tanh
 from penstock.pipeline import Request, compile_request
 from penstock.program.program import Call, Invoke, Loop
 from penstock.simulators.graph import run_graph
+from penstock.toolchains.compiler import compile_objects
+from penstock.toolchains.host import host_compiler
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -237,6 +240,34 @@ def test_a_call_is_what_arms_driver_takes() -> None:
     text = disassemble(driver_payload(buffer.data.raw))
     assert text.count("NPU_OP_CONV") == 1
     assert "NPU_OP_STOP" in text
+
+
+DRIVER = """
+#include <stddef.h>
+#include <stdint.h>
+struct ethosu_driver;
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr,
+                     const int custom_data_size, uint64_t *const base_addr,
+                     const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+"""
+"""What is used of Arm's header, as version 24 of its driver declares it."""
+
+
+def test_the_c_hands_payloads_to_arms_driver() -> None:
+    """It compiles beside the driver's declarations, and what the NPU reads is aligned."""
+    net = GraphBuilder("net")
+    graph = net.build(net.conv2d(net.input((1, 6, 6, 3)), 8, 3, name="a"))
+    bundle = compiled(graph, "ethos_u55").bundle.with_files(("ethosu_driver.h", DRIVER.encode()))
+    files = dict(bundle.files)
+    assert b"ethosu_submit(" in files["net.c"]
+    weights = files["net_weights.c"].decode()
+    assert weights.count("_Alignas(16)") == weights.count("uint8_t") == 2
+    with unpacked(bundle) as folder:
+        sources = [folder / "net.c", folder / "net_weights.c"]
+        objects = compile_objects(host_compiler(), sources, folder / "objects", include=(folder,))
+        assert all(path.is_file() for path in objects)
 
 
 def test_without_the_package_the_error_names_the_extra() -> None:

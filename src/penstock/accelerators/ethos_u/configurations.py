@@ -137,7 +137,7 @@ def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
     if found is None:
         known = [c.macs for c in CONFIGURATIONS.values() if c.name.startswith(f"{family}-")]
         raise UsageError(
-            "usage-041",
+            "usage-050",
             f"there is no {family} with {macs} multipliers",
             where=family,
             why=f"there are such with {', '.join(map(str, known))}",
@@ -146,7 +146,7 @@ def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
     modes = MEMORY_MODES if family == "ethos-u65" else MEMORY_MODES[:2]
     if memory_mode not in modes:
         raise UsageError(
-            "usage-045",
+            "usage-051",
             f"{family} has no memory mode {memory_mode!r}",
             where=family,
             why=f"its memory modes are {', '.join(modes)}",

@@ -27,13 +27,15 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
 
-def packed(graph: Graph, engine: str, pack: int, *, borders: bool = True) -> Graph:
+def packed(
+    graph: Graph, engine: str, pack: int, *, borders: bool = True, least_channels: int = 1
+) -> Graph:
     """The graph whose composites of `engine` read and write int8 in packs of `pack` channels;
-    `borders`: also what somebody else makes or reads.
+    `borders`: also what somebody else makes or reads; otherwise only tensors of so many channels.
 
     Tensors are one image, (1, H, W, C), or one row, (1, C); a composite that reads or writes others
     stays as it is."""
-    packing = _Packing(graph, engine, pack, borders)
+    packing = _Packing(graph, engine, pack, borders, least_channels)
     for node in graph.nodes:
         packing.take(node)
     return graph.with_nodes(tuple(packing.nodes))
@@ -47,6 +49,7 @@ class _Packing:
     engine: str
     pack: int
     borders: bool
+    least_channels: int
     nodes: list[Node] = field(default_factory=list[Node])
     there: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -91,7 +94,8 @@ class _Packing:
             if value.name in self.there:
                 before += _unpacking(self.there[value.name], value, self.pack)
         behind: list[Node] = []
-        if self.borders or not self._is_read_elsewhere(node):
+        enough = node.output.type.shape[-1] >= self.least_channels
+        if self.borders or (enough and not self._is_read_elsewhere(node)):
             behind = _packing(node.output, self.pack)
         return (*before, *composite.nodes, *behind)
 

@@ -82,10 +82,10 @@ def submission(arguments: Sequence[str]) -> str:
 
 def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Between the NPU's own operations, features lie in bricks of 16 channels, unless the user
-    wants otherwise."""
+    wants otherwise, or one brick would have less."""
     if target.attrs["layout"] != BRICKS:
         return graph
-    return packed(graph, target.name, BRICK, borders=False)
+    return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
 
 
 def strategy_of(op: str) -> Any:

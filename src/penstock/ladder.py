@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from penstock.backends.accelerator import Accelerator
 from penstock.errors import InternalError, ModelError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ir.graph import Graph, Value
@@ -72,6 +73,10 @@ def climb(
     yield Rung("machine", compare_sets(survivors, run_machine(compilation, sets), reference))
     if every_point:
         yield _points_rung(compilation, sets[0], reference[0], on_rung, executor)
+    if missing := without_c(compilation):
+        note = f"not run: {', '.join(missing)} has no model of its driver in C"
+        yield from (Rung(step, Comparison(), note) for step in _c_rungs(compilation))
+        return
     on_rung("host")
     host = run_on_host(compilation, sets)
     found = tuple(completed(compilation, *pair) for pair in zip(host.tensors, sets, strict=True))
@@ -86,6 +91,21 @@ def climb(
         )
         note = f"stack {max(run.stack_bytes for run in runs)} bytes"
         yield Rung("core", compare_sets(survivors, found, reference), note)
+
+
+def without_c(compilation: Compilation) -> tuple[str, ...]:
+    """The accelerators that run a part and of which no file in C says what their drivers do."""
+    used = {part.engine for part in compilation.parts.parts}
+    every = (a for a in compilation.request.accelerators if a.name in used)
+    return tuple(a.name for a in every if not _has_c(a))
+
+
+def _has_c(accelerator: Accelerator) -> bool:
+    return any(name.endswith(".c") for name, _ in accelerator.codegen.sources)
+
+
+def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
+    return ("host",) if compilation.request.target.core is None else ("host", "core")
 
 
 def run_machine(compilation: Compilation, sets: InputSets) -> tuple[Tensors, ...]:

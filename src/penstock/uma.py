@@ -8,7 +8,7 @@ what its functions are told Offloaded (facts), KernelCall (a call to be made com
 what a call costs           a number of cycles, or a Breakdown of them by resource
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
-what a node takes           whole_work
+what a node takes           whole_work; row_count: rows of a shape
 what users write            parse_size: 64KiB in bytes
 what program passes change  Program and its records
 functional models           elements: what lies at an address; convolved: sums of a convolution
@@ -47,6 +47,7 @@ from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
+from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -136,6 +137,7 @@ __all__ = [
     "quantise_multiplier",
     "requantise",
     "rounding_shift",
+    "row_count",
     "whole_work",
     "wildcard",
 ]

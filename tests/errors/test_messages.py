@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from errors.wrong_nvdla import WRONG_NVDLA
 from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
+from penstock.accelerators.ethos_u.vela import vela
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -96,6 +98,8 @@ COMMANDS: dict[str, str] = {
     "usage-011": "compile good.tflite --memory attic=1k",
     "usage-012": "compile good.tflite --memory ram",
     "usage-013": "compile good.tflite --rounding triple",
+    "usage-050": "compile zoo:lenet5 --accelerator ethos_u55:macs=512",
+    "usage-051": "compile zoo:lenet5 --accelerator ethos_u55:memory_mode=dedicated_sram",
     "usage-023": "compile good.tflite --accelerator vanilla:macs=4",
     "usage-019": "compile good.tflite --accelerator vanilla:macs_per_cycle=many",
     "usage-021": "backend new my-npu",
@@ -271,6 +275,16 @@ def test_the_message_of_a_missing_reference(
         importlib.util, "find_spec", lambda name: None if name == "tflite_micro" else find(name)
     )
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
+
+
+def test_the_message_of_a_missing_package(
+    penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ethosu.vela.api", None)
+    vela.cache_clear()
+    said = penstock("compile", "zoo:lenet5", "--accelerator", "ethos_u55")
+    vela.cache_clear()
+    golden.check("ethosu-001", re.sub(r"why: .*", "why: IMPORT", said.err))
 
 
 def test_the_message_of_a_mistake_of_an_author(penstock: CommandLine, golden: Golden) -> None:

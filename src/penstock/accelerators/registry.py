@@ -1,7 +1,8 @@
 """Registry: finds accelerators, and opens them by name; nobody lists them.
 
     registered in this process      Backend().register()
-    this folder                     a module called as the accelerator
+    this folder                     a module called as the accelerator; of a family that shares a
+                                    folder, modules in it whose names begin with the folder's
     installed packages              an entry point of the group "penstock.backends"
 
     NAME[:attr=value,...]           ultra_trail:dimension=16
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 
 import penstock.accelerators as folder
@@ -158,12 +160,19 @@ def _sources() -> dict[str, tuple[Source, ...]]:
 def _own() -> list[Source]:
     """The accelerators of this folder."""
     here = __name__.rpartition(".")[2]
-    found = (info.name for info in pkgutil.iter_modules(folder.__path__) if info.name != here)
+    root = Path(folder.__path__[0])
+    found: list[tuple[str, str]] = []
+    for info in pkgutil.iter_modules(folder.__path__):
+        inner = (i.name for i in pkgutil.iter_modules([str(root / info.name)]))
+        family = [name for name in inner if name.startswith(info.name)]
+        found += [(name, f"{info.name}.{name}") for name in family]
+        if not family and info.name != here:
+            found.append((info.name, info.name))
     return [
         _source(
-            name, "penstock", f"{folder.__name__}.{name}", lambda m: _class_of(import_module(m))
+            name, "penstock", f"{folder.__name__}.{module}", lambda m: _class_of(import_module(m))
         )
-        for name in found
+        for name, module in found
     ]
 
 

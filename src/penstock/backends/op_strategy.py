@@ -39,6 +39,9 @@ TablesOf = Callable[[Offloaded], Mapping[str, Array]]
 """The weight-layout hook: arrays by name that are made at compile time, as the accelerator wants
 them, for `KernelCall.table`."""
 
+ScratchOf = Callable[[Offloaded], int]
+"""Bytes of working memory, where they depend on more than types."""
+
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
 ]
@@ -56,7 +59,7 @@ class Stated:
     condition: bool | str
     tables: Mapping[str, Array] | TablesOf
     by_rows: bool
-    scratch_bytes: int
+    scratch_bytes: int | ScratchOf
     folded: tuple[int, ...]
     alignment_bytes: int
 
@@ -89,7 +92,7 @@ class OpStrategy:
         condition: bool | str = True,
         tables: Mapping[str, Array] | TablesOf | None = None,
         by_rows: bool = False,
-        scratch_bytes: int = 0,
+        scratch_bytes: int | ScratchOf = 0,
         folded: Sequence[int] = (),
         alignment_bytes: int = 1,
     ) -> None:
@@ -105,7 +108,8 @@ class OpStrategy:
         `by_rows`: it computes any interval of rows, [call.first, call.end), and takes its operands'
             rows wherever they are (`operand.row`), so that cascades may run it stripe by stripe;
             otherwise it gets whole tensors.
-        `scratch_bytes`: working memory in RAM, for `call.scratch`.
+        `scratch_bytes`: working memory in RAM, for `call.scratch`; or a function of Offloaded that
+            says how much.  Where there is no room for it, the best implementation without serves.
         `folded`: constant inputs of the main operator that no command reads, since what they say
             is in tables; they need no room in flash.
         `alignment_bytes`: rows of inputs and of the output begin at multiples of it.
@@ -153,7 +157,7 @@ def _problem(name: object, condition: object, scratch_bytes: object, taken: list
         return "there is another of this name in the strategy"
     if not isinstance(condition, bool | str):
         return f"the condition is {condition!r}, must be True, False, or a text that says why not"
-    if type(scratch_bytes) is not int or scratch_bytes < 0:
+    if not callable(scratch_bytes) and (type(scratch_bytes) is not int or scratch_bytes < 0):
         return f"scratch_bytes is {scratch_bytes!r}, must be a number of bytes"
     return ""
 
@@ -219,7 +223,7 @@ class _Made:
             traffic=self.traffic if self.stated.traffic else None,
             tables=self.tables() if possible else {},
             by_rows=self.stated.by_rows,
-            scratch_bytes=self.stated.scratch_bytes,
+            scratch_bytes=self.scratch_bytes() if possible else 0,
             folded=self.folded() if possible else (),
             alignment_bytes=self.stated.alignment_bytes,
         )
@@ -271,6 +275,21 @@ class _Made:
                 where=self.where,
                 why=problem,
                 help="give whole numbers of bytes, at least 0, by the name of what is moved",
+            )
+        return found
+
+    def scratch_bytes(self) -> int:
+        """Of working memory.  Raises BackendError where the author's function gives no number."""
+        stated = self.stated.scratch_bytes
+        with authors_code("scratch_bytes function", self.where):
+            found: Any = stated(self.offloaded) if callable(stated) else stated
+        if type(found) is not int or found < 0:
+            raise BackendError(
+                "backend-036",
+                "the implementation is stated wrongly",
+                where=self.where,
+                why=f"scratch_bytes is {found!r}, must be a number of bytes",
+                help="see penstock.uma.OpStrategy.add_implementation",
             )
         return found
 

@@ -6,6 +6,9 @@ to it and from it: once for each tensor, whoever reads it.
 
     processor     x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
+
+An engine that takes images as they are, too, needs no processor: with `borders` false, only what
+composites alone make and read lies in packs.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
 
-def packed(graph: Graph, engine: str, pack: int) -> Graph:
-    """The graph whose composites of `engine` read and write int8 in packs of `pack` channels.
+def packed(
+    graph: Graph, engine: str, pack: int, *, borders: bool = True, least_channels: int = 1
+) -> Graph:
+    """The graph whose composites of `engine` read and write int8 in packs of `pack` channels;
+    `borders`: also what somebody else makes or reads; otherwise only tensors of so many channels.
 
     Tensors are one image, (1, H, W, C), or one row, (1, C); a composite that reads or writes others
     stays as it is."""
-    packing = _Packing(graph, engine, pack)
+    packing = _Packing(graph, engine, pack, borders, least_channels)
     for node in graph.nodes:
         packing.take(node)
     return graph.with_nodes(tuple(packing.nodes))
@@ -42,6 +48,8 @@ class _Packing:
     graph: Graph
     engine: str
     pack: int
+    borders: bool
+    least_channels: int
     nodes: list[Node] = field(default_factory=list[Node])
     there: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -57,12 +65,14 @@ class _Packing:
         assert isinstance(node.op, Composite)
         inputs = tuple(self._packed(v) if v.data is None else v for v in node.inputs)
         inner = self._inner(node, node.op)
-        names = tuple(_packs_of(v.name) if v.data is None else v.name for v in node.inputs)
+        names = tuple(v.name for v in inputs)
         output = inner[-1].output
         main = (MAIN, main_node(node.op).name)
         attributes = (*node.op.attributes, main)
         op = replace(node.op, nodes=inner, inputs=names, attributes=attributes)
         self.nodes.append(replace(node, op=op, inputs=inputs, output=output))
+        if output == node.output:
+            return
         self.there[node.name] = output
         if self._is_read_elsewhere(node):
             self.nodes += _unpacking(output, node.output, self.pack)
@@ -70,6 +80,8 @@ class _Packing:
     def _packed(self, value: Value) -> Value:
         """The packs of a value, made by the processor where nobody has made them."""
         if value.name not in self.there:
+            if not self.borders:
+                return value
             made = _packing(value, self.pack)
             self.nodes += made
             self.there[value.name] = made[-1].output
@@ -79,8 +91,13 @@ class _Packing:
         """The composite's nodes, between those that unpack and those that pack."""
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
-            before += _unpacking(self.there[value.name], value, self.pack)
-        return (*before, *composite.nodes, *_packing(node.output, self.pack))
+            if value.name in self.there:
+                before += _unpacking(self.there[value.name], value, self.pack)
+        behind: list[Node] = []
+        enough = node.output.type.shape[-1] >= self.least_channels
+        if self.borders or (enough and not self._is_read_elsewhere(node)):
+            behind = _packing(node.output, self.pack)
+        return (*before, *composite.nodes, *behind)
 
     def _is_packable(self, node: Node) -> bool:
         if not isinstance(node.op, Composite) or node.op.engine != self.engine:
@@ -95,10 +112,6 @@ class _Packing:
 
 def _is_image(type: TensorType) -> bool:
     return type.dtype is DType.INT8 and type.rank in (2, 4) and type.shape[0] == 1
-
-
-def _packs_of(name: str) -> str:
-    return f"{name}/packed"
 
 
 def _packing(value: Value, pack: int) -> list[Node]:

@@ -96,7 +96,8 @@ def choose(
 
     Of the strategies for a composite's main operator or pattern, those of the highest level take
     it, with the implementation of least cycles whose condition holds; where none does, the next
-    level.  The processor's kernels have `CORE_LEVEL`, and are preferred to that level and below.
+    level.  Where that one needs scratch, the best of those that need none serves where there is no
+    room.  The processor's kernels have `CORE_LEVEL`, and are preferred to that level and below.
     `processor_cycles`: what a node costs there; `refusals`: what `partition` said.
     Raises BackendError where strategies are missing or fail.
 
@@ -295,10 +296,18 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
         reasons = [_refusal(i, node) for i in every]
         able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
         if able:
-            best = min(able, key=lambda i: cycles(i, node))
-            return replace(node, op=replace(composite, chosen=best.kernel))
+            best, lean = _best(able, node), None
+            if best.kernel.scratch_bytes:
+                frugal = [i for i in able if not i.kernel.scratch_bytes]
+                lean = _best(frugal, node).kernel if frugal else None
+            return replace(node, op=replace(composite, chosen=best.kernel, lean=lean))
         refused += [reason for reason in reasons if reason]
     return _why_none(composite, strategies, refused, accelerator.name)
+
+
+def _best(able: Sequence[Implementation], node: Node) -> Implementation:
+    """The one of least cycles, the first of equals."""
+    return min(able, key=lambda i: cycles(i, node))
 
 
 def _refusal(implementation: Implementation, node: Node) -> str | None:

@@ -33,7 +33,8 @@ from penstock.program.program import (
 )
 from penstock.program.steps import as_step
 
-ALIGNMENT_BYTES = 4
+ALIGNMENT_BYTES = 16
+"""Each stream begins at a multiple of it."""
 Variables = Mapping[str, int]
 
 

@@ -14,16 +14,19 @@ from penstock.program.program import Program
 from penstock.program.steps import steps, views_of, walk
 from penstock.program.tables import entry_bytes, folded_constants
 
+ACCELERATORS_ALIGNMENT_BYTES = 16
+"""Of what accelerators alone read: tables and streams."""
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A constant array of the weights file."""
+    """A constant array of the weights file, at a multiple of so many bytes, or of its elements'."""
 
     symbol: str
     table: Table
     note: str
+    alignment_bytes: int = 4
 
     @property
     def c_type(self) -> str:
@@ -36,18 +39,25 @@ class Array:
     @property
     def definition(self) -> str:
         body = c_text.array_body(self.table.array)
-        aligned = f"_Alignas({max(4, self.table.type.dtype.size_bytes)}) {self.declaration}"
+        alignment = max(self.alignment_bytes, self.table.type.dtype.size_bytes)
+        aligned = f"_Alignas({alignment}) {self.declaration}"
         return f"/* {c_text.comment(self.note)} */\n{aligned} = {{\n{body}\n}};"
 
 
 def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     """Every array of the weights file: tensors of the model, then tables of kernels."""
     views = [view for command in walk(program.run) for view in views_of(command)]
-    types = {view.buffer: view.type for view in (*views, *program.outputs)}
+    seen = {view.buffer: view.type for view in (*views, *program.outputs)}
+    types = dict(seen)
     types |= {b.name: b.type for b in program.buffers if b.type is not None}
     read = set(types) - folded_constants(program)
     tensors = [
-        Array(names.buffers[b.name], Table(types[b.name], b.data), f"{b.name}: {types[b.name]}")
+        Array(
+            names.buffers[b.name],
+            Table(types[b.name], b.data),
+            f"{b.name}: {types[b.name]}",
+            4 if b.name in seen else ACCELERATORS_ALIGNMENT_BYTES,
+        )
         for b in program.buffers
         if b.data is not None and b.name in read
     ]

@@ -28,7 +28,8 @@ class Composite:
     that the composite's inputs are inside, constants too, in order.
 
     `name`: the pattern that found them; `engine`: the accelerator that claims them; `attributes`:
-    what passes say of it; `chosen`: how the accelerator runs it, once that is decided."""
+    what passes say of it; `chosen`: how the accelerator runs it, once that is decided; `lean`: how
+    it does where there is no room for the scratch of that."""
 
     name: str
     engine: str
@@ -36,6 +37,7 @@ class Composite:
     inputs: tuple[str, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
     chosen: Kernel | None = None
+    lean: Kernel | None = None
 
     FOREIGN: ClassVar[tuple[str, ...]] = ()
     ALIAS: ClassVar[bool] = False

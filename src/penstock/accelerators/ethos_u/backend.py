@@ -1,0 +1,114 @@
+"""backend: what Ethos-U takes of a network, and how it runs there.
+
+    macs          multipliers; of Ethos-U55 32, 64, 128 or 256, of Ethos-U65 256
+    memory_mode   shared_sram (constants in flash or DRAM), sram_only, dedicated_sram (Ethos-U65)
+    layout        nhcwb16: in bricks of 16 channels, where only the NPU sees them; nhwc: never
+
+A call is a register command stream, which a functional model executes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.accelerators.ethos_u.configurations import BRICK
+from penstock.accelerators.ethos_u.constraints import RULES
+from penstock.accelerators.ethos_u.kernels import LOOKUPS, Variant
+from penstock.accelerators.ethos_u.programs import drivers, encode
+from penstock.accelerators.ethos_u.tiles import ANYWHERE
+from penstock.uma import (
+    AcceleratorTarget,
+    Graph,
+    OpStrategy,
+    PassPhase,
+    UMABackend,
+    is_constant,
+    is_op,
+    packed,
+    row_count,
+    wildcard,
+)
+
+LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
+POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
+SUMS = ("add", "subtract", "multiply")
+BRICKS = "nhcwb16"
+VARIANTS = {"ethos_u": Variant(buffered=False), "ethos_u_buffered": Variant(buffered=True)}
+FEATURES_STEP = 16
+"""Rows of bricks begin at multiples of so many bytes."""
+
+
+class EthosU(UMABackend):
+    """Convolutions, dense layers, pools, sums, products and functions of one element."""
+
+    name: str
+    macs: int | None = 256
+
+    def __init__(self) -> None:
+        super().__init__()
+        if self.macs is not None:
+            self._register_target_attr("macs", default=self.macs)
+        self._register_target_attr("memory_mode", default="shared_sram")
+        self._register_target_attr("layout", default=BRICKS)
+        for op in LAYERS:
+            self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
+        for op in (*POOLS, *LOOKUPS):
+            self._register_pattern(op, is_op(op)(wildcard()))
+        for op in SUMS:
+            self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        for rule in RULES:
+            self._register_constraint(rule)
+        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_bricks)
+        for op in (*LAYERS, *POOLS, *SUMS, *LOOKUPS):
+            self._register_operator_strategy(op, strategy_of(op))
+        self._register_codegen(
+            fmt="stream", encoder=encode, submit=drivers(self.name).submit,
+            replace_call_extern=submission, includes='#include "ethosu_submit.h"',
+            sources=("ethosu_submit.h",),
+        )  # fmt: skip
+
+    @property
+    def target_name(self) -> str:
+        return self.name
+
+
+def submission(arguments: Sequence[str]) -> str:
+    """A call of `ethosu_submit` in C."""
+    stream, size, *bases = arguments
+    pointers = ", ".join(f"(void *)({base})" for base in bases)
+    return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
+
+
+def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
+    """Between the NPU's own operations, features lie in bricks of 16 channels, unless the user
+    wants otherwise, or one brick would have less."""
+    if target.attrs["layout"] != BRICKS:
+        return graph
+    return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
+
+
+def strategy_of(op: str) -> Any:
+    """The strategy of an operator: layers have two kernels."""
+
+    def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
+        del inputs, target
+        reach = attrs["rows"].extent if "rows" in attrs else 1
+        one_row = row_count(out_type.shape) == 1
+        found = OpStrategy()
+        for name, variant in VARIANTS.items():
+            found.add_implementation(
+                variant.compute,
+                name=name,
+                cost=variant.cost,
+                tables=variant.tables,
+                by_rows=not (one_row and reach > ANYWHERE),
+                scratch_bytes=variant.scratch_bytes,
+                folded=(1, 2) if op in LAYERS else (),
+                alignment_bytes=FEATURES_STEP,
+            )
+            if op not in LAYERS:
+                break
+        return found
+
+    return strategy

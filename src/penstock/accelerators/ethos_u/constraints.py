@@ -1,0 +1,170 @@
+"""constraints: what the NPU does not take; of each rule the docstring is what users read.
+
+Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
+from penstock.accelerators.ethos_u.kernels import (
+    ELEMENTWISE,
+    POOLS,
+    WEIGHTED,
+    constant_input,
+    ohwi,
+    plain_operation,
+)
+from penstock.accelerators.ethos_u.operation import Function, Operation
+from penstock.accelerators.ethos_u.performance import best_block
+from penstock.uma import DType, Offloaded
+
+LARGEST_EXTENT = 65536
+LARGEST_STRIDE = 3
+LARGEST_DILATION = 2
+MOST_ROWS, MOST_TAPS = 64, 64 * 64
+MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
+LARGEST_PADDED_AVERAGE = 8
+MOST_SUM = 127 * 65536
+MOST_SHIFT = 63
+MOST_PADDING = 127
+
+
+def int8_images(offloaded: Offloaded) -> bool | str:
+    """Tensors are int8, one image (1, H, W, C), no extent above 65536; those of dense layers are
+    one row of channels."""
+    dense = offloaded.main.kind == "FullyConnected"
+    for value in (*offloaded.main.variable_inputs, offloaded.main.output):
+        type = value.type
+        if type.dtype is not DType.INT8:
+            return f"one has elements of type {type.dtype.value}"
+        one = type.elements == type.shape[-1] if dense else type.rank == 4 and type.shape[0] == 1
+        if not one or max(type.shape) > LARGEST_EXTENT:
+            return f"one has shape {list(type.shape)}"
+    return True
+
+
+def windows(offloaded: Offloaded) -> bool | str:
+    """Windows move by 1 to 3 rows and columns; those of convolutions have dilations of 1 or 2, 64
+    rows and 4096 elements at most with what lies between their taps, those of pools 256 rows and
+    65536 elements."""
+    if offloaded.main.kind not in WEIGHTED | POOLS or offloaded.main.kind == "FullyConnected":
+        return True
+    op = plain_operation(offloaded)
+    pool = offloaded.main.kind in POOLS
+    if max(op.stride_h, op.stride_w) > LARGEST_STRIDE:
+        return f"it moves by {op.stride_h} x {op.stride_w}"
+    if max(op.dilation_h, op.dilation_w) > (1 if pool else LARGEST_DILATION):
+        return f"its dilations are {op.dilation_h} x {op.dilation_w}"
+    reach_w = (op.kernel_w - 1) * op.dilation_w + 1
+    rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
+    if op.reach_h > rows or op.reach_h * reach_w > taps:
+        return f"it is of {op.reach_h} x {reach_w}"
+    return True
+
+
+def padding(offloaded: Offloaded) -> bool | str:
+    """Padding is less than what a window reaches over, at most 127 rows or columns; averages with
+    padding are of at most 8 x 8 elements."""
+    if offloaded.main.kind not in WEIGHTED | POOLS:
+        return True
+    op = plain_operation(offloaded)
+    around = op.padding(0, op.out_h)
+    if max(around) > MOST_PADDING:
+        return f"it is {around}"
+    large = max(op.kernel_h, op.kernel_w) > LARGEST_PADDED_AVERAGE
+    if op.function == Function.AVERAGE and any(around) and large:
+        return f"the window is of {op.kernel_h} x {op.kernel_w}"
+    return True
+
+
+def one_group(offloaded: Offloaded) -> bool | str:
+    """Every output channel of a convolution reads every input channel; of a depthwise convolution,
+    one of its own, unless there is only one."""
+    p = offloaded.parameters
+    if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
+        return f"there are {p['groups']} groups of channels"
+    if offloaded.main.kind == "DepthwiseConv2D" and p["in_c"] != 1 and p["multiplier_d"] != 1:
+        return f"each channel has {p['multiplier_d']} windows of its own"
+    return True
+
+
+def constant_weights(offloaded: Offloaded) -> bool | str:
+    """Weights and biases are constant, and the magnitudes of an output channel's weights add up to
+    127 x 65536 at most."""
+    if offloaded.main.kind not in WEIGHTED:
+        return True
+    if any(value.data is None for value in offloaded.main.inputs[1:]):
+        return "they are computed"
+    weights = np.abs(ohwi(offloaded).astype(np.int64)).sum(axis=(1, 2, 3))
+    return int(weights.max()) <= MOST_SUM or f"they add up to {int(weights.max())}"
+
+
+def shifts(offloaded: Offloaded) -> bool | str:
+    """Scales are shifted right by 0 to 63 bits."""
+    if offloaded.main.kind in WEIGHTED:
+        used = offloaded.tables["shift"][offloaded.tables["multiplier"] != 0]
+        found = [31 - int(s) for s in used.tolist()]
+    elif offloaded.main.kind in ELEMENTWISE:
+        found = [31 - offloaded.parameters["out_shift"]]
+    else:
+        return True
+    odd = [shift for shift in found if not 0 <= shift <= MOST_SHIFT]
+    return not odd or f"one is shifted by {odd[0]}"
+
+
+def double_rounding(offloaded: Offloaded) -> bool | str:
+    """Results are rounded twice, as TensorFlow Lite Micro rounds them."""
+    return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
+
+
+def equal_shapes(offloaded: Offloaded) -> bool | str:
+    """Both tensors of a sum or a product have the shape of the result; or one is constant, one
+    number."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return True
+    constant = constant_input(offloaded)
+    for k, value in enumerate(offloaded.main.inputs):
+        if k == constant:
+            if value.type.elements != 1:
+                return f"constant input {k} has {value.type.elements} elements"
+        elif value.type.shape != offloaded.main.output.type.shape:
+            return f"input {k} has shape {list(value.type.shape)}"
+    return True
+
+
+def exact(offloaded: Offloaded) -> bool | str:
+    """Every sum and every average is TFLite's, bit for bit: the NPU scales terms of sums by another
+    number of bits, and multiplies where TFLite divides."""
+    op = plain_operation(offloaded)
+    if op.function in (Function.ADD, Function.SUBTRACT):
+        return sum_is_exact(op)
+    if op.function == Function.AVERAGE:
+        return average_is_exact(op)
+    return True
+
+
+def fits_the_buffer(offloaded: Offloaded) -> bool | str:
+    """The input and the sums of two of the smallest blocks fit into the NPU's own memory."""
+    op = plain_operation(offloaded)
+    return _block(op) is not None or f"it has {op.configuration.banks} KiB"
+
+
+def _block(op: Operation) -> tuple[int, int, int] | None:
+    return best_block(op.work(1))
+
+
+RULES = (
+    int8_images,
+    one_group,
+    constant_weights,
+    double_rounding,
+    equal_shapes,
+    windows,
+    padding,
+    shifts,
+    exact,
+    fits_the_buffer,
+)
+"""In this order: later ones rely on earlier ones."""

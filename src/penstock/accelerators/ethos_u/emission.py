@@ -1,0 +1,203 @@
+"""emission: operations as Arm's compiler takes them from outside, and makes words of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock.accelerators.ethos_u.configurations import BRICK, Shape
+from penstock.accelerators.ethos_u.encoding import HIGH_BITS, traversal
+from penstock.accelerators.ethos_u.operation import BINARY, Function, Operation
+from penstock.accelerators.ethos_u.tiles import Tiles
+from penstock.accelerators.ethos_u.vela import vela
+from penstock.accelerators.ethos_u.work import Kind
+from penstock.uma import Place
+
+INSIDE = 1 << 8 | 3
+"""The region that stands for the NPU's own memory."""
+TABLE_BYTES = 256
+BANK_BYTES = 1024
+LOOKUP_BANKS = 2
+EXTRA_BITS = 20
+"""By so many bits TFLite raises both terms of a sum."""
+
+Placed = tuple[int, Tiles]
+"""A region, and the rows in it."""
+NOWHERE: Placed = (0, Tiles(0, 0, 0, 0))
+"""Of a map that is none."""
+
+
+class Part(NamedTuple):
+    """`channels` of the output from `first` on, and where their biases lie, and behind these their
+    weights."""
+
+    first: int
+    channels: int
+    place: Place | None
+    bias_bytes: int
+    weight_bytes: int
+
+
+class Maps(NamedTuple):
+    """Where the rows lie that an operation reads and writes."""
+
+    source: Placed
+    second: Placed | None
+    result: Placed
+
+
+def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None = None) -> Any:
+    """The operation that computes rows [first, end) of all channels, or of a part of them."""
+    api, (first, end) = vela(), rows
+    lower, upper = op.reads(first, end)
+    part = part or Part(0, op.out_c, None, 0, 0)
+    source = Shape(upper - lower, op.in_w, op.in_c)
+    result = Shape(end - first, op.out_w, part.channels)
+    made = _made(api, op)
+    made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
+    made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
+    made.activation = _activation(api, op)
+    made.block_config = api.NpuShape3D(*_block(op, end - first, part.channels))
+    if op.kind is Kind.ELEMENTWISE:
+        _add_second(api, op, made, maps.second, end - first)
+    else:
+        made.kernel = api.NpuKernel(
+            op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
+        )
+        made.padding = api.NpuPadding(*op.padding(first, end))
+    if part.place is not None:
+        base, at = part.place.base, part.place.offset_bytes
+        made.biases = [api.NpuAddressRange(base, at, part.bias_bytes)]
+        made.weights = [api.NpuAddressRange(base, at + part.bias_bytes, part.weight_bytes)]
+    return made
+
+
+def constants_copy(source: Place, target: Place, size_bytes: int) -> Any:
+    """What copies constants."""
+    api = vela()
+    return api.NpuDmaOperation(
+        api.NpuAddressRange(source.base, source.offset_bytes, size_bytes),
+        api.NpuAddressRange(target.base, target.offset_bytes, size_bytes),
+    )
+
+
+def copy(op: Operation, source: Placed, target: Placed) -> Any:
+    """What copies a row of the operation's input as it is: the largest of one element."""
+    like = Operation(
+        op.chip, op.sram_only, Function.MAXIMUM, *(1, op.in_w, op.in_c) * 2,
+        packed_in=op.packed_in, packed_out=op.packed_in,
+    )  # fmt: skip
+    return emitted(like, (0, 1), Maps(source, None, target))
+
+
+def table_copy(op: Operation, place: Place) -> Any:
+    """What brings the table of an activation into the NPU."""
+    api = vela()
+    at = (op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
+    return api.NpuDmaOperation(
+        api.NpuAddressRange(place.base, place.offset_bytes, TABLE_BYTES),
+        api.NpuAddressRange(INSIDE, at, TABLE_BYTES),
+    )
+
+
+def _made(api: Any, op: Operation) -> Any:
+    """An operation of its kind."""
+    pools = api.NpuPoolingOp
+    match Function(op.function):
+        case Function.CONVOLUTION:
+            made = api.NpuConv2DOperation()
+            made.block_traversal = traversal(api, op)
+            return made
+        case Function.DEPTHWISE:
+            return api.NpuConvDepthWiseOperation()
+        case Function.AVERAGE:
+            return api.NpuPoolingOperation(pools.AVERAGE)
+        case Function.MAXIMUM | Function.LOOKUP:
+            return api.NpuPoolingOperation(pools.MAX)
+        case Function.ADD:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
+        case Function.SUBTRACT:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.SUB)
+        case Function.MULTIPLY:
+            return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
+
+
+def _map(
+    api: Any,
+    shape: Shape,
+    placed: Placed,
+    packed: int,
+    zero: int,
+    inside: tuple[int, int] | None = None,
+) -> Any:
+    """A feature map of int8 elements; `inside`: of a larger one, the channels from the first on, of
+    so many."""
+    region, tiles = placed
+    first, depth = inside or (0, shape.depth)
+    pixel, brick = (BRICK, BRICK * shape.width) if packed else (depth, 1)
+    behind = first // BRICK * brick if packed else first
+    found = api.NpuFeatureMap()
+    found.data_type = api.NpuDataType.INT8
+    found.region = region
+    found.shape = api.NpuShape3D(*shape)
+    places = [
+        tiles.first + behind,
+        0,
+        tiles.second + behind if tiles.height < shape.height else 0,
+        0,
+    ]
+    found.tiles = api.NpuTileBox(tiles.height, 0, shape.width, places)
+    found.quantization = api.NpuQuantization(1.0, zero)
+    found.layout = api.NpuLayout.NHCWB16 if packed else api.NpuLayout.NHWC
+    found.strides = api.NpuShape3D(height=tiles.pitch, width=pixel, depth=brick)
+    return found
+
+
+def _activation(api: Any, op: Operation) -> Any:
+    """Limits, which the package takes as real numbers of the output's scale, here 1."""
+    kinds = api.NpuActivationOp
+    if op.function == Function.LOOKUP:
+        return api.NpuActivation(kinds.TABLE_LOOKUP)
+    found = api.NpuActivation(kinds.NONE_OR_RELU)
+    found.min, found.max = float(op.least - op.out_zero), float(op.most - op.out_zero)
+    return found
+
+
+def _block(op: Operation, rows: int, channels: int) -> tuple[int, int, int]:
+    found = op.block(rows, channels)
+    assert found is not None
+    return found
+
+
+def _add_second(api: Any, op: Operation, made: Any, placed: Placed | None, rows: int) -> None:
+    """The second input, and scales.
+
+    A product is scaled as is said.  The package finds out the scales of sums by itself, from those
+    of tensors; so it is given such as lead to TFLite's."""
+    shape = Shape(rows, op.out_w, op.out_c)
+    if op.second == BINARY:
+        assert placed is not None
+        made.ifm2 = _map(api, shape, placed, op.packed_second, op.second_zero)
+    else:
+        made.ifm2 = _map(api, Shape(0, 0, 0), NOWHERE, 0, op.second_zero)
+        made.ifm2_scalar = float(op.scalar - op.second_zero)
+    made.reversed_operands = bool(op.scalar_first)
+    if op.function == Function.MULTIPLY:
+        made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
+        return
+    scales = _scales(op)
+    for each, scale in zip((made.ifm, made.ifm2, made.ofm), scales, strict=True):
+        each.quantization = each.quantization._replace(scale_f32=scale)
+    made.activation.min *= scales[2]
+    made.activation.max *= scales[2]
+    if op.second != BINARY:
+        made.ifm2_scalar *= scales[1]
+
+
+def _scales(op: Operation) -> tuple[float, float, float]:
+    """Scales of two terms and of their sum that lead to its multipliers: the larger one is 1."""
+    first, second = (
+        2.0 * m * 2.0 ** (s - HIGH_BITS)
+        for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))
+    )
+    result = op.out_multiplier * 2.0 ** (op.out_shift - HIGH_BITS + EXTRA_BITS)
+    return first, second, 2.0 / result

@@ -1,0 +1,15 @@
+"""ethos_u65_256: Arm Ethos-U65 with one core, by the name that says its multipliers.
+
+memory_mode   shared_sram: constants lie in DRAM; sram_only; dedicated_sram
+"""
+
+from __future__ import annotations
+
+from penstock.accelerators.ethos_u.backend import EthosU
+
+
+class EthosU65With256(EthosU):
+    """Ethos-U65 with 256 multipliers."""
+
+    name = "ethos_u65_256"
+    macs = None

@@ -1,0 +1,246 @@
+"""kernels: operators as operations of the NPU.
+
+Between the NPU's own operations features lie in bricks of 16 channels, row by row
+(`penstock.uma.packed`): a row of packs is a row of the layout NHCWB16.  What the processor or the
+caller reads or writes lies as it is, NHWC; the NPU takes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.configurations import Configuration, configuration
+from penstock.accelerators.ethos_u.encoding import Encoded, encoded
+from penstock.accelerators.ethos_u.operation import (
+    BINARY,
+    NAMES,
+    WITH_SCALAR,
+    Function,
+    Operation,
+)
+from penstock.accelerators.ethos_u.programs import (
+    FIRST,
+    RESULT,
+    SECOND,
+    Drivers,
+    drivers,
+)
+from penstock.accelerators.ethos_u.schedule import breakdown, scheduled
+from penstock.uma import (
+    Array,
+    Breakdown,
+    Command,
+    Expr,
+    KernelCall,
+    Loop,
+    Offloaded,
+    Operand,
+    Var,
+    maximum,
+    minimum,
+)
+
+WEIGHTED = {
+    "Conv2D": Function.CONVOLUTION,
+    "FullyConnected": Function.CONVOLUTION,
+    "DepthwiseConv2D": Function.DEPTHWISE,
+}
+POOLS = {"MaxPool2D": Function.MAXIMUM, "AveragePool2D": Function.AVERAGE}
+ELEMENTWISE = {"Add": Function.ADD, "Sub": Function.SUBTRACT, "Mul": Function.MULTIPLY}
+LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
+"""Functions of one element: a table says them."""
+
+
+def hardware(offloaded: Offloaded) -> Configuration:
+    """The configuration that the user chose."""
+    attrs = offloaded.target.attrs
+    family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
+    return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to run operators: with constants read where they lie, or `buffered`, copied before."""
+
+    buffered: bool
+
+    def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
+        """What the main operator is on the NPU, and its constants."""
+        plain = plain_operation(offloaded)
+        if not plain.weighted:
+            return plain, Encoded(_table(offloaded, plain), ())
+        weights = ohwi(offloaded)
+        op = scheduled(plain, weights.size, buffered=self.buffered)
+        constants = _encoded(offloaded, op, weights)
+        sizes = [segment.size_bytes for segment in constants.segments]
+        buffer = max(sizes) if op.buffer_bytes else 0
+        return replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer), constants
+
+    def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
+        """Biases and weights; or the table of an activation."""
+        _, constants = self.operation(offloaded)
+        return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
+
+    def scratch_bytes(self, offloaded: Offloaded) -> int:
+        """Working memory."""
+        return self.operation(offloaded)[0].scratch_bytes
+
+    def compute(self, call: KernelCall) -> Sequence[Command]:
+        """What the operation is, where everything lies, which rows are wanted."""
+        op, constants = self.operation(call)
+        told = drivers(call.target.name)
+        commands: list[Command] = [call.invoke(told.begin, *map(int, astuple(op)))]
+        places = [call.table("constants")] if constants.raw else []
+        places += [call.scratch] if op.scratch_bytes else []
+        if places:
+            commands.append(call.invoke(told.places, *places))
+        commands += [call.invoke(told.segment, *segment) for segment in constants.segments]
+        lower = maximum(call.first * op.stride_h - op.pad_top, 0)
+        upper = minimum((call.end - 1) * op.stride_h - op.pad_top + op.reach_h, op.in_h)
+        first = 1 if constant_input(call) == 0 else 0
+        commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
+        if op.second == BINARY:
+            commands.append(_rows(call, told, SECOND, _operand(call, 1), call.first, call.end))
+        commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
+        return [*commands, call.invoke(told.run, call.first, call.end)]
+
+    def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
+        """Cycles of a call that computes so many rows."""
+        op, _ = self.operation(offloaded)
+        return breakdown(op, rows)
+
+
+def plain_operation(offloaded: Offloaded) -> Operation:
+    """The same without weights."""
+    kind = offloaded.main.kind
+    if kind in LOOKUPS:
+        found = _lookup(offloaded)
+    elif kind in ELEMENTWISE:
+        found = _elementwise(offloaded)
+    else:
+        found = _window(offloaded)
+    return replace(found, **_layouts(offloaded))
+
+
+def _encoded(offloaded: Offloaded, op: Operation, weights: Array) -> Encoded:
+    """Weights and biases in the order of the operation."""
+    tables = offloaded.tables
+    return encoded(
+        op,
+        weights.astype(np.int16).tobytes(),
+        weights.shape,
+        tuple(offloaded.constant(2).tolist()),
+        tuple(tables["multiplier"].tolist()),
+        tuple(tables["shift"].tolist()),
+    )
+
+
+def _table(offloaded: Offloaded, plain: Operation) -> bytes:
+    """The table of an activation, if it has one."""
+    if plain.function != Function.LOOKUP:
+        return b""
+    return offloaded.tables["table"].astype(np.int8).tobytes()
+
+
+def ohwi(offloaded: Offloaded) -> Array:
+    """Weights: output channels, rows, columns, input channels."""
+    weights, kind = offloaded.constant(1), offloaded.main.kind
+    if kind == "FullyConnected":
+        return weights.reshape((len(weights), 1, 1, -1))
+    return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
+
+
+def _window(offloaded: Offloaded) -> Operation:
+    """Convolutions, dense layers and pools; a depthwise convolution of one channel is a
+    convolution."""
+    p, kind = dict(offloaded.parameters), offloaded.main.kind
+    if kind == "FullyConnected":
+        p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+    function = (WEIGHTED | POOLS)[kind]
+    if kind == "DepthwiseConv2D" and p["in_c"] == 1:
+        function = Function.CONVOLUTION
+    known = {name: p[name] for name in Operation.__dataclass_fields__ if name in p}
+    for axis in ("h", "w"):
+        if known[f"out_{axis}"] == 1:  # it does not move
+            known[f"stride_{axis}"] = 1
+    return Operation(*_chip(offloaded), function, **known, clamped=_clamped(offloaded))
+
+
+def _lookup(offloaded: Offloaded) -> Operation:
+    """Every element by itself, as a pool of one element, through a table."""
+    return Operation(*_chip(offloaded), Function.LOOKUP, *_image(offloaded) * 2)
+
+
+def _elementwise(offloaded: Offloaded) -> Operation:
+    """Sums, differences and products, of two tensors or of one and a number."""
+    p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
+    constant = constant_input(offloaded)
+    first, second = (1, 0) if constant == 0 else (0, 1)
+    names = ("out_multiplier", "out_shift", "out_zero", "least", "most")
+    known = {name: p[name] for name in names}
+    for k, place in enumerate((first, second)):
+        if "multiplier0" in p:
+            known[f"multiplier{k}"] = p[f"multiplier{place}"]
+            known[f"shift{k}"] = p[f"shift{place}"]
+    scalar = 0 if constant is None else int(offloaded.constant(constant).ravel()[0])
+    return Operation(
+        *_chip(offloaded),
+        function,
+        *_image(offloaded) * 2,
+        in_zero=p[f"zero{first}"],
+        second_zero=p[f"zero{second}"],
+        second=BINARY if constant is None else WITH_SCALAR,
+        scalar=scalar,
+        scalar_first=int(constant == 0),
+        clamped=_clamped(offloaded),
+        **known,
+    )
+
+
+def constant_input(offloaded: Offloaded) -> int | None:
+    """Which input of a sum or product is a constant."""
+    return next((k for k, v in enumerate(offloaded.main.inputs) if v.data is not None), None)
+
+
+def _image(offloaded: Offloaded) -> tuple[int, int, int]:
+    """Rows, columns and channels of the output."""
+    shape = offloaded.main.output.type.shape
+    *_, height, width, channels = (1, 1, 1, *shape)
+    return height, width, channels
+
+
+def _chip(offloaded: Offloaded) -> tuple[int, int]:
+    """The configuration's number, and whether all lies in SRAM."""
+    chip = hardware(offloaded)
+    return NAMES.index(chip.name), int(chip.constants is chip.features)
+
+
+def _clamped(offloaded: Offloaded) -> int:
+    activation = getattr(offloaded.main.op, "activation", None)
+    return int(activation is not None and activation.name != "NONE")
+
+
+def _layouts(offloaded: Offloaded) -> dict[str, int]:
+    """Which tensors lie in bricks."""
+    main, composite = offloaded.main, offloaded.composite
+    read = [int(f"{v.name}/packed" in composite.inputs) for v in main.variable_inputs]
+    written = int(composite.nodes[-1].output.name.endswith("/packed"))
+    return {"packed_in": read[0], "packed_second": read[-1], "packed_out": written}
+
+
+def _rows(
+    call: KernelCall, told: Drivers, tensor: int, operand: Operand, lower: Expr, upper: Expr
+) -> Command:
+    """Where rows of a tensor lie."""
+    row = Var("row")
+    return Loop("row", lower, upper, 1, (call.invoke(told.row, tensor, row, operand.row(row)),))
+
+
+def _operand(call: KernelCall, k: int) -> Operand:
+    """Input k of the main operator, in packs or not, as it comes from outside."""
+    name, inputs = call.main.inputs[k].name, call.composite.inputs
+    packed = f"{name}/packed"
+    return call.operands[inputs.index(packed if packed in inputs else name)]

@@ -1,0 +1,220 @@
+"""operation: an operator on the NPU, as whole numbers, which commands of a call can hold.
+
+Of some rows of its output it says the work, the block in which they are computed and the padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.accelerators.ethos_u.configurations import (
+    BRICK,
+    CONFIGURATIONS,
+    Configuration,
+    Shape,
+)
+from penstock.accelerators.ethos_u.performance import best_block
+from penstock.accelerators.ethos_u.tiles import ANYWHERE
+from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+
+STEP = 16
+"""Bytes to a multiple of which constants are filled up."""
+
+NAMES = tuple(CONFIGURATIONS)
+"""Configurations by their numbers."""
+BINARY, WITH_SCALAR = 1, 2
+"""`second`: a tensor of the output's shape, or one number; 0 for operations of one input."""
+
+
+class Function(IntEnum):
+    """What an operation computes."""
+
+    CONVOLUTION = 0
+    DEPTHWISE = 1
+    MAXIMUM = 2
+    AVERAGE = 3
+    LOOKUP = 4
+    ADD = 5
+    SUBTRACT = 6
+    MULTIPLY = 7
+
+
+KINDS = {
+    Function.CONVOLUTION: Kind.CONVOLUTION,
+    Function.DEPTHWISE: Kind.DEPTHWISE,
+    Function.MAXIMUM: Kind.POOLING,
+    Function.AVERAGE: Kind.POOLING,
+    Function.LOOKUP: Kind.POOLING,
+    Function.ADD: Kind.ELEMENTWISE,
+    Function.SUBTRACT: Kind.ELEMENTWISE,
+    Function.MULTIPLY: Kind.ELEMENTWISE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Shapes and window; zero points and limits; layouts, NHCWB16 where `packed`; of the second
+    input its zero point and, where it is one number, that; multipliers and shifts as TFLite has
+    them; `clamped`: the model's activation is a clamp.
+
+    `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
+    biases, in segments of `slice_channels` output channels.  Where `buffer_bytes` is not 0, each
+    segment is copied into one of `buffers` of so many bytes before it is used."""
+
+    chip: int
+    sram_only: int
+    function: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    kernel_h: int = 1
+    kernel_w: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    in_zero: int = 0
+    out_zero: int = 0
+    least: int = -128
+    most: int = 127
+    clamped: int = 0
+    packed_in: int = 0
+    packed_second: int = 0
+    packed_out: int = 0
+    second: int = 0
+    second_zero: int = 0
+    scalar: int = 0
+    scalar_first: int = 0
+    multiplier0: int = 0
+    shift0: int = 0
+    multiplier1: int = 0
+    shift1: int = 0
+    out_multiplier: int = 0
+    out_shift: int = 0
+    part_kernel: int = 0
+    block_depth: int = 0
+    slice_channels: int = 0
+    constant_bytes: int = 0
+    buffer_bytes: int = 0
+
+    @property
+    def configuration(self) -> Configuration:
+        found = CONFIGURATIONS[NAMES[self.chip]]
+        return found.in_sram if self.sram_only else found
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[Function(self.function)]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether it has weights."""
+        return self.kind in (Kind.CONVOLUTION, Kind.DEPTHWISE)
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """Output channels of each segment."""
+        step = self.slice_channels or self.out_c
+        return tuple(min(step, self.out_c - k) for k in range(0, self.out_c, step))
+
+    @property
+    def buffers(self) -> int:
+        """While one segment is used, the next one is copied."""
+        return min(2, len(self.slices)) if self.buffer_bytes else 0
+
+    @property
+    def gather_bytes(self) -> int:
+        """Working memory for the rows of a window, which may lie in more than two pieces."""
+        return self.reach_h * self.in_row_bytes if self.reach_h > ANYWHERE and self.out_h > 1 else 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """All working memory: gathered rows, then buffers."""
+        return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
+
+    @property
+    def reach_h(self) -> int:
+        """Rows from the first to the last tap of a window."""
+        return (self.kernel_h - 1) * self.dilation_h + 1
+
+    @property
+    def in_row_bytes(self) -> int:
+        return row_bytes(self.in_w, self.in_c, bool(self.packed_in))
+
+    @property
+    def second_row_bytes(self) -> int:
+        return row_bytes(self.out_w, self.out_c, bool(self.packed_second))
+
+    @property
+    def out_row_bytes(self) -> int:
+        return row_bytes(self.out_w, self.out_c, bool(self.packed_out))
+
+    def reads(self, first: int, end: int) -> tuple[int, int]:
+        """Rows of the input under the windows of rows [first, end) of the output."""
+        lower = first * self.stride_h - self.pad_top
+        upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
+        return max(lower, 0), min(upper, self.in_h)
+
+    def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
+        """Rows above and below, columns left and right of what these rows read, that the windows
+        see and that are not there: top, left, bottom, right."""
+        top = max(0, self.pad_top - first * self.stride_h)
+        bottom = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
+        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
+        return top, self.pad_left, max(0, bottom), max(0, right)
+
+    def work(self, rows: int, channels: int | None = None) -> Work:
+        """Of so many rows and output channels, of all channels or of a segment unless said."""
+        rows = min(rows, self.out_h)
+        channels = channels or (self.slices[0] if self.buffer_bytes else self.out_c)
+        read = min(self.in_h, (rows - 1) * self.stride_h + self.reach_h)
+        chip = self.configuration
+        return Work(
+            chip.in_sram if self.buffer_bytes else chip,
+            self.kind,
+            Shape(read, self.in_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
+            Shape(rows, self.out_w, channels),
+            self._rate,
+            Extent(self.kernel_h, self.kernel_w),
+            Extent(self.stride_h, self.stride_w),
+            Extent(self.dilation_h, self.dilation_w),
+            binary=self.second == BINARY,
+            lookup=self.function == Function.LOOKUP,
+            part_kernel=bool(self.part_kernel),
+            packed_input=bool(self.packed_in),
+            packed_output=bool(self.packed_out),
+            constant_bytes=self.constant_bytes * channels // self.out_c,
+        )
+
+    def block(self, rows: int, channels: int | None = None) -> tuple[int, int, int] | None:
+        """In which block so many rows and channels are computed; None where none fits."""
+        work = self.work(rows, channels)
+        if not self.block_depth:
+            return best_block(work)
+        step = self.configuration.micro_block.depth
+        return best_block(work, min(self.block_depth, -(-work.output.depth // step) * step))
+
+    @property
+    def _rate(self) -> float:
+        """Cycles for each element behind the multipliers."""
+        rates = self.configuration.rates
+        own = {
+            Function.MAXIMUM: rates.maximum,
+            Function.LOOKUP: max(rates.maximum, rates.lookup),
+            Function.ADD: rates.add,
+            Function.SUBTRACT: rates.add,
+            Function.MULTIPLY: rates.multiply,
+        }.get(Function(self.function), rates.other)
+        return max(own, rates.clamp) if self.clamped else own
+
+
+def row_bytes(width: int, channels: int, packed: bool) -> int:
+    """Bytes of a row of int8 elements."""
+    return width * (-(-channels // BRICK) * BRICK if packed else channels)

@@ -1,0 +1,211 @@
+"""programs: commands of a call as a stream that can be moved, and its driver function.
+
+A call says what it computes (`begin`, an Operation), where its constants and its working memory lie
+(`places`), how its constants are cut (`segment`), where each row that it reads or writes lies
+(`row`), and which rows it computes (`run`).
+The encoder makes operations of that: of as many rows at a time as two tiles hold, in rings as in
+whole tensors.  Rows of one window that lie in more pieces are first copied, one under the other.
+
+Every base of a submission is a region of the NPU, so a stream holds offsets alone, and is right
+wherever the bases lie.  What is submitted is what Arm's driver takes: a header and the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from penstock.accelerators.ethos_u.emission import (
+    Maps,
+    Part,
+    constants_copy,
+    copy,
+    emitted,
+    table_copy,
+)
+from penstock.accelerators.ethos_u.encoding import Segment
+from penstock.accelerators.ethos_u.interpreter import driver_payload as words_of
+from penstock.accelerators.ethos_u.interpreter import execute
+from penstock.accelerators.ethos_u.operation import NAMES, Function, Operation
+from penstock.accelerators.ethos_u.tiles import Tiles, tiles_of
+from penstock.accelerators.ethos_u.vela import (
+    command_words,
+    driver_payload,
+    payload_configuration,
+)
+from penstock.uma import Array, Driver, Place, StreamCommand
+
+FIRST, SECOND, RESULT = range(3)
+"""Tensors of a call, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """Functions of the driver of one accelerator; all but `submit` are encoded."""
+
+    submit: Driver
+    begin: Driver
+    places: Driver
+    segment: Driver
+    row: Driver
+    run: Driver
+
+
+@cache
+def drivers(engine: str) -> Drivers:
+    """Of an accelerator's name."""
+    encoded = (
+        Driver(f"ethosu_{name}", engine, _in_streams_only, object)
+        for name in ("begin", "places", "segment", "row", "run")
+    )
+    return Drivers(Driver("ethosu_submit", engine, submit, object), *encoded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A call: what it computes, where its constants and its working memory lie, and the rows of
+    each tensor."""
+
+    op: Operation
+    places: tuple[Place, ...]
+    segments: tuple[Segment, ...]
+    rows: Mapping[int, Mapping[int, Place]]
+
+    def operations(self, first: int, end: int) -> Iterator[Any]:
+        """The NPU's operations for rows [first, end) of the output."""
+        if self.op.function == Function.LOOKUP:
+            yield table_copy(self.op, self.places[0])
+        parts = self._parts()
+        if self.op.buffer_bytes:
+            yield self._copied(parts, 0)
+        for k, part in enumerate(parts):
+            if self.op.buffer_bytes and k + 1 < len(parts):
+                yield self._copied(parts, k + 1)
+            yield from self._rows(first, end, self._buffered(part, k))
+
+    def _parts(self) -> list[Part]:
+        """The channels of each segment, and where its constants lie."""
+        if not self.segments:
+            return [Part(0, self.op.out_c, None, 0, 0)]
+        found: list[Part] = []
+        channel, place = 0, self.places[0]
+        for segment in self.segments:
+            found.append(Part(channel, segment.channels, place, *segment[1:]))
+            channel += segment.channels
+            place = replace(place, offset_bytes=place.offset_bytes + segment.size_bytes)
+        return found
+
+    def _copied(self, parts: Sequence[Part], k: int) -> Any:
+        """What copies the constants of part k into their buffer."""
+        part, target = parts[k], self._buffered(parts[k], k).place
+        assert part.place is not None
+        assert target is not None
+        return constants_copy(part.place, target, part.bias_bytes + part.weight_bytes)
+
+    def _buffered(self, part: Part, k: int) -> Part:
+        """The part with its constants where they are used."""
+        op = self.op
+        if not op.buffer_bytes:
+            return part
+        scratch = self.places[-1]
+        buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
+        at = scratch.offset_bytes + buffers + k % op.buffers * op.buffer_bytes
+        return part._replace(place=replace(scratch, offset_bytes=at))
+
+    def _rows(self, first: int, end: int, part: Part) -> Iterator[Any]:
+        """Of one part, as many rows at a time as lie in two pieces."""
+        while first < end:
+            until = self._until(first, end)
+            if until == first:
+                until = first + 1
+                yield from self._gathered(first, part)
+            else:
+                yield emitted(self.op, (first, until), self._maps(first, until), part)
+            first = until
+
+    def _until(self, first: int, end: int) -> int:
+        """Up to which row all that rows from `first` on touch lies in two pieces each."""
+        if self._possible(first, end):
+            return end
+        until = first
+        while self._possible(first, until + 1):
+            until += 1
+        return until
+
+    def _possible(self, first: int, end: int) -> bool:
+        return all(self._tiles(k, first, end) is not None for k in self.rows)
+
+    def _tiles(self, tensor: int, first: int, end: int) -> tuple[int, Tiles] | None:
+        """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
+        lower, upper = self.op.reads(first, end) if tensor == FIRST else (first, end)
+        places = [self.rows[tensor][row] for row in range(lower, upper)]
+        offsets = [place.offset_bytes for place in places]
+        alone = tensor == FIRST and end - first == 1  # more rows could be cut
+        found = tiles_of(offsets, self._row_bytes(tensor), backwards=alone)
+        return None if found is None else (places[0].base, found)
+
+    def _row_bytes(self, tensor: int) -> int:
+        op = self.op
+        return (op.in_row_bytes, op.second_row_bytes, op.out_row_bytes)[tensor]
+
+    def _maps(self, first: int, end: int) -> Maps:
+        found = [self._tiles(k, first, end) for k in (FIRST, SECOND, RESULT) if k in self.rows]
+        source, *second, result = (tiles for tiles in found if tiles is not None)
+        return Maps(source, second[0] if second else None, result)
+
+    def _gathered(self, row: int, part: Part) -> Iterator[Any]:
+        """The operations of one row whose window's rows are copied to the working memory before."""
+        lower, upper = self.op.reads(row, row + 1)
+        size, scratch = self.op.in_row_bytes, self.places[-1]
+        for k in range(lower, upper):
+            source = self.rows[FIRST][k]
+            at = scratch.offset_bytes + (k - lower) * size
+            yield copy(
+                self.op,
+                (source.base, Tiles(size, 1, source.offset_bytes, 0)),
+                (scratch.base, Tiles(size, 1, at, 0)),
+            )
+        result = self._tiles(RESULT, row, row + 1)
+        assert result is not None
+        window = (scratch.base, Tiles(size, upper - lower, scratch.offset_bytes, 0))
+        yield emitted(self.op, (row, row + 1), Maps(window, None, result), part)
+
+
+def encode(commands: Sequence[StreamCommand]) -> bytes:
+    """What the driver is handed for a call's commands."""
+    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
+    for command in commands:
+        by_name.setdefault(command.name.removeprefix("ethosu_"), []).append(command.arguments)
+    (about,) = by_name["begin"]
+    op = Operation(*_numbers(about))
+    places = tuple(p for p in by_name.get("places", [()])[0] if isinstance(p, Place))
+    rows: dict[int, dict[int, Place]] = {}
+    for tensor, row, place in by_name["row"]:
+        assert isinstance(tensor, int)
+        assert isinstance(row, int)
+        assert isinstance(place, Place)
+        rows.setdefault(tensor, {})[row] = place
+    segments = tuple(Segment(*_numbers(of)) for of in by_name.get("segment", ()))
+    ((first, end),) = by_name["run"]
+    assert isinstance(first, int)
+    assert isinstance(end, int)
+    name = NAMES[op.chip]
+    words = command_words(list(_Run(op, places, segments, rows).operations(first, end)), name)
+    return driver_payload(words, name)
+
+
+def _numbers(arguments: Sequence[int | Place]) -> list[int]:
+    return [n for n in arguments if isinstance(n, int)]
+
+
+def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
+    """Runs a payload: every base is a region."""
+    del device
+    raw = payload[:size].tobytes()
+    execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw))
+
+
+def _in_streams_only(device: object, *arguments: object) -> None:
+    raise AssertionError("commands of a call are encoded, not done one by one")

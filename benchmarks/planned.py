@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 from benchmarks.figures import TARGET
 from penstock import api
 from penstock.ir.region import Region
-from penstock.pipeline import Point, Request, parts_of, place, read, schedule, simplify
+from penstock.pipeline import Point, Request, parts_of, place, read, schedule, simplify_for
 from penstock.scheduling.part import Parts
 
 
@@ -36,10 +37,16 @@ class Planned:
         return point.schedule.cost.macs / own if own else 1.0
 
 
-def plan(model: str, target: str = TARGET, *, stream_input: bool = False) -> Planned:
+def plan(
+    model: str,
+    target: str = TARGET,
+    *,
+    stream_input: bool = False,
+    accelerators: Sequence[str] = (),
+) -> Planned:
     """The frontier of a model.  Raises PenstockError where penstock does not take it."""
-    request = api.request(model, target, stream_input=stream_input)
-    graph = simplify(read(request.model, request.reading), request.rounding, request.options)
+    request = api.request(model, target, stream_input=stream_input, accelerators=accelerators)
+    graph = simplify_for(read(request.model, request.reading), request)
     parts = parts_of(graph, request)
     begun = perf_counter()
     frontier = schedule(parts, request.target, request.options)

@@ -5,6 +5,7 @@ Vela is run as a program of its own (`python -m ethosu.vela`, package ethos-u-ve
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,9 @@ import numpy as np
 from penstock.accelerators.ethos_u.interpreter import driver_payload
 from penstock.errors import ToolError
 from penstock.ir.tensor import Array
+
+SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Mid_End"}
+"""What Vela's file of systems calls the one that a family stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,15 @@ class VelaStream:
         return raw.view(like.dtype).reshape(like.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class VelaReport:
+    """A network as Vela compiles it, and what Vela says of it: bytes of SRAM, cycles."""
+
+    stream: VelaStream
+    sram_bytes: int
+    cycles: int
+
+
 def has_vela() -> bool:
     """Whether Vela is installed here."""
     return find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None
@@ -64,21 +77,40 @@ def has_vela() -> bool:
 def vela_stream(model: Path, accelerator: str, options: Sequence[str] = ()) -> VelaStream:
     """What Vela makes of a model.  Raises ToolError where Vela is missing or refuses it."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "ethosu.vela", "--accelerator-config", accelerator]
-        command += ["--output-format", "raw", "--output-dir", folder, *options, str(model)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = sorted(Path(folder).glob("*.npz"))
-        if not found:
-            last = (run.stderr.strip() or run.stdout.strip()).splitlines()[-1:]
-            raise ToolError(
-                "bench-030",
-                f"Vela makes no command stream of {model.name}",
-                where=" ".join(command[2:]),
-                why=last[0] if last else f"it ends with {run.returncode}",
-                help="pip install 'penstock[ethos-u]'; the NPU must run the network whole",
-            )
-        with np.load(found[0]) as archive:
-            return _stream_of(archive)
+        return _run(model, accelerator, options, Path(folder))
+
+
+def vela_report(model: Path, accelerator: str, options: Sequence[str] = ()) -> VelaReport:
+    """The same, with what Vela says of it, constants in flash or DRAM.  Raises ToolError."""
+    system = SYSTEMS[accelerator.split("-")[1]]
+    memories = ("--config", "Arm/vela.ini", "--system-config", system)
+    memories += ("--memory-mode", "Shared_Sram")
+    with tempfile.TemporaryDirectory() as folder:
+        stream = _run(model, accelerator, (*memories, *options), Path(folder))
+        (path,) = Path(folder).glob("*_summary_*.csv")
+        with path.open(encoding="utf-8") as file:
+            (said,) = csv.DictReader(file)
+    sram_bytes = round(float(said["sram_memory_used"]) * 1024)
+    return VelaReport(stream, sram_bytes, int(said["cycles_total"]))
+
+
+def _run(model: Path, accelerator: str, options: Sequence[str], folder: Path) -> VelaStream:
+    """Runs Vela, which leaves its files in the folder.  Raises ToolError."""
+    command = [sys.executable, "-m", "ethosu.vela", "--accelerator-config", accelerator]
+    command += ["--output-format", "raw", "--output-dir", str(folder), *options, str(model)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(folder.glob("*.npz"))
+    if not found:
+        last = (run.stderr.strip() or run.stdout.strip()).splitlines()[-1:]
+        raise ToolError(
+            "bench-030",
+            f"Vela makes no command stream of {model.name}",
+            where=" ".join(command[2:]),
+            why=last[0] if last else f"it ends with {run.returncode}",
+            help="pip install 'penstock[ethos-u]'; the NPU must run the network whole",
+        )
+    with np.load(found[0]) as archive:
+        return _stream_of(archive)
 
 
 def _stream_of(archive: np.lib.npyio.NpzFile) -> VelaStream:

@@ -21,10 +21,19 @@ SEEN = {
         "exact (1, 5, 5, 8)",
     ],
     "cortex_m_convolutions": ["7,489,664 products", "core     518,924 elements of 64 tensors: 0"],
+    "ethos_u": [
+        "around 300kB",
+        "298,184 bytes   2.1 times the cycles",
+        "451,584 bytes",
+        "compiled with --sram 300000",
+        "29 of 30 parts run on the NPU",
+    ],
     "irregular_networks": ["1320 layers", "proven                       optimal"],
     "smaug": ["15,470,264,320 products", "21 of 22 layers"],
     "uma": ["error[capacity-001]", "cpu: fully_connected_s8"],
 }
+NEEDS = {"ethos_u": ("ethosu", "ethos-u")}
+"""Besides what all need: a module, and the extra that has it."""
 
 
 def test_there_is_an_example_for_each_of_the_five_seeds() -> None:
@@ -36,6 +45,8 @@ def test_there_is_an_example_for_each_of_the_five_seeds() -> None:
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
 def test_an_example_prints_the_seed_s_figures_and_ours(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    module, extra = NEEDS.get(path.stem, ("unicorn", "simulate"))
+    pytest.importorskip(module, reason=f"the extra {extra!r} is not installed")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(path)],
         cwd=tmp_path,

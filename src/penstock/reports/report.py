@@ -305,6 +305,7 @@ def make_report(
             for part in schedule.steps
             if part.kernel.classes
         ),
+        free_bytes=free_bytes,
     )
 
 

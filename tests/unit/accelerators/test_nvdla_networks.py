@@ -21,6 +21,7 @@ from penstock.accelerators.nvdla.programs import decode, encode, moved, to_strea
 from penstock.accelerators.nvdla.stream import Write, from_bytes
 from penstock.accelerators.nvdla.task import Task
 from penstock.backends.packed import packed
+from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
@@ -288,6 +289,19 @@ def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None
     assert left["wide"].endswith("they are along another axis")
     assert left["fixed"].endswith("input 1 is constant")
     assert "zero point: input 0 is int8" in left["scaled"]
+
+
+def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
+    own, none = (
+        api.compile("zoo:resnet8", accelerators=(f"nvdla:feature_buffer={size}",)).report
+        for size in ("own", "0")
+    )
+    assert own.ram_bytes.total < none.ram_bytes.total
+    assert 0 < own.free_bytes["feature_buffer"] <= 128 << 10
+    assert none.free_bytes == {}
+    with pytest.raises(UsageError, match="'lots' is not a size") as caught:
+        api.request("zoo:resnet8", accelerators=("nvdla:feature_buffer=lots",))
+    assert caught.value.where == "--accelerator nvdla:feature_buffer=lots"
 
 
 def test_nvdla_as_it_is_refuses_every_layer() -> None:

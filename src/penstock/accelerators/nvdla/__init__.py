@@ -37,6 +37,7 @@ from penstock.uma import (
     PassPhase,
     PenstockError,
     UMABackend,
+    UsageError,
     is_constant,
     is_op,
     packed,
@@ -86,7 +87,10 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
     """Bytes of the feature buffer.  Raises UsageError."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
-        return parse_size(wanted)
+        try:
+            return parse_size(wanted)
+        except UsageError as error:
+            raise error.at(f"--accelerator nvdla:{FEATURE_BUFFER}={wanted}") from None
     banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
     return banks * bank_bytes
 

@@ -72,9 +72,13 @@ def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """The least of all strategies and orders, improved by local moves; exactly, where the search
-    finishes, else with a bound."""
+    finishes, else with a bound.
+
+    Every strategy is asked twice: groups that were not decided may fit where their nodes run in an
+    order that another one has brought up since."""
     every = orders(cost.problem)
-    start = _least(_candidates(cost, options, every), cost)
+    twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
+    start = _least(twice, cost)
     moves = Moves(cost, tuple(every.values()), start.groups, options.move_work)
     moved = grouping_of(moves.improve(), cost)
     found = _certified(moved, cost, options)

@@ -1,9 +1,9 @@
 """cascades: Parts -> Frontier.  Cuts orders of the parts into cascades, in every way worth it.
 
 An interval of an order is a candidate cascade, and cascades that cover the order are a proposal.
-The search is exhaustive for the orders tried, stripes of 1, 2, 4, .. rows, at most `max_parts`
-parts a cascade, and at most `MOST_SHARED` parts in it that several ask for rows; and exact for live
-bytes and time.
+The search is exhaustive for the orders and heights of stripes tried, at most `max_parts` parts a
+cascade, and at most `MOST_SHARED` parts in it that several ask for rows; and exact for live bytes
+and time.
 """
 
 from __future__ import annotations

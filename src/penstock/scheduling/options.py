@@ -81,7 +81,11 @@ class Options:
         },
     )
     max_stripe: int = field(
-        default=16, metadata={"help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried."}
+        default=16,
+        metadata={
+            "help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried, and beside accelerators "
+            "equal shares of tensors."
+        },
     )
     prune_by_shorter: bool = field(
         default=True,

@@ -18,6 +18,21 @@ from penstock.scheduling.proposals import Away, Candidate, Valued
 from penstock.scheduling.scratch import Rooms
 
 
+SHARES = (2, 3, 4, 5)
+
+
+def stripe_heights(parts: Parts, most: int) -> list[int]:
+    """Heights of stripes to be tried: 1, 2, 4, .. rows, at most `most`, less than the highest
+    tensor has; and where an engine says what calls of so many rows take, equal shares of tensors,
+    for one call less may spare much there."""
+    heights = {storage.rows for storage in parts.rows.storages}
+    below = min(max(heights, default=1) - 1, most)
+    found = {1 << k for k in range(below.bit_length())}
+    if any(part.kernel.cycles is not None for part in parts.parts):
+        found |= {-(-height // share) for height in heights for share in SHARES}
+    return sorted(height for height in found if height <= below)
+
+
 class UniformSearch:
     """The candidates for one order; `calls`: how many it unfolded, a measure of its work."""
 
@@ -32,10 +47,8 @@ class UniformSearch:
             tables_of(rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=nearest)
             for nearest in (False, True)
         )
-        most = min(max((s.rows for s in rows.storages), default=1) - 1, options.max_stripe)
-        self._rivals = rivals_of(
-            self._tables[0], [1 << k for k in range(most.bit_length())], options.max_parts
-        )
+        heights = stripe_heights(parts, options.max_stripe)
+        self._rivals = rivals_of(self._tables[0], heights, options.max_parts)
         self._scratch = Rooms.of(parts, order, model)
         self._choices = np.append(0, np.cumsum(choices(*self._tables)))
 

@@ -83,8 +83,8 @@ class Options:
     max_stripe: int = field(
         default=16,
         metadata={
-            "help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried, and beside accelerators "
-            "equal shares of tensors."
+            "help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried; beside accelerators "
+            "equal shares of tensors, too."
         },
     )
     prune_by_shorter: bool = field(

@@ -17,7 +17,6 @@ from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
 from penstock.scheduling.scratch import Rooms
 
-
 SHARES = (2, 3, 4, 5)
 
 

@@ -47,7 +47,7 @@ from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
-from penstock.ir.op import row_count
+from penstock.ir.op import Fetch, row_count
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -92,6 +92,7 @@ __all__ = [
     "Dimension",
     "Driver",
     "Expr",
+    "Fetch",
     "Graph",
     "Invoke",
     "KernelCall",

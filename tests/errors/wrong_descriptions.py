@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from errors.wrong_backends import CONVOLUTION, network
 from penstock.backends.offload import offload
 from penstock.hardware.load import load_target
-from penstock.uma import Driver, OpStrategy, PassPhase, UMABackend
+from penstock.uma import Driver, Fetch, OpStrategy, PassPhase, UMABackend
 
 HOST = load_target("host")
 
@@ -65,12 +67,23 @@ def chosen(strategy: object) -> Any:
 def running(strategy: object) -> object:
     """Asks the kernel that is chosen for its commands."""
     view: Any = None
-    return chosen(strategy).body((view,) * 3, view, 1, {}, None)
+    return chosen(strategy).body((view,) * 3, view, 1, {}, None, None)
 
 
 def moving(traffic: object) -> object:
     """Asks a kernel for the traffic of its first two rows, which its author states so."""
     return chosen(implementation(traffic=lambda *_: traffic)).traffic(0, 2)
+
+
+def copying(source: object, target: object) -> tuple[()]:
+    """Copies nothing."""
+    return ()
+
+
+def fetching(fetch: object) -> object:
+    """Asks for a kernel that has one table, of 4 bytes, and fetches constants so."""
+    table = {"shifts": np.zeros(4, np.int8)}
+    return running(implementation(tables=table, fetch=lambda offloaded: fetch))
 
 
 def registered_twice() -> None:
@@ -105,6 +118,7 @@ WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
     "backend-048": registered_twice,
     "backend-051": lambda: LikeTheProcessor().accelerator(),
     "backend-054": lambda: moving({"features": -8}),
+    "backend-055": lambda: fetching(Fetch("weights", 8, 90.0, copying)),
     "backend-053": lambda: running(implementation(folded=(0,))),
     "backend-052": lambda: made(lambda npu: npu._register_tiler("nn.conv2d", "smaug")),
 }

@@ -14,7 +14,7 @@ from penstock.backends.operator_names import is_called
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, Table, Work, row_axis
+from penstock.ir.op import Fetch, Kernel, Table, Work, row_axis
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
@@ -194,6 +194,7 @@ class KernelCall(Offloaded):
     rows: int
     places: Mapping[str, str]
     scratch_buffer: str | None
+    fetched_buffer: str | None
 
     first: Expr = FIRST
     end: Expr = END
@@ -215,6 +216,13 @@ class KernelCall(Offloaded):
         if self.scratch_buffer is None:
             raise ValueError("the implementation states no scratch_bytes")
         return Address(self.scratch_buffer)
+
+    @property
+    def fetched(self) -> Address:
+        """The first byte of the constants that the implementation has fetched."""
+        if self.fetched_buffer is None:
+            raise ValueError("the implementation fetches nothing")
+        return Address(self.fetched_buffer)
 
     @staticmethod
     def invoke(driver: Driver, *arguments: Expr | Address) -> Invoke:
@@ -238,6 +246,7 @@ def offloading_kernel(
     scratch_bytes: int,
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
+    fetch: Fetch | None = None,
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
 
@@ -247,6 +256,7 @@ def offloading_kernel(
         rows: int,
         places: Mapping[str, str],
         scratch: str | None,
+        fetched: str | None,
     ) -> tuple[Command, ...]:
         operands = tuple(map(Operand, inputs))
         return tuple(
@@ -259,6 +269,7 @@ def offloading_kernel(
                     rows,
                     places,
                     scratch,
+                    fetched,
                 )
             )
         )
@@ -273,6 +284,7 @@ def offloading_kernel(
         ),
         folded=folded,
         alignment_bytes=alignment_bytes,
+        fetch=fetch,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

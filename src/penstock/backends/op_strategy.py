@@ -21,7 +21,7 @@ from penstock.errors import BackendError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel
+from penstock.ir.op import Fetch, Kernel
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Command, Invoke, Loop
@@ -41,6 +41,9 @@ them, for `KernelCall.table`."""
 
 ScratchOf = Callable[[Offloaded], int]
 """Bytes of working memory, where they depend on more than types."""
+
+FetchOf = Callable[[Offloaded], Fetch | None]
+"""Which constants are copied into the memory of tensors before."""
 
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
@@ -62,6 +65,7 @@ class Stated:
     scratch_bytes: int | ScratchOf
     folded: tuple[int, ...]
     alignment_bytes: int
+    fetch: FetchOf | None
 
 
 class OpStrategy:
@@ -95,6 +99,7 @@ class OpStrategy:
         scratch_bytes: int | ScratchOf = 0,
         folded: Sequence[int] = (),
         alignment_bytes: int = 1,
+        fetch: FetchOf | None = None,
     ) -> None:
         """Adds a way to run the operator.
 
@@ -113,6 +118,10 @@ class OpStrategy:
         `folded`: constant inputs of the main operator that no command reads, since what they say
             is in tables; they need no room in flash.
         `alignment_bytes`: rows of inputs and of the output begin at multiples of it.
+        `fetch`: a function of Offloaded: which constants (a Fetch) the accelerator itself copies
+            into the memory of tensors before the first call, maybe while it does something else;
+            None where that does no good here.  `call.fetched` is where they are.  The compiler
+            takes such an implementation instead of another one where there is room and it pays.
 
         Raises BackendError."""
         del schedule
@@ -122,6 +131,8 @@ class OpStrategy:
             require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
         if traffic is not None:
             require_callable(traffic, "traffic function", "an Offloaded and two rows", where)
+        if fetch is not None:
+            require_callable(fetch, "fetch function", "an Offloaded", where)
         taken = [stated.name for stated in self._stated]
         problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
         if alignment_bytes not in ALIGNMENTS:
@@ -146,6 +157,7 @@ class OpStrategy:
                 scratch_bytes,
                 tuple(folded),
                 alignment_bytes,
+                fetch,
             )
         )
 
@@ -186,10 +198,12 @@ def strategy_record(
                 help="make an OpStrategy(), call its add_implementation(...), and return it",
             )
         default = roofline or Roofline.of(target.chip)
-        return [
+        made = [
             _Made(offloaded, s, s.cost or default.cycles).implementation()
             for s in found.implementations
         ]
+        pairs = zip(made, found.implementations, strict=True)
+        return [i for i, stated in pairs if stated.fetch is None or i.kernel.fetch is not None]
 
     choose.__name__ = name_of(function)
     return Strategy(op, choose, level)
@@ -226,7 +240,26 @@ class _Made:
             scratch_bytes=self.scratch_bytes() if possible else 0,
             folded=self.folded() if possible else (),
             alignment_bytes=self.stated.alignment_bytes,
+            fetch=self.fetch() if possible else None,
         )
+
+    def fetch(self) -> Fetch | None:
+        """What the author's function says that is fetched.  Raises BackendError where it is not of
+        a table."""
+        if self.stated.fetch is None:
+            return None
+        with authors_code("fetch function", self.where):
+            found: Any = self.stated.fetch(self.offloaded)
+        problem = _problem_of_fetch(found, self.tables())
+        if problem:
+            raise BackendError(
+                "backend-055",
+                "what is fetched is stated wrongly",
+                where=self.where,
+                why=problem,
+                help="give a Fetch, or None where nothing is to be fetched",
+            )
+        return found
 
     def folded(self) -> tuple[int, ...]:
         """Inputs of the composite that are constant inputs of its main operator, by its numbers.
@@ -322,6 +355,19 @@ class _Made:
                 help="return a list of call.invoke(driver, arguments...) and Loop(...)",
             )
         return found
+
+
+def _problem_of_fetch(found: object, tables: Mapping[str, Array]) -> str:
+    if found is None:
+        return ""
+    if not isinstance(found, Fetch):
+        return f"it is {found!r:.60}, not a Fetch"
+    if found.table not in tables:
+        return f'there is no table "{found.table}", but {", ".join(tables) or "none"}'
+    most = tables[found.table].nbytes
+    if not 0 < found.size_bytes <= most:
+        return f'{found.size_bytes} bytes are to be fetched of "{found.table}", which has {most}'
+    return ""
 
 
 def _problem_of_traffic(found: object) -> str:

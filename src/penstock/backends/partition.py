@@ -295,12 +295,15 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
         every = [i for s in offered for i in implementations(s, node, accelerator.target)]
         reasons = [_refusal(i, node) for i in every]
         able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
+        fetching = tuple(i.kernel for i in able if i.kernel.fetch is not None)
+        able = [i for i in able if i.kernel.fetch is None]
         if able:
             best, lean = _best(able, node), None
             if best.kernel.scratch_bytes:
                 frugal = [i for i in able if not i.kernel.scratch_bytes]
                 lean = _best(frugal, node).kernel if frugal else None
-            return replace(node, op=replace(composite, chosen=best.kernel, lean=lean))
+            found = replace(composite, chosen=best.kernel, lean=lean, fetching=fetching)
+            return replace(node, op=found)
         refused += [reason for reason in reasons if reason]
     return _why_none(composite, strategies, refused, accelerator.name)
 

@@ -64,6 +64,8 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 def part_of(node: Node, processor: Engine) -> Part:
     """A node with the kernels that serve it, on the engine that runs it."""
     if isinstance(node.op, Composite):
-        return Part((node,), node.op.engine, node.op.kernel(node.site), lean=node.op.lean)
+        op = node.op
+        kernel = op.kernel(node.site)
+        return Part((node,), op.engine, kernel, lean=op.lean, fetching=op.fetching)
     kernel, lean = kernels_for(node.op, node.site, processor.kernels)
     return Part((node,), processor.name, kernel, lean=lean)

@@ -71,11 +71,11 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     rows = _rows_by_step(program, accelerator.name)
     memory = next(m for m in program.memories if not m.writable)
     address = memory.size_bytes
-    memories = {buffer.name: buffer.memory for buffer in program.buffers}
     bodies: dict[Call, tuple[Command, ...]] = {}
     buffers: list[Buffer] = []
     for number, (step, intervals) in enumerate(rows.items()):
-        encoded = _Streams.of(step, sorted(intervals), memories, encoder, accelerator.name)
+        bases = _Bases.of(step, program)
+        encoded = _Streams.of(step, sorted(intervals), bases, encoder, accelerator.name)
         name = f"{step.output.tensor}: commands {number}"
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
@@ -94,6 +94,37 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
 
 
 @dataclass(frozen=True, slots=True)
+class _Bases:
+    """Buffers that a submission is handed, of those that it uses: every constant, and of those in
+    a writable memory the first one."""
+
+    buffers: Mapping[str, Buffer]
+    names: tuple[str, ...]
+    writable: frozenset[str]
+
+    @staticmethod
+    def of(step: Call, program: Program) -> _Bases:
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        writable = frozenset(memory.name for memory in program.memories if memory.writable)
+        used = [buffers[name] for name in dict.fromkeys(a.buffer for a in _addresses(step.body))]
+        first: dict[str, Buffer] = {}
+        for buffer in used:
+            key = buffer.memory if buffer.memory in writable else buffer.name
+            first[key] = min(first.get(key, buffer), buffer, key=lambda b: b.address)
+        names = tuple(buffer.name for buffer in first.values())
+        return _Bases(buffers, names, writable)
+
+    def place(self, buffer: str, offset_bytes: int) -> Place:
+        """Where a byte of a buffer is, behind one of the bases."""
+        found, at = self.buffers[buffer], offset_bytes
+        if found.memory not in self.writable:
+            return Place(self.names.index(buffer), at, found.memory)
+        bases = [self.buffers[name] for name in self.names]
+        k = next(k for k, base in enumerate(bases) if base.memory == found.memory)
+        return Place(k, at + found.address - bases[k].address, found.memory)
+
+
+@dataclass(frozen=True, slots=True)
 class _Streams:
     """The streams of a step, one behind the other; where each begins and how long it is, by the
     first row that it computes."""
@@ -107,20 +138,19 @@ class _Streams:
     def of(
         step: Call,
         intervals: Sequence[tuple[int, int]],
-        memories: Mapping[str, str],
+        bases: _Bases,
         encoder: Encoder,
         engine: str,
     ) -> _Streams:
-        bases = tuple(dict.fromkeys(a.buffer for a in _addresses(step.body)))
         count = row_count(step.output.type.shape)
         begin, size, raw = [0] * count, [0] * count, b""
         for first, end in intervals:
             flat = _flat(step.body, {FIRST.name: first, END.name: end})
-            commands = [_command(invoke, variables, bases, memories) for invoke, variables in flat]
+            commands = [_command(invoke, variables, bases) for invoke, variables in flat]
             found = _encoded(encoder, commands, f'{engine}, "{step.output.tensor}"')
             begin[first], size[first] = len(raw), len(found)
             raw += found + bytes(-len(found) % ALIGNMENT_BYTES)
-        return _Streams(raw, tuple(begin), tuple(size), bases)
+        return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
         """The invocation that is left: which stream it is follows from the first row."""
@@ -167,11 +197,9 @@ def _encoded(encoder: Encoder, commands: Sequence[StreamCommand], where: str) ->
     return found
 
 
-def _command(
-    invoke: Invoke, variables: Variables, bases: tuple[str, ...], memories: Mapping[str, str]
-) -> StreamCommand:
+def _command(invoke: Invoke, variables: Variables, bases: _Bases) -> StreamCommand:
     arguments = tuple(
-        Place(bases.index(a.buffer), evaluate(a.offset, variables), memories[a.buffer])
+        bases.place(a.buffer, evaluate(a.offset, variables))
         if isinstance(a, Address)
         else evaluate(a, variables)
         for a in invoke.arguments

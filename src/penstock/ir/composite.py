@@ -29,7 +29,8 @@ class Composite:
 
     `name`: the pattern that found them; `engine`: the accelerator that claims them; `attributes`:
     what passes say of it; `chosen`: how the accelerator runs it, once that is decided; `lean`: how
-    it does where there is no room for the scratch of that."""
+    it does where there is no room for the scratch of that; `fetching`: how it does where constants
+    have been fetched before."""
 
     name: str
     engine: str
@@ -38,6 +39,7 @@ class Composite:
     attributes: tuple[tuple[str, Attribute], ...] = ()
     chosen: Kernel | None = None
     lean: Kernel | None = None
+    fetching: tuple[Kernel, ...] = ()
 
     FOREIGN: ClassVar[tuple[str, ...]] = ()
     ALIAS: ClassVar[bool] = False

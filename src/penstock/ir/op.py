@@ -62,6 +62,20 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """The first `size_bytes` of a kernel's table are copied into the memory of tensors before the
+    part's first call, by its accelerator, in so many cycles; the kernel reads them there.
+
+    `commands`: makes what copies them, from an address in memory of constants to another
+    (`program.Address`): invocations of the accelerator's driver."""
+
+    table: str
+    size_bytes: int
+    cycles: float
+    commands: Callable[[Any, Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A call of the C kernel `name` in `runtime/`; or of what an accelerator has for it.
 
@@ -86,6 +100,7 @@ class Kernel:
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
         engine; `call_cycles`: what each call adds.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
+    `fetch`: what of its constants must be there before.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
     """
@@ -106,6 +121,7 @@ class Kernel:
     call_cycles: int | None = None
     classes: str = ""
     alignment_bytes: int = 1
+    fetch: Fetch | None = None
 
     @property
     def table_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
@@ -12,9 +12,12 @@ import numpy.typing as npt
 
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count
+from penstock.ir.tensor import DType, TensorType
 from penstock.program.cascade import commands
 from penstock.program.expr import Expr
 from penstock.program.program import (
+    FIRST,
+    Address,
     Body,
     Box,
     Buffer,
@@ -22,6 +25,7 @@ from penstock.program.program import (
     Command,
     Copy,
     Kind,
+    Loop,
     Memory,
     Program,
     Pull,
@@ -29,9 +33,16 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.scheduling.lifetimes import Unfolded, block_name, copy_name, scratch_of
+from penstock.scheduling.lifetimes import (
+    Cascade,
+    Unfolded,
+    block_name,
+    copy_name,
+    fetched_name,
+    scratch_of,
+)
 from penstock.scheduling.part import Part
-from penstock.scheduling.plan import ConstantCopy, Plan
+from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.rows import Storage, alike
 
 CONSTANT_ALIGNMENT_BYTES = 4
@@ -62,6 +73,7 @@ def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
             *writer.buffers(),
             *_scratch(unfolded, addresses),
             *_copied(unfolded, addresses),
+            *_fetched(unfolded, addresses),
             *constants,
         ),
         tuple(writer.view(v, {}) for v in schedule.parts.inputs),
@@ -81,9 +93,20 @@ def _run(unfolded: Unfolded, writer: _Writer) -> Iterator[Command]:
         if after is not None:
             yield from (writer.copy(copy) for copy in after.plan.copies if copy.early)
         yield from (writer.wait(copy) for copy in copies if copy.early)
-        places = {copy.constant: copy_name(copy) for copy in copies}
         tables = unfolded.tables_of(cascade.plan)
-        yield from commands(tables, cascade, partial(writer.call, places, cascade.plan))
+        fills = _fills(cascade, after)
+        yield from commands(tables, cascade, partial(writer.call, cascade.plan, fills))
+
+
+Fills = Mapping[int, tuple[Fetched, ...]]
+"""By position of a part, what its first call fetches for itself and for others."""
+
+
+def _fills(cascade: Cascade, after: Cascade | None) -> Fills:
+    """The first call of a cascade fetches what is its own, and early what is the next one's."""
+    mine = (f for f in cascade.plan.fetched if not f.early)
+    next_ones = (f for f in (after.plan.fetched if after is not None else ()) if f.early)
+    return {int(cascade.calls[0, 0]): (*mine, *next_ones)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +171,8 @@ class _Writer:
         """Until the constant is there."""
         return Wait(self.unfolded.schedule.homes.copier, copy_name(copy))
 
-    def call(
-        self,
-        copied: Mapping[str, str],
-        plan: Plan,
-        position: int,
-        first: Expr,
-        end: Expr,
-    ) -> Command:
-        """Rows [first, end) of the part at a position, at most as many as the plan's stripe has;
-        `copied`: buffers of copied constants."""
+    def call(self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr) -> Command:
+        """Rows [first, end) of the part at a position, at most as many as the plan's stripe has."""
         part = self.unfolded.schedule.steps[position]
         if part.pulled is not None:
             return Pull(self.view(part.pulled, {}), first, end)
@@ -170,12 +185,15 @@ class _Writer:
                 (*box.lower[:axis], first, *box.lower[axis + 1 :]),
                 (*box.upper[:axis], end, *box.upper[axis + 1 :]),
             )
+        copied = {copy.constant: copy_name(copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
         rows = min(row_count(shape), plan.stripe or row_count(shape))
         schedule = self.unfolded.schedule
         scratch = scratch_of(schedule, plan) if part.kernel.scratch_bytes else None
-        return Call(
+        k = schedule.order[position]
+        mine = next((self.fetched(f) for f in plan.fetched if f.part == k), None)
+        call = Call(
             node.op,
             node.site,
             part.kernel,
@@ -185,19 +203,24 @@ class _Writer:
             box,
             scratch,
             node.origin,
-            self._body(part, inputs, output, rows, scratch),
+            fetched=mine,
+            fills=tuple(self.fetched(f) for f in fills.get(position, ())),
         )
+        body = (*self._fetching(fills.get(position, ())), *_body(part, call, rows))
+        return replace(call, body=body)
 
-    @staticmethod
-    def _body(
-        part: Part, inputs: tuple[View, ...], output: View, rows: int, scratch: str | None
-    ) -> tuple[Command, ...]:
-        """How an accelerator does a call of at most so many rows; nothing where none does."""
-        if part.kernel.body is None:
-            return ()
-        places = {name: table_name(part, name) for name, _ in part.kernel.tables}
-        body: Body = part.kernel.body
-        return body(inputs, output, rows, places, scratch)
+    def fetched(self, fetched: Fetched) -> View:
+        """Fetched constants, in the memory of tensors."""
+        name = fetched_name(self.unfolded.schedule, fetched)
+        return View.whole(name, TensorType((fetched.fetch.size_bytes,), DType.UINT8), name)
+
+    def _fetching(self, every: tuple[Fetched, ...]) -> Iterator[Command]:
+        """What fetches constants in a call that computes row 0."""
+        for fetched in every:
+            part = self.unfolded.schedule.parts.parts[fetched.part]
+            source = Address(table_name(part, fetched.fetch.table))
+            target = Address(fetched_name(self.unfolded.schedule, fetched))
+            yield Loop("fetch", FIRST, 1, 1, fetched.fetch.commands(source, target))
 
     def view(self, value: Value, copied: Mapping[str, str]) -> View:
         """A value as kernels see it."""
@@ -226,6 +249,16 @@ class _Writer:
         )
 
 
+def _body(part: Part, call: Call, rows: int) -> tuple[Command, ...]:
+    """How an accelerator does a call of at most so many rows; nothing where none does."""
+    if part.kernel.body is None:
+        return ()
+    places = {name: table_name(part, name) for name, _ in part.kernel.tables}
+    fetched = None if call.fetched is None else call.fetched.buffer
+    body: Body = part.kernel.body
+    return body(call.inputs, call.output, rows, places, call.scratch, fetched)
+
+
 def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
     """A buffer for the scratch of each cascade that has any."""
     schedule = unfolded.schedule
@@ -244,6 +277,20 @@ def _copied(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
         for cascade in unfolded.cascades
         for copy in cascade.plan.copies
         for name in [copy_name(copy)]
+    )
+
+
+def _fetched(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
+    """A buffer for all that is fetched."""
+    schedule = unfolded.schedule
+    named = (
+        (fetched_name(schedule, fetched), fetched.fetch.size_bytes)
+        for plan in schedule.plans
+        for fetched in plan.fetched
+    )
+    home = schedule.homes.tensors
+    return tuple(
+        Buffer(name, Kind.ARENA, home, addresses.offsets[name], size) for name, size in named
     )
 
 

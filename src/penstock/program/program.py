@@ -109,7 +109,9 @@ class Call:
     """Compute region `out` of the tensor that `output` shows, with a kernel on an engine.
 
     `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included.
-    `body`: how an accelerator does it: loops and invocations, for the rows [FIRST, END)."""
+    `body`: how an accelerator does it: loops and invocations, for the rows [FIRST, END).
+    `fetched`: constants of the kernel's that the memory of tensors holds; `fills`: those of other
+    calls and of its own that the body brings there where it computes row 0."""
 
     op: Op
     site: Site
@@ -121,6 +123,8 @@ class Call:
     scratch: str | None = None
     origin: str = ""
     body: tuple[Command, ...] = ()
+    fetched: View | None = None
+    fills: tuple[View, ...] = ()
 
 
 FIRST, END = Var("first"), Var("end")
@@ -161,7 +165,8 @@ class Invoke:
 
 class Body(Protocol):
     """Makes the commands by which an accelerator computes rows [FIRST, END) of a call's output:
-    Loop and Invoke.  `rows`: how many at most; `tables`: the buffer of each of the kernel's."""
+    Loop and Invoke.  `rows`: how many at most; `tables`: the buffer of each of the kernel's;
+    `fetched`: that of its fetched constants."""
 
     def __call__(
         self,
@@ -170,6 +175,7 @@ class Body(Protocol):
         rows: int,
         tables: dict[str, str],
         scratch: str | None,
+        fetched: str | None,
     ) -> tuple[Command, ...]: ...
 
 

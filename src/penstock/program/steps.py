@@ -98,8 +98,10 @@ def buffers_of(command: Command) -> Iterator[str]:
     """The buffers that a command touches, some more than once; a loop's are those of its body."""
     for inner in walk((command,)):
         yield from (view.buffer for view in views_of(inner))
-        if isinstance(inner, Call) and inner.scratch is not None:
-            yield inner.scratch
+        if isinstance(inner, Call):
+            yield from (view.buffer for view in (inner.fetched, *inner.fills) if view is not None)
+            if inner.scratch is not None:
+                yield inner.scratch
 
 
 def views_of(command: Command) -> tuple[View, ...]:

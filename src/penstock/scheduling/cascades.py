@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
+from penstock.scheduling.ahead import fetched_ahead
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import WHOLE
 from penstock.scheduling.expenses import Expenses
@@ -58,7 +59,10 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
         chosen += [p for p in (*alone, *whole) if p not in chosen]
         chosen.sort(key=lambda p: (p.peak_bytes, p.time))
     chosen[1:1] = _lean_twins(chosen[:1], parts)
-    return Frontier(tuple(s for proposal in chosen for s in make.schedules(proposal)))
+    made = [s for proposal in chosen for s in make.schedules(proposal)]
+    if any(part.fetching for part in parts.parts):
+        made = make.fetching(made)
+    return Frontier(tuple(made))
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
@@ -128,6 +132,20 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
+LIMITS, UNLIMITED = 4, 1 << 60
+"""A schedule fetches constants up to what it and the next ones need, so many; or without end."""
+
+
+def _efficient(every: Iterable[Schedule], slack: float) -> list[Schedule]:
+    """As `_worth_placing`, of schedules whose costs are known."""
+    kept: list[Schedule] = []
+    for s in sorted(every, key=lambda s: (s.cost.cycles, s.peak_bytes)):
+        least = min((other.peak_bytes for other in kept), default=s.peak_bytes)
+        if s.peak_bytes <= least * (1 + slack):
+            kept.append(s)
+    return sorted(kept, key=lambda s: (s.peak_bytes, s.cost.cycles))
+
+
 def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
     """The proposals without the scratch that their cascades can do without, where they have any: it
     may take memory after all, where blocks cannot be placed without gaps."""
@@ -178,10 +196,25 @@ class _Maker:
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
             yield from (self._costed(prefetched(costed, memories, fill)) for fill in FILLS)
 
+    def fetching(self, schedules: Sequence[Schedule]) -> list[Schedule]:
+        """The schedules, and each with constants fetched where there is room beside what it needs
+        itself, or up to what one of the next ones needs, or wherever it does good; of all these,
+        what is worth placing."""
+        peaks = [schedule.peak_bytes for schedule in schedules]
+        every = list(schedules)
+        for k, schedule in enumerate(schedules):
+            known = {schedule.plans}
+            for limit in (*sorted({*peaks[k : k + LIMITS]}), UNLIMITED):
+                found = fetched_ahead(schedule, self.expenses, max(limit, peaks[k]))
+                if found.plans not in known:
+                    known.add(found.plans)
+                    every.append(self._costed(found))
+        return _efficient(every, self.options.slack)
+
     def _costed(self, schedule: Schedule) -> Schedule:
         cascades = Unfolded(schedule).cascades
         plans = tuple(self.expenses.of(schedule, cascade) for cascade in cascades)
-        return replace(schedule, plans=self.expenses.with_copying(plans, schedule.homes))
+        return replace(schedule, plans=self.expenses.with_copying(cascades, plans, schedule.homes))
 
 
 def _plan(c: Candidate, order: tuple[int, ...], names: list[str]) -> Plan:

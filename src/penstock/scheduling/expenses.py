@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import row_axis, row_before, row_count
@@ -44,20 +44,30 @@ class Expenses:
         for position, first, end in cascade.calls[:, :3].tolist():
             stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
-        scratch = cascade.plan.scratch_bytes
         costs = (
-            self._cost(k, self.parts.parts[k].within(scratch), some, schedule, copied)
+            self._cost(k, cascade.plan.served(k, self.parts.parts[k]), some, schedule, copied)
             for k, some in stripes.items()
         )
         return replace(cascade.plan, costs=tuple(costs))
 
-    def with_copying(self, plans: tuple[Plan, ...], homes: Homes) -> tuple[Plan, ...]:
-        """The plans with what their copies cost.  Early copies run while the plan before does."""
+    def first_call(self, cascade: Cascade) -> int:
+        """Cycles of a cascade's first call."""
+        position, first, end = cascade.calls[0, :3].tolist()
+        k = cascade.plan.parts[position - cascade.lower]
+        return self.model.cycles(cascade.plan.served(k, self.parts.parts[k]), [end - first])
+
+    def with_copying(
+        self, cascades: Sequence[Cascade], plans: Sequence[Plan], homes: Homes
+    ) -> tuple[Plan, ...]:
+        """The plans with what their copies cost, and waiting for what they fetch.  Early copies run
+        while the plan before does; what is fetched early, while its first call does."""
         found: list[Plan] = []
-        meanwhile = 0
-        for plan in plans:
+        for cascade, plan in zip((None, *cascades), plans, strict=False):
+            meanwhile = found[-1].cost.cycles if found else 0
             copying = self._copying(plan, homes, meanwhile)
-            meanwhile = plan.cost.cycles
+            if plan.fetched:
+                before = self.first_call(cascade) if cascade is not None else 0
+                copying += _fetching(plan, before)
             found.append(replace(plan, copying=copying))
         return tuple(found)
 
@@ -130,6 +140,13 @@ class Expenses:
         if key not in self._known:
             self._known[key] = _of_call(self.parts.parts[k], first, end)
         return self._known[key]
+
+
+def _fetching(plan: Plan, meanwhile: int) -> Cost:
+    """Waiting for what is fetched, of which the early ones are fetched meanwhile."""
+    early = sum(f.fetch.cycles for f in plan.fetched if f.early)
+    late = sum(f.fetch.cycles for f in plan.fetched if not f.early)
+    return Cost(round(late + max(0, early - meanwhile)))
 
 
 def _bytes(sizes: dict[str, int]) -> Bytes:

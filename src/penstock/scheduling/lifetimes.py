@@ -30,7 +30,7 @@ from penstock.scheduling.demand import (
     unfold,
 )
 from penstock.scheduling.part import Parts
-from penstock.scheduling.plan import ConstantCopy, Plan
+from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.schedule import Schedule
 
 ALIGNMENT_BYTES = 4
@@ -187,11 +187,17 @@ def copy_name(copy: ConstantCopy) -> str:
     return f"{copy.constant}/{copy.memory}"
 
 
+def fetched_name(schedule: Schedule, fetched: Fetched) -> str:
+    """Name of the buffer of constants that are fetched for a part."""
+    return f"{schedule.parts.parts[fetched.part].name}/fetched"
+
+
 def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:
-    """By memory, the blocks, copies and scratch buffers to be placed in it."""
+    """By memory, the blocks, copies, fetched constants and scratch buffers to be placed in it."""
     homes = unfolded.schedule.homes
     found: dict[str, list[Buffer]] = {homes.tensors: []}
-    for memory, buffer in (*_blocks(unfolded), *_copies(unfolded), *_scratch(unfolded)):
+    every = (*_blocks(unfolded), *_copies(unfolded), *_fetched(unfolded), *_scratch(unfolded))
+    for memory, buffer in every:
         found.setdefault(memory, []).append(buffer)
     return tuple((memory, Problem(tuple(buffers))) for memory, buffers in found.items())
 
@@ -241,6 +247,19 @@ def _copies(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
             first = before if copy.early else cascade.tick
             buffer = Buffer(copy_name(copy), first, end, copy.size_bytes, SCRATCH_ALIGNMENT_BYTES)
             yield copy.memory, buffer
+        before = cascade.tick
+
+
+def _fetched(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
+    """The fetched constants of a cascade lie there as long as it runs, those that are early also
+    while the one before does."""
+    schedule, before = unfolded.schedule, 1
+    for cascade in unfolded.cascades:
+        end = cascade.tick + len(cascade.calls)
+        for fetched in cascade.plan.fetched:
+            name, size = fetched_name(schedule, fetched), fetched.fetch.size_bytes
+            first = before if fetched.early else cascade.tick
+            yield schedule.homes.tensors, Buffer(name, first, end, size, SCRATCH_ALIGNMENT_BYTES)
         before = cascade.tick
 
 

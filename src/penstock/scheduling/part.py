@@ -1,7 +1,8 @@
 """Part: nodes that run as one unit on one engine; Parts: the graph cut into them.
 
 A part may have two kernels: a fast one that needs scratch, and one that serves where there is no
-room for it.  A plan says how much room there is (`Plan.scratch_bytes`).
+room for it.  A plan says how much room there is (`Plan.scratch_bytes`).  And it may have others for
+which constants have been fetched before; a plan says how many bytes (`Plan.fetched`).
 
 A tensor's *storage* is the memory that holds it.  A value that is the bytes of another under a new
 shape (an alias) shares its storage, so nodes that only make aliases are no parts.
@@ -24,20 +25,25 @@ class Part:
     """Nodes that run as one unit, for now one node, with the kernel that serves it.
 
     Or, without nodes, `pulled`: the input of the network whose rows the caller hands over.
-    `lean`: the kernel without scratch that serves it where there is no room for `kernel`'s."""
+    `lean`: the kernel without scratch that serves it where there is no room for `kernel`'s.
+    `fetching`: kernels for which constants are fetched, by how many bytes."""
 
     nodes: tuple[Node, ...]
     engine: str
     kernel: Kernel
     pulled: Value | None = None
     lean: Kernel | None = None
+    fetching: tuple[Kernel, ...] = ()
+
+    def by(self, kernel: Kernel) -> Part:
+        """The part with this kernel alone."""
+        return replace(self, kernel=kernel, lean=None, fetching=())
 
     def within(self, scratch_bytes: int) -> Part:
         """The part with the one kernel that serves it where there is so much room for scratch."""
-        if self.lean is None:
-            return self
-        fits = self.kernel.scratch_bytes <= scratch_bytes
-        return replace(self, kernel=self.kernel if fits else self.lean, lean=None)
+        if self.lean is not None and self.kernel.scratch_bytes > scratch_bytes:
+            return self.by(self.lean)
+        return self.by(self.kernel) if self.lean or self.fetching else self
 
     @property
     def least_scratch_bytes(self) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from penstock.ir.op import Fetch
 from penstock.scheduling.cost import NOTHING, Cost
+from penstock.scheduling.part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,24 @@ class ConstantCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetched:
+    """Constants that are fetched for a part of a cascade, by its accelerator in the cascade's first
+    call; `early`: in that of the cascade before."""
+
+    part: int
+    fetch: Fetch
+    early: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A cascade: its parts (indices into Parts, in order), and what each of them costs.
 
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
     the inputs of a part, the one that reads least ahead is produced first, not the one that reads
-    furthest.  `copying`: what the copies cost, and waiting for them.  `scratch_bytes`: working
-    memory that its parts use one after the other; each runs the kernel that it has room for.
+    furthest.  `copying`: what the copies cost, and waiting for them and for what is `fetched`.
+    `scratch_bytes`: working memory that its parts use one after the other; each runs the kernel
+    that it has room for.
     """
 
     parts: tuple[int, ...]
@@ -36,6 +49,14 @@ class Plan:
     copies: tuple[ConstantCopy, ...] = ()
     copying: Cost = NOTHING
     scratch_bytes: int = 0
+    fetched: tuple[Fetched, ...] = ()
+
+    def served(self, k: int, part: Part) -> Part:
+        """Part number k with the one kernel that serves it here."""
+        fetch = next((f.fetch for f in self.fetched if f.part == k), None)
+        if fetch is None:
+            return part.within(self.scratch_bytes)
+        return part.by(next(kernel for kernel in part.fetching if kernel.fetch == fetch))
 
     @property
     def cost(self) -> Cost:

@@ -68,7 +68,7 @@ class Schedule:
     def steps(self) -> tuple[Part, ...]:
         """Parts in the order of the plans, with the kernels that serve them there."""
         parts = self.parts.parts
-        return tuple(parts[k].within(plan.scratch_bytes) for plan in self.plans for k in plan.parts)
+        return tuple(plan.served(k, parts[k]) for plan in self.plans for k in plan.parts)
 
 
 @dataclass(frozen=True, slots=True)

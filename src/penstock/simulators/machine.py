@@ -7,7 +7,7 @@ per memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,7 @@ from penstock.program.program import (
     View,
     Wait,
 )
+from penstock.program.steps import buffers_of
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import Operand, region_of, rows_region
@@ -112,6 +113,9 @@ class Machine:
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
+        filled = call.fills if output.rows[0] == 0 else ()
+        if call.fetched is not None and call.fetched not in filled:
+            self._memories.read(Operand.whole(call.fetched))
         if call.body:
             self._offload(call, output)
             result = self._memories.read(output)
@@ -124,24 +128,29 @@ class Machine:
             self._trace(call.output.tensor, out, result)
 
     def _offload(self, call: Call, output: Operand) -> None:
-        """Runs a call's body on its accelerator, which may write the output and scratch alone.
+        """Runs a call's body on its accelerator, which may write the output and scratch alone, and
+        with row 0 constants that are fetched.
 
         Raises BackendError where it writes anything else."""
         first, end = output.rows
+        fills = [Operand.whole(view) for view in call.fills] if first == 0 else []
         before = self._memories.copied()
         self._execute(call.body, {FIRST.name: first, END.name: end})
-        scratch = None if call.scratch is None else self._memories.buffers[call.scratch]
-        if (stray := self._memories.strayed(before, output, scratch)) is not None:
+        buffers = [view.buffer for view in (call.fills if first == 0 else ())]
+        buffers += [call.scratch] if call.scratch is not None else []
+        if (stray := self._memories.strayed(before, output, buffers)) is not None:
             raise BackendError(
                 "machine-010",
                 f'{call.engine} writes beyond rows [{first}, {end}) of "{call.output.tensor}", '
                 f"at byte {stray[1]} of {stray[0]}",
                 where=f"{call.engine}, {call.kernel.name}, {call.origin or call.output.tensor}",
-                why="a call may write these rows of its output, and the scratch that it asked for",
+                why="a call may write these rows of its output, the scratch that it asked for, and "
+                "what it fetches",
                 help="compare the addresses and sizes that the kernel hands its driver's functions "
                 "with what their functional models write",
             )
-        self._memories.own(output)
+        for operand in (output, *fills):
+            self._memories.own(operand)
 
     def _window(self, operand: Operand) -> Array:
         """A whole input in which only the needed region is there; the rest is poison."""
@@ -241,7 +250,7 @@ def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
     """By step of the run entry, the buffers that no later step and no output reads."""
     last: dict[str, int] = {}
     for step, command in enumerate(program.run):
-        for name in _buffers_of(command):
+        for name in buffers_of(command):
             last[name] = step
     for view in program.outputs:
         last.pop(view.buffer, None)
@@ -251,20 +260,3 @@ def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
         if name not in kept:
             found[step] = (*found.get(step, ()), name)
     return found
-
-
-def _buffers_of(command: Command) -> Iterator[str]:
-    match command:
-        case Call():
-            yield from (view.buffer for view in (*command.inputs, command.output))
-            if command.scratch is not None:
-                yield command.scratch
-        case Copy():
-            yield from (command.source.buffer, command.target.buffer)
-        case Loop():
-            for inner in command.body:
-                yield from _buffers_of(inner)
-        case Pull():
-            yield command.target.buffer
-        case Wait() | Invoke():
-            pass

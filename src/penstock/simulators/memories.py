@@ -7,7 +7,7 @@ poisoned that is free, overwritten, or the target of a copy not yet waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -103,15 +103,15 @@ class Memories:
         return {name: self._bytes[name].copy() for name in self._writable}
 
     def strayed(
-        self, before: dict[str, Array], output: Operand, scratch: Buffer | None
+        self, before: dict[str, Array], output: Operand, others: Sequence[str]
     ) -> tuple[str, int] | None:
-        """The first byte that is not what it was, and is neither the operand's nor scratch: its
-        memory and address; None where there is none."""
+        """The first byte that is not what it was, and is neither the operand's nor in other
+        buffers: its memory and address; None where there is none."""
         changed = {name: self._bytes[name] != old for name, old in before.items()}
         changed[self.memory_of(output)][self._addresses(output)] = False
-        if scratch is not None:
-            part = slice(scratch.address, scratch.address + scratch.size_bytes)
-            changed[scratch.memory][part] = False
+        for buffer in (self.buffers[name] for name in others):
+            part = slice(buffer.address, buffer.address + buffer.size_bytes)
+            changed[buffer.memory][part] = False
         return next(
             ((name, int(where.argmax())) for name, where in changed.items() if where.any()), None
         )

@@ -17,7 +17,7 @@ from errors.wrong_accelerators import (
     strays,
     with_nodes_left,
 )
-from errors.wrong_descriptions import moving
+from errors.wrong_descriptions import copying, fetching, moving
 from penstock import api, ladder, pipeline
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
 from penstock.backends.kernel_call import Offloaded
@@ -26,6 +26,7 @@ from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
+from penstock.ir.op import Fetch
 from penstock.program.program import Program
 from penstock.simulators.compare import Comparison, Difference
 from toy_accelerator import STUB, Bytes, Toy, Unit, store, toy_request
@@ -127,6 +128,21 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
         lambda: api.compile(toy_request("zoo:lenet5", "host", Toy(costs=lambda o, rows: cost))),
     )
     assert error.what == what
+
+
+@pytest.mark.parametrize(
+    ("fetch", "why"),
+    [
+        (96, "it is 96, not a Fetch"),
+        (Fetch("weights", 4, 9.0, copying), 'there is no table "weights", but shifts'),
+        (Fetch("shifts", 0, 9.0, copying), '0 bytes are to be fetched of "shifts", which has 4'),
+        (Fetch("shifts", 5, 9.0, copying), '5 bytes are to be fetched of "shifts", which has 4'),
+    ],
+)
+def test_what_is_fetched_is_of_a_table(fetch: object, why: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        fetching(fetch)
+    assert (caught.value.code, caught.value.why) == ("backend-055", why)
 
 
 @pytest.mark.parametrize(

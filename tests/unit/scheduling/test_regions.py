@@ -125,6 +125,7 @@ def test_the_search_values_a_cascade_as_it_is_costed() -> None:
         plan = Plan(order, c.stripe, False, (), copies)
         bare = Schedule(parts, (plan,), homes, False, found.peak_bytes, Gaps(0.0, 0.0))
         expenses = Expenses(parts, model, memories)
-        costed = expenses.of(bare, Unfolded(bare).cascades[0])
-        (costed,) = expenses.with_copying((costed,), homes)
+        cascades = Unfolded(bare).cascades
+        costed = expenses.of(bare, cascades[0])
+        (costed,) = expenses.with_copying(cascades, (costed,), homes)
         assert abs(costed.cost.cycles - work - found.time / FINE) <= len(order)

@@ -34,7 +34,11 @@ LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 SUMS = ("add", "subtract", "multiply")
 BRICKS = "nhcwb16"
-VARIANTS = {"ethos_u": Variant(buffered=False), "ethos_u_buffered": Variant(buffered=True)}
+VARIANTS = {
+    "ethos_u": Variant(buffered=False),
+    "ethos_u_buffered": Variant(buffered=True),
+    **{f"ethos_u_fetched_{n}": Variant(buffered=True, quarters=n) for n in (1, 2, 3, 4)},
+}
 FEATURES_STEP = 16
 """Rows of bricks begin at multiples of so many bytes."""
 
@@ -106,6 +110,7 @@ def strategy_of(op: str) -> Any:
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
+                fetch=variant.fetch if variant.quarters else None,
             )
             if op not in LAYERS:
                 break

@@ -27,9 +27,10 @@ NOWHERE: Placed = (0, Tiles(0, 0, 0, 0))
 
 
 class Part(NamedTuple):
-    """`channels` of the output from `first` on, and where their biases lie, and behind these their
-    weights."""
+    """A segment: `channels` of the output from `first` on, and where their biases lie, and behind
+    these their weights."""
 
+    segment: int
     first: int
     channels: int
     place: Place | None
@@ -49,14 +50,14 @@ def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None 
     """The operation that computes rows [first, end) of all channels, or of a part of them."""
     api, (first, end) = vela(), rows
     lower, upper = op.reads(first, end)
-    part = part or Part(0, op.out_c, None, 0, 0)
+    part = part or Part(0, 0, op.out_c, None, 0, 0)
     source = Shape(upper - lower, op.in_w, op.in_c)
     result = Shape(end - first, op.out_w, part.channels)
     made = _made(api, op)
     made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
     made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
-    made.block_config = api.NpuShape3D(*_block(op, end - first, part.channels))
+    made.block_config = api.NpuShape3D(*_block(op, end - first, part.segment))
     if op.kind is Kind.ELEMENTWISE:
         _add_second(api, op, made, maps.second, end - first)
     else:
@@ -162,8 +163,8 @@ def _activation(api: Any, op: Operation) -> Any:
     return found
 
 
-def _block(op: Operation, rows: int, channels: int) -> tuple[int, int, int]:
-    found = op.block(rows, channels)
+def _block(op: Operation, rows: int, segment: int) -> tuple[int, int, int]:
+    found = op.block(rows, segment)
     assert found is not None
     return found
 

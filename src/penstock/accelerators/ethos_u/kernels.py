@@ -21,6 +21,7 @@ from penstock.accelerators.ethos_u.operation import (
     Function,
     Operation,
 )
+from penstock.accelerators.ethos_u.performance import copying_cycles
 from penstock.accelerators.ethos_u.programs import (
     FIRST,
     RESULT,
@@ -28,12 +29,14 @@ from penstock.accelerators.ethos_u.programs import (
     Drivers,
     drivers,
 )
-from penstock.accelerators.ethos_u.schedule import breakdown, scheduled
+from penstock.accelerators.ethos_u.schedule import breakdown, fetching, scheduled
 from penstock.uma import (
+    Address,
     Array,
     Breakdown,
     Command,
     Expr,
+    Fetch,
     KernelCall,
     Loop,
     Offloaded,
@@ -63,9 +66,11 @@ def hardware(offloaded: Offloaded) -> Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to run operators: with constants read where they lie, or `buffered`, copied before."""
+    """A way to run operators: with constants read where they lie, or `buffered`, copied before; of
+    these, so many `quarters` have been fetched before the call, by others."""
 
     buffered: bool
+    quarters: int = 0
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
         """What the main operator is on the NPU, and its constants."""
@@ -77,7 +82,20 @@ class Variant:
         constants = _encoded(offloaded, op, weights)
         sizes = [segment.size_bytes for segment in constants.segments]
         buffer = max(sizes) if op.buffer_bytes else 0
-        return replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer), constants
+        op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
+        return fetching(op, self.quarters), constants
+
+    def fetch(self, offloaded: Offloaded) -> Fetch | None:
+        """What is fetched before the call: where it is more than with a quarter less."""
+        op, constants = self.operation(offloaded)
+        if op.ahead <= fetching(op, self.quarters - 1).ahead or op.sram_only:
+            return None
+        size = sum(segment.size_bytes for segment in constants.segments[: op.ahead])
+
+        def commands(source: Address, target: Address) -> tuple[Command, ...]:
+            return (KernelCall.invoke(drivers(offloaded.target.name).fetch, source, target, size),)
+
+        return Fetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
         """Biases and weights; or the table of an activation."""
@@ -95,6 +113,7 @@ class Variant:
         commands: list[Command] = [call.invoke(told.begin, *map(int, astuple(op)))]
         places = [call.table("constants")] if constants.raw else []
         places += [call.scratch] if op.scratch_bytes else []
+        places += [call.fetched] if op.ahead else []
         if places:
             commands.append(call.invoke(told.places, *places))
         commands += [call.invoke(told.segment, *segment) for segment in constants.segments]

@@ -59,8 +59,9 @@ class Operation:
     them; `clamped`: the model's activation is a clamp.
 
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
-    biases, in segments of `slice_channels` output channels.  Where `buffer_bytes` is not 0, each
-    segment is copied into one of `buffers` of so many bytes before it is used."""
+    biases, in segments of `slice_channels` output channels.  The first segments, `ahead` of them,
+    have been fetched before the call.  Where `buffer_bytes` is not 0, each of the others is copied
+    into one of `buffers` of so many bytes before it is used."""
 
     chip: int
     sram_only: int
@@ -102,6 +103,7 @@ class Operation:
     slice_channels: int = 0
     constant_bytes: int = 0
     buffer_bytes: int = 0
+    ahead: int = 0
 
     @property
     def configuration(self) -> Configuration:
@@ -126,7 +128,16 @@ class Operation:
     @property
     def buffers(self) -> int:
         """While one segment is used, the next one is copied."""
-        return min(2, len(self.slices)) if self.buffer_bytes else 0
+        return min(2, len(self.buffered))
+
+    @property
+    def buffered(self) -> range:
+        """Segments that are copied in the call."""
+        return range(self.ahead, len(self.slices)) if self.buffer_bytes else range(0)
+
+    def near(self, segment: int) -> bool:
+        """Whether the constants of a segment are read in the memory of tensors."""
+        return bool(self.buffer_bytes) or segment < self.ahead
 
     @property
     def gather_bytes(self) -> int:
@@ -170,14 +181,14 @@ class Operation:
         right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
         return top, self.pad_left, max(0, bottom), max(0, right)
 
-    def work(self, rows: int, channels: int | None = None) -> Work:
-        """Of so many rows and output channels, of all channels or of a segment unless said."""
+    def work(self, rows: int, segment: int = 0) -> Work:
+        """Of so many rows and the output channels of a segment."""
         rows = min(rows, self.out_h)
-        channels = channels or (self.slices[0] if self.buffer_bytes else self.out_c)
+        channels = self.slices[segment]
         read = min(self.in_h, (rows - 1) * self.stride_h + self.reach_h)
         chip = self.configuration
         return Work(
-            chip.in_sram if self.buffer_bytes else chip,
+            chip.in_sram if self.near(segment) else chip,
             self.kind,
             Shape(read, self.in_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
             Shape(rows, self.out_w, channels),
@@ -193,9 +204,9 @@ class Operation:
             constant_bytes=self.constant_bytes * channels // self.out_c,
         )
 
-    def block(self, rows: int, channels: int | None = None) -> tuple[int, int, int] | None:
-        """In which block so many rows and channels are computed; None where none fits."""
-        work = self.work(rows, channels)
+    def block(self, rows: int, segment: int = 0) -> tuple[int, int, int] | None:
+        """In which block so many rows of a segment are computed; None where none fits."""
+        work = self.work(rows, segment)
         if not self.block_depth:
             return best_block(work)
         step = self.configuration.micro_block.depth

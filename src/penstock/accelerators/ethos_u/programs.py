@@ -1,8 +1,9 @@
 """programs: commands of a call as a stream that can be moved, and its driver function.
 
-A call says what it computes (`begin`, an Operation), where its constants and its working memory lie
-(`places`), how its constants are cut (`segment`), where each row that it reads or writes lies
-(`row`), and which rows it computes (`run`).
+A call says what it computes (`begin`, an Operation), where its constants, its working memory and
+what was fetched of its constants lie (`places`), how its constants are cut (`segment`), where each
+row that it reads or writes lies (`row`), and which rows it computes (`run`); and before all that,
+which constants it fetches for calls to come (`fetch`), while it computes.
 The encoder makes operations of that: of as many rows at a time as two tiles hold, in rings as in
 whole tensors.  Rows of one window that lie in more pieces are first copied, one under the other.
 
@@ -29,9 +30,11 @@ from penstock.accelerators.ethos_u.encoding import Segment
 from penstock.accelerators.ethos_u.interpreter import driver_payload as words_of
 from penstock.accelerators.ethos_u.interpreter import execute
 from penstock.accelerators.ethos_u.operation import NAMES, Function, Operation
+from penstock.accelerators.ethos_u.schedule import copied_before
 from penstock.accelerators.ethos_u.tiles import Tiles, tiles_of
 from penstock.accelerators.ethos_u.vela import (
     command_words,
+    copies_done,
     driver_payload,
     payload_configuration,
 )
@@ -51,6 +54,7 @@ class Drivers:
     segment: Driver
     row: Driver
     run: Driver
+    fetch: Driver
 
 
 @cache
@@ -58,15 +62,15 @@ def drivers(engine: str) -> Drivers:
     """Of an accelerator's name."""
     encoded = (
         Driver(f"ethosu_{name}", engine, _in_streams_only, object)
-        for name in ("begin", "places", "segment", "row", "run")
+        for name in ("begin", "places", "segment", "row", "run", "fetch")
     )
     return Drivers(Driver("ethosu_submit", engine, submit, object), *encoded)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A call: what it computes, where its constants and its working memory lie, and the rows of
-    each tensor."""
+    """A call: what it computes, where its constants, its working memory and what was fetched lie,
+    and the rows of each tensor."""
 
     op: Operation
     places: tuple[Place, ...]
@@ -78,41 +82,48 @@ class _Run:
         if self.op.function == Function.LOOKUP:
             yield table_copy(self.op, self.places[0])
         parts = self._parts()
-        if self.op.buffer_bytes:
-            yield self._copied(parts, 0)
         for k, part in enumerate(parts):
-            if self.op.buffer_bytes and k + 1 < len(parts):
-                yield self._copied(parts, k + 1)
-            yield from self._rows(first, end, self._buffered(part, k))
+            for other in self.op.buffered:
+                if copied_before(self.op, other) == k:
+                    yield self._copied(parts[other])
+            yield from self._rows(first, end, self._near(part))
 
     def _parts(self) -> list[Part]:
         """The channels of each segment, and where its constants lie."""
         if not self.segments:
-            return [Part(0, self.op.out_c, None, 0, 0)]
+            return [Part(0, 0, self.op.out_c, None, 0, 0)]
         found: list[Part] = []
         channel, place = 0, self.places[0]
-        for segment in self.segments:
-            found.append(Part(channel, segment.channels, place, *segment[1:]))
+        for k, segment in enumerate(self.segments):
+            found.append(Part(k, channel, segment.channels, place, *segment[1:]))
             channel += segment.channels
             place = replace(place, offset_bytes=place.offset_bytes + segment.size_bytes)
         return found
 
-    def _copied(self, parts: Sequence[Part], k: int) -> Any:
-        """What copies the constants of part k into their buffer."""
-        part, target = parts[k], self._buffered(parts[k], k).place
+    def _copied(self, part: Part) -> Any:
+        """What copies the constants of a part into their buffer."""
+        target = self._near(part).place
         assert part.place is not None
         assert target is not None
         return constants_copy(part.place, target, part.bias_bytes + part.weight_bytes)
 
-    def _buffered(self, part: Part, k: int) -> Part:
+    @property
+    def _scratch(self) -> Place:
+        return self.places[-2 if self.op.ahead else -1]
+
+    def _near(self, part: Part) -> Part:
         """The part with its constants where they are used."""
         op = self.op
-        if not op.buffer_bytes:
+        if not op.near(part.segment):
             return part
-        scratch = self.places[-1]
-        buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
-        at = scratch.offset_bytes + buffers + k % op.buffers * op.buffer_bytes
-        return part._replace(place=replace(scratch, offset_bytes=at))
+        if part.segment < op.ahead:
+            assert part.place is not None
+            at = self.places[-1], part.place.offset_bytes - self.places[0].offset_bytes
+        else:
+            buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
+            at = self._scratch, buffers + part.segment % op.buffers * op.buffer_bytes
+        place, offset = at
+        return part._replace(place=replace(place, offset_bytes=place.offset_bytes + offset))
 
     def _rows(self, first: int, end: int, part: Part) -> Iterator[Any]:
         """Of one part, as many rows at a time as lie in two pieces."""
@@ -158,7 +169,7 @@ class _Run:
     def _gathered(self, row: int, part: Part) -> Iterator[Any]:
         """The operations of one row whose window's rows are copied to the working memory before."""
         lower, upper = self.op.reads(row, row + 1)
-        size, scratch = self.op.in_row_bytes, self.places[-1]
+        size, scratch = self.op.in_row_bytes, self._scratch
         for k in range(lower, upper):
             source = self.rows[FIRST][k]
             at = scratch.offset_bytes + (k - lower) * size
@@ -192,8 +203,18 @@ def encode(commands: Sequence[StreamCommand]) -> bytes:
     assert isinstance(first, int)
     assert isinstance(end, int)
     name = NAMES[op.chip]
-    words = command_words(list(_Run(op, places, segments, rows).operations(first, end)), name)
-    return driver_payload(words, name)
+    operations = [*_fetched(by_name), *_Run(op, places, segments, rows).operations(first, end)]
+    words = command_words(operations, name)
+    return driver_payload(copies_done(words) if "fetch" in by_name else words, name)
+
+
+def _fetched(by_name: Mapping[str, Sequence[tuple[int | Place, ...]]]) -> Iterator[Any]:
+    """What copies the constants of calls to come."""
+    for source, target, size in by_name.get("fetch", ()):
+        assert isinstance(source, Place)
+        assert isinstance(target, Place)
+        assert isinstance(size, int)
+        yield constants_copy(source, target, size)
 
 
 def _numbers(arguments: Sequence[int | Place]) -> list[int]:

@@ -45,32 +45,46 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     return min(good, key=lambda op: (op.scratch_bytes, _taken(op)))
 
 
+def fetching(op: Operation, quarters: int) -> Operation:
+    """The operation with so many quarters of its segments fetched before: the same constants."""
+    ahead = len(op.slices) * quarters // 4
+    return replace(op, ahead=ahead, buffer_bytes=op.buffer_bytes if ahead < len(op.slices) else 0)
+
+
+def copied_before(op: Operation, segment: int) -> int:
+    """Before which segment of a call the copy of another one's constants begins: two are copied at
+    once where both buffers are free, then each as soon as the one before the last is used."""
+    return 0 if segment <= op.ahead + 1 else segment - 1
+
+
 def breakdown(op: Operation, rows: int) -> Breakdown:
-    """Cycles of a call that computes so many rows: what each part of the NPU does, and in all."""
-    slices = [_of(op, rows, channels) for channels in op.slices if op.buffer_bytes]
-    if not slices:
-        slices = [_of(op, rows, op.out_c)]
-    total, copying = float(slices[0].total[0]), 0.0
-    if op.buffer_bytes:
-        chip = op.configuration
-        sizes = [op.constant_bytes * channels // op.out_c for channels in op.slices]
-        copies = [copying_cycles(chip, size) for size in sizes]
-        copying = sum(copies)
-        behind = zip(slices, [*sizes[1:], 0], [*copies[1:], 0.0], strict=True)
-        written = chip.features.bytes_per_cycle
-        total = copies[0] + sum(
-            max(float(s.npu[0]), float(s.features[0]) + size / written, copy)
-            for s, size, copy in behind
-        )
+    """Cycles of a call that computes so many rows: what each part of the NPU does, and in all.
+
+    A segment begins when the one before is done and its constants are there; beside it, the
+    constants of others are written where features are."""
+    chip = op.configuration
+    segments = [_of(op, rows, k) for k in range(len(op.slices))]
+    sizes = [op.constant_bytes * channels // op.out_c for channels in op.slices]
+    now = copied = copying = 0.0
+    there = dict.fromkeys(range(len(segments)), 0.0)
+    for k, of in enumerate(segments):
+        begun = [i for i in op.buffered if copied_before(op, i) == k]
+        for i in begun:
+            taken = copying_cycles(chip, sizes[i])
+            there[i] = copied = max(copied, now) + taken
+            copying += taken
+        beside = sum(sizes[i] for i in begun if i > k) / chip.features.bytes_per_cycle
+        taken = max(float(of.npu[0]), float(of.features[0]) + beside, float(of.constants[0]))
+        now = max(now, there[k]) + taken
     busy = {
-        "multipliers": sum(float(s.multipliers[0]) for s in slices),
-        "output": sum(float(s.output[0]) for s in slices),
-        "commands": sum(float(s.commands[0]) for s in slices),
-        "features": sum(float(s.features[0]) for s in slices),
-        "constants": copying or sum(float(s.constants[0]) for s in slices),
+        "multipliers": sum(float(s.multipliers[0]) for s in segments),
+        "output": sum(float(s.output[0]) for s in segments),
+        "commands": sum(float(s.commands[0]) for s in segments),
+        "features": sum(float(s.features[0]) for s in segments),
+        "constants": copying or sum(float(s.constants[0]) for s in segments),
     }
     macs = op.configuration.macs if op.weighted else None
-    return Breakdown(math.ceil(total), busy, macs)
+    return Breakdown(math.ceil(now), busy, macs)
 
 
 def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
@@ -101,8 +115,8 @@ def _taken(op: Operation) -> float:
 
 
 @lru_cache(maxsize=65536)
-def _of(op: Operation, rows: int, channels: int) -> Cycles:
-    """Of so many rows and channels."""
-    block = op.block(rows, channels)
+def _of(op: Operation, rows: int, segment: int) -> Cycles:
+    """Of so many rows of a segment."""
+    block = op.block(rows, segment)
     assert block is not None
-    return cycles(op.work(rows, channels), np.array([block]))
+    return cycles(op.work(rows, segment), np.array([block]))

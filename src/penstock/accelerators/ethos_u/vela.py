@@ -18,6 +18,8 @@ from penstock.uma import BackendError
 EXTRA = "penstock[ethos-u]"
 TWO_WORDS = 1 << 14
 """In a command: another word follows, the low 32 bits of a number."""
+WAIT_FOR_COPIES = 0x11
+"""The command NPU_OP_DMA_WAIT, until none is under way."""
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
 """Of a command with its number's high bits, and of any other."""
 
@@ -61,6 +63,12 @@ def _within_fields(words: Sequence[int]) -> list[int]:
         found[at] &= LOW_FIELD if two else WHOLE_FIELD
         at += 1 + two
     return found
+
+
+def copies_done(words: Sequence[int]) -> list[int]:
+    """The words with a wait for all copies before the end."""
+    *before, stop = words
+    return [*before, WAIT_FOR_COPIES, stop]
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:

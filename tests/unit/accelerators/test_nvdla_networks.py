@@ -304,6 +304,22 @@ def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
     assert caught.value.where == "--accelerator nvdla:feature_buffer=lots"
 
 
+def test_its_size_is_set_as_that_of_any_memory() -> None:
+    told, own = (
+        api.request("zoo:resnet8", accelerators=accelerators, memory=memory)
+        for accelerators, memory in (
+            (("nvdla:feature_buffer=24k",), {"ram": 1 << 20}),
+            (("nvdla",), {"feature_buffer": "24k", "ram": "1m"}),
+        )
+    )
+    assert told.target == own.target
+    for request in (told, own):
+        assert request.accelerators[0].target.memories["feature_buffer"].size_bytes == 24 << 10
+    with pytest.raises(UsageError, match="has no memory 'feature_buffer'") as caught:
+        api.request("zoo:resnet8", accelerators=("smv",), memory={"feature_buffer": 1})
+    assert caught.value.code == "usage-011"
+
+
 def test_nvdla_as_it_is_refuses_every_layer() -> None:
     done = compiled(open_zoo("zoo:lenet5"), "nvdla:extension=false")
     assert not claimed(done.graph)

@@ -35,6 +35,8 @@ from penstock.program.steps import as_step
 
 ALIGNMENT_BYTES = 16
 """Each stream begins at a multiple of it."""
+_COMMANDS = ": commands "
+"""In the name of a buffer of streams, between that of the tensor that they compute and a number."""
 Variables = Mapping[str, int]
 
 
@@ -76,7 +78,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     buffers: list[Buffer] = []
     for number, (step, intervals) in enumerate(rows.items()):
         encoded = _Streams.of(step, sorted(intervals), memories, encoder, accelerator.name)
-        name = f"{step.output.tensor}: commands {number}"
+        name = f"{step.output.tensor}{_COMMANDS}{number}"
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
         buffers.append(
@@ -91,6 +93,11 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
         buffers=(*program.buffers, *buffers),
         run=tuple(_replaced(command, bodies) for command in program.run),
     )
+
+
+def is_stream(buffer: Buffer) -> bool:
+    """Whether a buffer holds streams, as `with_streams` names it."""
+    return buffer.kind is Kind.CONSTANT and _COMMANDS in buffer.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
-from found import elements
+from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api, pipeline
 from penstock.backends.portable import assign
 from penstock.errors import CapacityError
 from penstock.hardware.load import load_target
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.cost import Bytes
 from penstock.scheduling.grouped import grouped, grouping_problem, most_alive, resident
@@ -25,8 +22,6 @@ from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES
 from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.schedule import Frontier
-from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
 from small_networks import towers
 
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
@@ -56,18 +51,8 @@ def external_bytes(done: Compilation) -> int:
 def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
     network: str, partition: str
 ) -> None:
-    done = compiled(network, partition)
-    inputs = {v.name: elements(v.type, 7) for v in done.graph.inputs}
-    expected = run_graph(done.graph, inputs)
-
-    def compare(tensor: str, region: Region, found: Array) -> None:
-        np.testing.assert_array_equal(found, expected[tensor][region.slices], tensor)
-
-    machine = Machine(done.program, compare)
-    machine.run(inputs)
-    cost, counts = done.schedule.cost, machine.counts
-    assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
-    assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
+    lowered = Lowered.of(compiled(network, partition))
+    assert_counts_are_the_schedules(lowered, assert_equal_to_graph(lowered, seed=7))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

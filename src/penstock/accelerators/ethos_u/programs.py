@@ -35,7 +35,7 @@ from penstock.accelerators.ethos_u.vela import (
     driver_payload,
     payload_configuration,
 )
-from penstock.uma import Array, Driver, Place, StreamCommand
+from penstock.uma import Array, Driver, Place, RowCall, StreamCommand
 
 FIRST, SECOND, RESULT = range(3)
 """Tensors of a call, by number."""
@@ -175,29 +175,13 @@ class _Run:
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
     """What the driver is handed for a call's commands."""
-    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
-    for command in commands:
-        by_name.setdefault(command.name.removeprefix("ethosu_"), []).append(command.arguments)
-    (about,) = by_name["begin"]
-    op = Operation(*_numbers(about))
-    places = tuple(p for p in by_name.get("places", [()])[0] if isinstance(p, Place))
-    rows: dict[int, dict[int, Place]] = {}
-    for tensor, row, place in by_name["row"]:
-        assert isinstance(tensor, int)
-        assert isinstance(row, int)
-        assert isinstance(place, Place)
-        rows.setdefault(tensor, {})[row] = place
-    segments = tuple(Segment(*_numbers(of)) for of in by_name.get("segment", ()))
-    ((first, end),) = by_name["run"]
-    assert isinstance(first, int)
-    assert isinstance(end, int)
+    call = RowCall.of(commands)
+    op = Operation(*call.numbers)
+    segments = tuple(Segment(*c.numbers) for c in commands if c.name == "ethosu_segment")
+    run = _Run(op, call.places, segments, call.rows)
     name = NAMES[op.chip]
-    words = command_words(list(_Run(op, places, segments, rows).operations(first, end)), name)
+    words = command_words(list(run.operations(call.first, call.end)), name)
     return driver_payload(words, name)
-
-
-def _numbers(arguments: Sequence[int | Place]) -> list[int]:
-    return [n for n in arguments if isinstance(n, int)]
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:

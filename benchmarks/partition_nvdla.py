@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.compared import Compared, compare, costs, gains
 from benchmarks.entry import console
 from benchmarks.graph_groups import graph_problem, network, short_name
-from penstock.accelerators.nvdla.configurations import LARGE, SMALL, Configuration
+from penstock.accelerators.nvdla.configurations import FEATURE_BANKS, LARGE, SMALL, Configuration
 from penstock.accelerators.nvdla.dataflow import node_cycles
 from penstock.ir.graph import Graph
 from penstock.scheduling.grouping.cost import Limits, Traffic
@@ -28,7 +28,7 @@ from penstock.scheduling.step_table import bits
 ZOO = ("zoo:vgg16",)
 TOPOLOGIES = "topo_*.gz"
 """Of a folder of models, the networks that are irregular."""
-CHIPS = (SMALL.extended(32, 4 << 10), LARGE.extended(16, 32 << 10))
+CHIPS = tuple(chip.extended(*FEATURE_BANKS[chip.name]) for chip in (SMALL, LARGE))
 
 
 @dataclass(frozen=True, slots=True)

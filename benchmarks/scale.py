@@ -22,9 +22,9 @@ from rich.table import Table
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
+from penstock.backends.stream import is_stream
 from penstock.pipeline import Compilation, compile_request
-from penstock.program.program import Kind
-from penstock.scheduling.options import CASCADES, Options
+from penstock.scheduling.options import Options
 
 TOPOLOGIES = ("topo_nasnet_large_fp32.onnx.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
 ZOO = ("zoo:resnet8", "zoo:mobilenet_v2")
@@ -75,7 +75,7 @@ def compiled_apart(model: str, accelerator: str, partition: str) -> Compiled:
 
 def compiled(model: str, accelerator: str, partition: str) -> Compiled:
     """A network for an accelerator; one of real numbers is taken as if it were quantised."""
-    options = Options(partition=partition, max_parts=64 if partition == CASCADES else 1)
+    options = Options(partition=partition)
     request = api.request(
         model, "host", accelerators=(accelerator,), options=options, assume_int8=True
     )
@@ -87,7 +87,7 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         done.schedule.cost.cycles,
         external_bytes(done),
-        sum(b.size_bytes for b in done.program.buffers if is_stream(b.name, b.kind)),
+        sum(b.size_bytes for b in done.program.buffers if is_stream(b)),
     )
 
 
@@ -95,11 +95,6 @@ def external_bytes(done: Compilation) -> int:
     """Of tensors, to and from the memory of inputs and outputs."""
     cost, memory = done.schedule.cost, done.schedule.homes.tensors
     return dict(cost.read_bytes).get(memory, 0) + dict(cost.written_bytes).get(memory, 0)
-
-
-def is_stream(name: str, kind: Kind) -> bool:
-    """Whether a buffer holds the commands of a call."""
-    return kind is Kind.CONSTANT and ": commands " in name
 
 
 def cells(found: Compiled, partition: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
@@ -27,6 +28,17 @@ from penstock.ops.slice import Slice
 from penstock.ops.softmax import Softmax
 from penstock.ops.window import Window
 from strategies import node_of
+
+
+def towers() -> Graph:
+    """Two branches from one start, each wide in its middle and slim at its end, and their sum."""
+    net = GraphBuilder("towers")
+    x = net.conv2d(net.input((1, 8, 8, 2)), 2, 1, name="stem")
+    ends = [
+        net.conv2d(net.conv2d(x, 16, 1, name=f"wide{k}"), 2, 1, name=f"slim{k}") for k in range(2)
+    ]
+    return net.build(net.add(*ends, name="sum"))
+
 
 ONE = Window(1)
 MOST_ROWS = 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
@@ -162,10 +162,12 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     Raises UsageError, TargetError, BackendError."""
     _check_settings(settings)
     chip = load_target(target)
-    for region, size in settings.get("memory", {}).items():
-        chip = _with_memory(chip, region, _bytes(size, "--memory"))
-    accelerators = open_accelerators(settings.get("accelerators", ()), chip)
+    sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
+    chip = chip.resized(sizes)
+    opened = open_accelerators(settings.get("accelerators", ()), chip)
+    accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
+    _check_memories(chip, sizes)
     optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
     return Request(
@@ -688,19 +690,14 @@ def _bytes(size: Size, option: str) -> int:
         raise error.at(option) from None
 
 
-def _with_memory(target: Target, region: str, size_bytes: int) -> Target:
+def _check_memories(target: Target, wanted: Iterable[str]) -> None:
+    """Raises UsageError where neither the target nor an accelerator has a memory that is named."""
     names = [memory.name for memory in target.memories]
-    if region not in names:
-        raise UsageError(
-            "usage-011",
-            f"target {target.name} has no memory {region!r}",
-            where="--memory",
-            help=f"its memories are {', '.join(names)}",
-        )
-    return dataclasses.replace(
-        target,
-        memories=tuple(
-            dataclasses.replace(m, size_bytes=size_bytes) if m.name == region else m
-            for m in target.memories
-        ),
-    )
+    for region in wanted:
+        if region not in names:
+            raise UsageError(
+                "usage-011",
+                f"target {target.name} has no memory {region!r}",
+                where="--memory",
+                help=f"its memories are {', '.join(names)}",
+            )

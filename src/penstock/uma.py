@@ -11,6 +11,7 @@ what graph passes change    Graph, Node, Value, Composite; packed: channels in p
 what a node takes           whole_work; row_count: rows of a shape
 what users write            parse_size: 64KiB in bytes
 what program passes change  Program and its records
+what encoders are handed    StreamCommand, Place; RowCall: what commands say of a call's rows
 functional models           elements: what lies at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
@@ -27,7 +28,7 @@ from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, Operan
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
-from penstock.backends.stream import Place, StreamCommand
+from penstock.backends.stream import Place, RowCall, StreamCommand
 from penstock.backends.uma import UMABackend
 from penstock.errors import (
     BackendError,
@@ -110,6 +111,7 @@ __all__ = [
     "Place",
     "Program",
     "Quantisation",
+    "RowCall",
     "Scratchpads",
     "Smaug",
     "StreamCommand",

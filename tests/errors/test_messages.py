@@ -22,17 +22,19 @@ from foreign_nodes import graph_of, int8
 from installed import install
 from penstock import api, execution
 from penstock.accelerators.ethos_u.vela import vela
+from penstock.backends.portable import assign
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir import text
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
-from penstock.pipeline import Request, compile_request
+from penstock.pipeline import Request, compile_request, schedule, simplify
 from penstock.scheduling.grouping.banks import proportional
 from penstock.scheduling.grouping.cost import Limits, Traffic
 from penstock.scheduling.grouping.problem import problem_of
 from penstock.scheduling.grouping.strategies import best
+from penstock.scheduling.options import Options
 from penstock.scheduling.stripe import StripeConfig
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.qemu import qemu_program
@@ -47,6 +49,7 @@ from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.elf_file import ElfImage
 from penstock.toolchains.host import host_compiler, sanitised_compiler
 from penstock.workers import executor_of, mapped
+from small_networks import towers
 
 COMMANDS: dict[str, str] = {
     "usage-030": "compile zoo:lenet5 --accelerator smv:tiler=fast",
@@ -135,6 +138,12 @@ class _Beyond(LeastTraffic):
         return ((0, 3, 6),)
 
 
+def _with_a_group_too_large() -> None:
+    target = load_target("two-region").resized({"tcm": 2048})
+    parts = assign(simplify(towers()), target)
+    schedule(parts, target, Options(partition="greedy", inside="bfs"))
+
+
 def _with_a_worker_that_ends() -> None:
     with executor_of(2) as executor:
         next(mapped(os._exit, (1,), executor))
@@ -142,6 +151,7 @@ def _with_a_worker_that_ends() -> None:
 
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
+    "capacity-004": _with_a_group_too_large,
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
         Traffic(problem_of(["conv", "dense"], [(0, 1)], [4, 4], [1, 9], [1]), Limits(8, 8, False))

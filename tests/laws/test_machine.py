@@ -9,12 +9,15 @@ from hypothesis import given
 
 from cascades import EVERY_PROGRAM
 from found import every_computing_sample, few, inputs_of
-from lowered import Lowered, inputs_of_graph, lower
+from lowered import (
+    assert_counts_are_the_schedules,
+    assert_equal_to_graph,
+    inputs_of_graph,
+    lower,
+)
 from penstock.hardware.load import target_names
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from programs import Example
@@ -27,29 +30,6 @@ def graph_of(sample: Sample) -> Graph:
     values = tuple(Value(f"x{k}", type, data) for k, (type, data) in enumerate(triples))
     node = Node(sample.op, values, Value("y", sample.site.output))
     return Graph("sample", node.variable_inputs, (node.output,), (node,))
-
-
-def assert_equal_to_graph(lowered: Lowered, seed: int) -> Machine:
-    """Every computed region and every output of the program is the graph's; returns the machine."""
-    inputs = inputs_of_graph(lowered.graph, seed)
-    expected = run_graph(lowered.graph, inputs)
-
-    def compare(tensor: str, region: Region, elements: Array) -> None:
-        np.testing.assert_array_equal(elements, expected[tensor][region.slices], tensor)
-
-    machine = Machine(lowered.program, compare)
-    outputs = machine.run(inputs)
-    assert set(outputs) == {value.name for value in lowered.graph.outputs}
-    for name, elements in outputs.items():
-        np.testing.assert_array_equal(elements, expected[name], name)
-    return machine
-
-
-def assert_counts_are_the_schedules(lowered: Lowered, machine: Machine) -> None:
-    cost, counts = lowered.schedule.cost, machine.counts
-    assert counts.macs == cost.macs == lowered.graph.macs()
-    assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
-    assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
 
 
 @given(graph=graphs(), seed=seeds)

@@ -7,12 +7,12 @@ explain themselves, and what each command does, so that whole programs run befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from penstock.backends.pattern import Pattern
-from penstock.hardware.target import MemoryRegion, Target
+from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
@@ -127,6 +127,12 @@ class Accelerator:
     def arenas(self) -> tuple[MemoryRegion, ...]:
         """Its memories in which tensors may live between calls."""
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
+
+    def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
+        """The accelerator with other sizes of those of its arenas that are named."""
+        arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
+        target = replace(self.target, memories={**self.target.memories, **arenas})
+        return replace(self, target=target)
 
     def passes(self, phase: PassPhase) -> tuple[Callable[[Any, AcceleratorTarget], Any], ...]:
         """The passes of a phase, in order of registration."""

@@ -102,17 +102,14 @@ class Offloaded:
         """What computing the first rows of the output takes."""
         return self.node.op.work(self.node.site, self._first(rows))
 
-    def bytes(self, rows: int, home: str | None = None) -> int:
-        """Bytes of the first rows of the output, and of what they need of inputs and constants; of
-        those alone that live in a memory of the accelerator's, or in none ("")."""
+    def bytes(self, rows: int) -> int:
+        """Bytes of the first rows of the output, and of what they need of inputs and constants."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)
-        homes = self.homes or ("",) * len(types)
         return sum(
             region.elements * type.dtype.size_bytes
-            for type, region, where in zip(types, needs, homes, strict=True)
-            if home in (None, where)
+            for type, region in zip(types, needs, strict=True)
         )
 
     def _first(self, rows: int) -> Region:

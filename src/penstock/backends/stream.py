@@ -35,6 +35,8 @@ from penstock.program.steps import as_step
 
 ALIGNMENT_BYTES = 16
 """Each stream begins at a multiple of it."""
+_COMMANDS = ": commands "
+"""In the name of a buffer of streams, between that of the tensor that they compute and a number."""
 Variables = Mapping[str, int]
 
 
@@ -54,6 +56,43 @@ class StreamCommand:
 
     name: str
     arguments: tuple[int | Place, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The arguments that are numbers."""
+        return tuple(n for n in self.arguments if isinstance(n, int))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The arguments that are addresses."""
+        return tuple(p for p in self.arguments if isinstance(p, Place))
+
+
+@dataclass(frozen=True, slots=True)
+class RowCall:
+    """A call that computes rows [first, end) of its output: numbers that say what, places of its
+    tables and of its working memory, and, by number of a tensor, the place of each row."""
+
+    numbers: tuple[int, ...]
+    places: tuple[Place, ...]
+    rows: Mapping[int, Mapping[int, Place]]
+    first: int
+    end: int
+
+    @staticmethod
+    def of(commands: Sequence[StreamCommand]) -> RowCall:
+        """What commands say whose names end in begin (numbers), places (if there are any), row
+        (tensor, row, place) and run (first, end)."""
+        by_name: dict[str, list[StreamCommand]] = {}
+        for command in commands:
+            by_name.setdefault(command.name.rpartition("_")[2], []).append(command)
+        (begin,), (run,) = by_name["begin"], by_name["run"]
+        rows: dict[int, dict[int, Place]] = {}
+        for command in by_name["row"]:
+            tensor, row = command.numbers
+            (rows.setdefault(tensor, {})[row],) = command.places
+        places = (place for command in by_name.get("places", ()) for place in command.places)
+        return RowCall(begin.numbers, tuple(places), rows, *run.numbers)
 
 
 Encoder = Callable[[Sequence[StreamCommand]], bytes]
@@ -76,7 +115,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     for number, (step, intervals) in enumerate(rows.items()):
         bases = _Bases.of(step, program)
         encoded = _Streams.of(step, sorted(intervals), bases, encoder, accelerator.name)
-        name = f"{step.output.tensor}: commands {number}"
+        name = f"{step.output.tensor}{_COMMANDS}{number}"
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
         buffers.append(
@@ -91,6 +130,11 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
         buffers=(*program.buffers, *buffers),
         run=tuple(_replaced(command, bodies) for command in program.run),
     )
+
+
+def is_stream(buffer: Buffer) -> bool:
+    """Whether a buffer holds streams, as `with_streams` names it."""
+    return buffer.kind is Kind.CONSTANT and _COMMANDS in buffer.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ Judge = Callable[[Offloaded], bool | str]
 
 SizeOf = Callable[[Mapping[str, Value]], int | str]
 """The size of a memory, from the attributes that a user set; 0: there is none."""
+BandwidthOf = Callable[[Mapping[str, Value]], float]
+"""Its bytes per cycle, from the attributes that a user set."""
 
 Files = Mapping[str, str] | Sequence[str]
 """Files by name; or names of files that lie beside the backend's own."""
@@ -100,6 +102,15 @@ class _Codegen:
     sources: tuple[tuple[str, str], ...] | Callable[[AcceleratorTarget], Files] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """A memory; in `region`, size and bandwidth are 1 where functions give them."""
+
+    region: MemoryRegion
+    size: int | str | SizeOf
+    bandwidth_bytes_per_cycle: float | BandwidthOf
+
+
 @dataclass(slots=True)
 class _Registered:
     """All that a backend registers."""
@@ -118,9 +129,7 @@ class _Registered:
     constraints: list[Judge] = field(default_factory=list[Judge])
     strategies: list[_Strategy] = field(default_factory=list[_Strategy])
     codegen: _Codegen = field(default_factory=_Codegen)
-    memories: list[tuple[MemoryRegion, SizeOf | None]] = field(
-        default_factory=list[tuple[MemoryRegion, "SizeOf | None"]]
-    )
+    memories: list[_Memory] = field(default_factory=list["_Memory"])
     roofline: Roofline | None = None
     tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
 
@@ -363,15 +372,16 @@ class UMABackend(ABC):
         name: str,
         size: int | str | SizeOf,
         *,
-        bandwidth_bytes_per_cycle: float = 1.0,
+        bandwidth_bytes_per_cycle: float | BandwidthOf = 1.0,
         latency_cycles: int = 0,
         holds: tuple[str, ...] = ("scratch",),
         budget: bool = False,
     ) -> None:
         """A memory of the accelerator's own, which constraints, costs and passes find in
-        `target.memories`; `size` in bytes or as "32KiB", or a function that gives it, where it
-        depends on attributes.  With "arena" in `holds`, tensors may live there between calls: the
-        scheduler chooses which, and the processor reaches it, too.  UMA has none.
+        `target.memories`; `size` in bytes or as "32KiB".  Size and bandwidth may be functions that
+        give them, where they depend on attributes.  With "arena" in `holds`, tensors may live there
+        between calls: the scheduler chooses which, and the processor reaches it, too.  UMA has
+        none.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -381,13 +391,13 @@ class UMABackend(ABC):
         32768
 
         Raises BackendError."""
-        known = [other.name for other, _ in self._registered.memories]
-        memory = MemoryRegion(name, 1, holds, bandwidth_bytes_per_cycle, latency_cycles, budget)
-        if name in known:
+        if name in [other.region.name for other in self._registered.memories]:
             raise self._bad_memory(name, size, f'there is a memory "{name}"')
-        if not callable(size):
-            memory = self._sized(memory, size)
-        self._registered.memories.append((memory, size if callable(size) else None))
+        bandwidth = bandwidth_bytes_per_cycle
+        known = 1.0 if callable(bandwidth) else bandwidth
+        region = MemoryRegion(name, 1, holds, known, latency_cycles, budget)
+        region = self._sized(region, 1 if callable(size) else size)
+        self._registered.memories.append(_Memory(region, size, bandwidth))
 
     def _sized(self, memory: MemoryRegion, size: int | str) -> MemoryRegion:
         """The memory with its size.  Raises BackendError where it is described wrongly."""
@@ -412,19 +422,32 @@ class UMABackend(ABC):
     def _memories(self, attrs: Mapping[str, Value], chip: Target) -> dict[str, MemoryRegion]:
         """The memories with the attributes that a user set, by name.  Raises BackendError."""
         found: dict[str, MemoryRegion] = {}
-        for memory, size_of in self._registered.memories:
-            if size_of is not None:
-                with authors_code("function size", f'{self._place}, memory "{memory.name}"'):
-                    size = size_of(attrs)
-                if size == 0:
-                    continue
-                memory = self._sized(memory, size)
+        for one in self._registered.memories:
+            memory = self._memory(one, attrs)
+            if memory is None:
+                continue
             if any(memory.name == other.name for other in chip.memories):
                 raise self._bad_memory(
                     memory.name, memory.size_bytes, f"{chip.name} has a memory of that name"
                 )
             found[memory.name] = memory
         return found
+
+    def _memory(self, one: _Memory, attrs: Mapping[str, Value]) -> MemoryRegion | None:
+        """A memory with the attributes that a user set; None where its size is then 0.
+
+        Raises BackendError."""
+        size, bandwidth = one.size, one.bandwidth_bytes_per_cycle
+        where = f'{self._place}, memory "{one.region.name}"'
+        if callable(size):
+            with authors_code("function size", where):
+                size = size(attrs)
+        if callable(bandwidth):
+            with authors_code("function bandwidth_bytes_per_cycle", where):
+                bandwidth = bandwidth(attrs)
+        if size == 0:
+            return None
+        return self._sized(replace(one.region, bandwidth_bytes_per_cycle=bandwidth), size)
 
     def _register_roofline(
         self, macs_per_cycle: float, bytes_per_cycle: float, cycles_per_call: float = 0.0

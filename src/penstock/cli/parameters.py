@@ -26,7 +26,10 @@ Sram = Annotated[
 ]
 Memory = Annotated[
     list[str] | None,
-    typer.Option(metavar="REGION=SIZE", help="Size of one of the target's memories; repeatable."),
+    typer.Option(
+        metavar="REGION=SIZE",
+        help="Size of one of the target's memories, or of an accelerator's; repeatable.",
+    ),
 ]
 Flash = Annotated[str | None, typer.Option(metavar="SIZE", help="Flash budget.")]
 Stack = Annotated[str, typer.Option(metavar="SIZE", help="Stack reserve, part of the RAM budget.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +22,13 @@ class MemoryRegion:
     bandwidth_bytes_per_cycle: float
     latency_cycles: int
     budget: bool
+
+
+def resized(
+    memories: Iterable[MemoryRegion], sizes_bytes: Mapping[str, int]
+) -> tuple[MemoryRegion, ...]:
+    """The memories, those that are named with another size."""
+    return tuple(replace(m, size_bytes=sizes_bytes.get(m.name, m.size_bytes)) for m in memories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,10 @@ class Target:
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
     copier: Copier | None = None
+
+    def resized(self, sizes_bytes: Mapping[str, int]) -> Target:
+        """The chip with other sizes of those of its memories that are named."""
+        return replace(self, memories=resized(self.memories, sizes_bytes))
 
     def beside(self, memories: Iterable[MemoryRegion]) -> Target:
         """The chip with more memories."""

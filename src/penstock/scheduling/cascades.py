@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.errors import UsageError
+from penstock.errors import CapacityError, UsageError
 from penstock.scheduling.ahead import fetched_ahead
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import WHOLE
@@ -20,13 +20,15 @@ from penstock.scheduling.grouped import (
     SECOND,
     grouped,
     grouping_problem,
+    most_alive,
     resident,
     whole_cascades,
 )
 from penstock.scheduling.grouping.orders import ORDERS
+from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.lifetimes import Unfolded
 from penstock.scheduling.memories import Memories
-from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
+from penstock.scheduling.options import BEST, CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import ConstantCopy, Plan
@@ -89,7 +91,7 @@ def _in_second(
 ) -> list[Proposal]:
     """Every part whole, and in the second memory what the options' strategy keeps there.
 
-    Raises UsageError where there is none."""
+    Raises UsageError where there is none, CapacityError where a group does not fit."""
     if len(memories.tensors) == 1:
         raise UsageError(
             "usage-057",
@@ -108,8 +110,32 @@ def _in_second(
     for order, away in kept:
         search = RegionSearch(parts, order, model, memories, options)
         proposal = search.proposal(whole_cascades(parts, order, away), _inputs_bytes(parts))
-        found += [proposal] if proposal is not None else []
+        if proposal is None:
+            raise _group_too_large(problem, order, away, memories, options)
+        found.append(proposal)
     return found
+
+
+def _group_too_large(
+    problem: GroupingProblem,
+    order: Sequence[int],
+    away: Iterable[int],
+    memories: Memories,
+    options: Options,
+) -> CapacityError:
+    """The error that says which group, in its order, does not fit into the second memory."""
+    memory = memories.tensors[SECOND]
+    alive, node = most_alive(problem, order, away)
+    larger = f"more --order-states than {options.order_states} may find an order in which it fits"
+    other = f"--inside {BEST} looks for an order in which it fits"
+    return CapacityError(
+        "capacity-004",
+        f"a group's tensors do not fit into {memory.name}",
+        where=f"--partition {options.partition} --inside {options.inside}",
+        why=f'while "{problem.nodes[node].name}" runs, {alive} bytes of them are alive; of its '
+        f"{memory.size_bytes} bytes, {FILL:.0%} may be, since addresses need the rest",
+        help=larger if options.inside == BEST else other,
+    )
 
 
 def _plans(

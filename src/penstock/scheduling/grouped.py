@@ -74,12 +74,7 @@ def resident(problem: GroupingProblem, order: Sequence[int], room_bytes: int) ->
     an order: those first that spare the most accesses for the time that they stay.
 
     What is an output, or larger than the room, finds none."""
-    position = {i: p for p, i in enumerate(order)}
-    lives = {
-        i: (position[i], max(position[r] for r in bits(problem.readers[i])) + 1)
-        for i in order
-        if problem.readers[i] and i not in problem.outputs
-    }
+    lives = _lives(problem, order)
 
     def worth(i: int) -> tuple[float, int]:
         lower, upper = lives[i]
@@ -93,3 +88,27 @@ def resident(problem: GroupingProblem, order: Sequence[int], room_bytes: int) ->
             live[lower:upper] += problem.sizes[i]
             found.add(i)
     return found
+
+
+def most_alive(
+    problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
+) -> tuple[int, int]:
+    """While nodes run in an order: the most bytes that tensors of the nodes `kept` take at a time,
+    and the node that runs then."""
+    lives, live = _lives(problem, order), np.zeros(len(order), np.int64)
+    for i in kept:
+        lower, upper = lives[i]
+        live[lower:upper] += problem.sizes[i]
+    worst = int(live.argmax())
+    return int(live[worst]), order[worst]
+
+
+def _lives(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Of the nodes whose tensors are read, and are no outputs: from the position at which each is
+    written up to behind that of its last reader."""
+    position = {i: p for p, i in enumerate(order)}
+    return {
+        i: (position[i], max(position[r] for r in bits(problem.readers[i])) + 1)
+        for i in order
+        if problem.readers[i] and i not in problem.outputs
+    }

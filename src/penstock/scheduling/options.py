@@ -10,7 +10,7 @@ from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.orders import ORDERS
 from penstock.scheduling.grouping.strategies import STRATEGIES
 
-CASCADES, RESIDENT, LEAST = "cascades", "resident", "least"
+CASCADES, RESIDENT, LEAST, BEST = "cascades", "resident", "least", "best"
 _LEAST = {
     "max_parts": 1,
     "max_region_parts": 1,
@@ -70,7 +70,7 @@ class Options:
         },
     )
     inside: str = field(
-        default="best",
+        default=BEST,
         metadata={"help": f"How the parts of a group are ordered: {', '.join(ORDERS_INSIDE)}."},
     )
     order: str = field(

@@ -17,16 +17,16 @@ from penstock.scheduling.step_table import StepTable, bits, table_of
 from penstock.scheduling.steps import OrderProblem
 
 BEAM_WIDTH = 16
+"""States that a beam keeps per number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderOptions:
-    """How much the search may spend, and by which tricks."""
+    """How much the search may spend, and by which tricks: states over all pieces; the width of the
+    beam where the exact search gave up, 0: none."""
 
-    max_states: int = 20_000  # over all pieces
-    beam_width: int = (
-        BEAM_WIDTH  # states kept per number of steps, where the exact search gave up; 0: none
-    )
+    max_states: int = 20_000
+    beam_width: int = BEAM_WIDTH
     tricks: OrderTricks = field(default_factory=OrderTricks)
 
 

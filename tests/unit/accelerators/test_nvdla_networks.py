@@ -13,7 +13,13 @@ from available import SMALL_VWW, TARGET, path_of
 from offloading import assert_exact, claimed, compiled
 from penstock import api
 from penstock.accelerators.nvdla import Nvdla
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, LARGE, SMALL
+from penstock.accelerators.nvdla.configurations import (
+    CONFIGURATIONS,
+    LARGE,
+    SMALL,
+    SMALL_256,
+    Configuration,
+)
 from penstock.accelerators.nvdla.dataflow import mac_cycles, node_cycles, stripe_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
 from penstock.accelerators.nvdla.layer import Memory
@@ -302,6 +308,29 @@ def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
     with pytest.raises(UsageError, match="'lots' is not a size") as caught:
         api.request("zoo:resnet8", accelerators=("nvdla:feature_buffer=lots",))
     assert caught.value.where == "--accelerator nvdla:feature_buffer=lots"
+
+
+@pytest.mark.parametrize("chip", [SMALL, SMALL_256, LARGE], ids=lambda chip: chip.name)
+def test_it_is_as_fast_as_its_port(chip: Configuration) -> None:
+    request = api.request("zoo:resnet8", accelerators=(f"nvdla:config={chip.name}",))
+    (memory,) = (m for m in request.target.memories if m.name == "feature_buffer")
+    assert memory.bandwidth_bytes_per_cycle == chip.buffer_port.bytes_per_cycle
+
+
+def test_its_size_is_set_as_that_of_any_memory() -> None:
+    told, own = (
+        api.request("zoo:resnet8", accelerators=accelerators, memory=memory)
+        for accelerators, memory in (
+            (("nvdla:feature_buffer=24k",), {"ram": 1 << 20}),
+            (("nvdla",), {"feature_buffer": "24k", "ram": "1m"}),
+        )
+    )
+    assert told.target == own.target
+    for request in (told, own):
+        assert request.accelerators[0].target.memories["feature_buffer"].size_bytes == 24 << 10
+    with pytest.raises(UsageError, match="has no memory 'feature_buffer'") as caught:
+        api.request("zoo:resnet8", accelerators=("smv",), memory={"feature_buffer": 1})
+    assert caught.value.code == "usage-011"
 
 
 def test_nvdla_as_it_is_refuses_every_layer() -> None:

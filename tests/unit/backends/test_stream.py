@@ -11,10 +11,11 @@ import pytest
 
 from penstock import api
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.stream import Place, StreamCommand
+from penstock.backends.stream import Place, StreamCommand, is_stream
 from penstock.errors import BackendError
 from penstock.ladder import climb
-from penstock.program.program import Driver
+from penstock.program.program import Address, Call, Driver, Invoke
+from penstock.program.steps import walk
 from toy_accelerator import CODE, HEADER, STUB, Bytes, Unit, begin, store, tap, toy_request
 
 FUNCTIONS = {"toy_begin": begin, "toy_tap": tap, "toy_store": store}
@@ -90,6 +91,15 @@ def test_streams_compute_what_calls_do(sram: str | None) -> None:
         ("machine", 0), ("points", 0), ("host", 0),
     ]  # fmt: skip
     assert all(r.comparison.elements for r in rungs)
+    streams = {buffer.name for buffer in done.program.buffers if is_stream(buffer)}
+    submitted = {
+        argument.buffer
+        for call in walk(done.program.run)
+        if isinstance(call, Call) and call.engine == "toy"
+        for invoke in call.body
+        if isinstance(invoke, Invoke) and isinstance(argument := invoke.arguments[0], Address)
+    }
+    assert streams == submitted != set()
     run = done.bundle["lenet5.c"].decode()
     assert "toy_submit(" in run
     assert "toy_tap(" not in run

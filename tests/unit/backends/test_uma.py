@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -350,3 +350,24 @@ def test_memories_are_described() -> None:
         assert caught.value.code == "backend-039"
     with pytest.raises(BackendError, match="described wrongly"):
         npu._register_memory("spad", 8)
+
+
+def test_a_memory_is_as_its_functions_say() -> None:
+    def described(bandwidth: Callable[[Mapping[str, Any]], Any]) -> Npu:
+        def describe(npu: Npu) -> None:
+            npu._register_target_attr("lanes", default=4)
+            npu._register_memory(
+                "spad", lambda attrs: 1024 * attrs["lanes"], bandwidth_bytes_per_cycle=bandwidth
+            )
+
+        return Npu(describe)
+
+    wide = described(lambda attrs: 2 * attrs["lanes"]).accelerator({"lanes": 8})
+    spad = wide.target.memories["spad"]
+    assert (spad.size_bytes, spad.bandwidth_bytes_per_cycle) == (8192, 16)
+    with pytest.raises(BackendError, match="its bandwidth is no number") as caught:
+        described(lambda attrs: 0).accelerator()
+    assert caught.value.code == "backend-039"
+    with pytest.raises(BackendError, match="function bandwidth_bytes_per_cycle raises") as caught:
+        described(lambda attrs: attrs["depth"]).accelerator()
+    assert caught.value.code == "backend-042"

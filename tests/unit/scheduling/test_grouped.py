@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
-from found import elements
-from penstock import api
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
+from penstock import api, pipeline
+from penstock.backends.portable import assign
+from penstock.errors import CapacityError
+from penstock.hardware.load import load_target
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.cost import Bytes
-from penstock.scheduling.grouped import grouped, grouping_problem, resident
+from penstock.scheduling.grouped import grouped, grouping_problem, most_alive, resident
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES
 from penstock.scheduling.options import RESIDENT, Options
-from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
+from penstock.scheduling.schedule import Frontier
+from small_networks import towers
 
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
 ROOM = "24k"
@@ -50,18 +51,8 @@ def external_bytes(done: Compilation) -> int:
 def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
     network: str, partition: str
 ) -> None:
-    done = compiled(network, partition)
-    inputs = {v.name: elements(v.type, 7) for v in done.graph.inputs}
-    expected = run_graph(done.graph, inputs)
-
-    def compare(tensor: str, region: Region, found: Array) -> None:
-        np.testing.assert_array_equal(found, expected[tensor][region.slices], tensor)
-
-    machine = Machine(done.program, compare)
-    machine.run(inputs)
-    cost, counts = done.schedule.cost, machine.counts
-    assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
-    assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
+    lowered = Lowered.of(compiled(network, partition))
+    assert_counts_are_the_schedules(lowered, assert_equal_to_graph(lowered, seed=7))
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -88,6 +79,25 @@ def test_the_nodes_of_a_group_are_ordered_as_named() -> None:
     assert kept == same != set()
 
 
+def scheduled_towers(inside: str) -> Frontier:
+    """Two branches as one group, beside a memory with room for only one of their wide middles."""
+    target = load_target("two-region").resized({"tcm": 2048})
+    parts = assign(pipeline.simplify(towers()), target)
+    return pipeline.schedule(parts, target, Options(partition="greedy", inside=inside))
+
+
+def test_an_order_in_which_a_group_does_not_fit_is_refused_in_words() -> None:
+    with pytest.raises(CapacityError, match="a group's tensors do not fit into tcm") as caught:
+        scheduled_towers("bfs")
+    stem, wide = 8 * 8 * 2, 8 * 8 * 16
+    assert caught.value.where == "--partition greedy --inside bfs"
+    assert f'while "wide1" runs, {stem + 2 * wide} bytes of them are alive' in caught.value.why
+    assert stem + 2 * wide > 2048 * 0.9
+    for inside in ORDERS_INSIDE.keys() - {"bfs"}:
+        (first, *_) = scheduled_towers(inside).schedules
+        assert {storage for storage, _ in first.homes.away} >= {"stem", "wide0", "wide1"}
+
+
 def test_nodes_are_the_parts_and_tensors_their_storages() -> None:
     parts = compiled(NETWORKS[0], "layer").parts
     problem = grouping_problem(parts)
@@ -100,6 +110,16 @@ def test_nodes_are_the_parts_and_tensors_their_storages() -> None:
         assert writers == {made[o] for o in owners if o in made}
         assert node.output_bytes == part.output.type.size_bytes
     assert sum(i in problem.outputs for i in range(len(problem.nodes))) == 1
+
+
+@given(family=families, seed=st.integers(0, 500), kept=st.integers(1, (1 << 14) - 1))
+def test_the_worst_moment_is_found(family: str, seed: int, kept: int) -> None:
+    problem = random_problem(family, seed, 14)
+    order = list(range(len(problem.nodes)))
+    nodes = {i for i in order if kept >> i & 1 and i not in problem.outputs}
+    bytes_alive, node = most_alive(problem, order, nodes)
+    assert bytes_alive == alive(problem, nodes, node)
+    assert all(alive(problem, nodes, p) <= bytes_alive for p in order)
 
 
 @given(family=families, seed=st.integers(0, 500), room=st.integers(1, 4000))

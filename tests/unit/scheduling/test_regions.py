@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import pytest
 
 from available import SHARED
-from found import elements
+from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api
 from penstock.backends.portable import Processor, assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
 from penstock.pipeline import Compilation, compile_request, simplify
 from penstock.program.program import Copy
 from penstock.program.steps import walk
@@ -27,8 +24,6 @@ from penstock.scheduling.plan import ConstantCopy, Plan
 from penstock.scheduling.proposals import Away
 from penstock.scheduling.regions import RegionSearch
 from penstock.scheduling.schedule import Gaps, Homes, Schedule
-from penstock.simulators.graph import run_graph
-from penstock.simulators.machine import Machine
 
 TWO_REGIONS = load_target("two-region")
 
@@ -78,19 +73,8 @@ def test_whatever_is_forbidden_costs_cycles(
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_machine_computes_the_network_and_moves_what_was_estimated(network: str) -> None:
-    done = free(network)
-    inputs = {v.name: elements(v.type, 7) for v in done.graph.inputs}
-    expected = run_graph(done.graph, inputs)
-
-    def compare(tensor: str, region: Region, found: Array) -> None:
-        np.testing.assert_array_equal(found, expected[tensor][region.slices], tensor)
-
-    machine = Machine(done.program, compare)
-    machine.run(inputs)
-    cost, counts = done.schedule.cost, machine.counts
-    assert counts.macs == cost.macs == done.graph.macs()
-    assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
-    assert {m: n for m, n in counts.written_bytes.items() if n} == dict(cost.written_bytes)
+    lowered = Lowered.of(free(network))
+    assert_counts_are_the_schedules(lowered, assert_equal_to_graph(lowered, seed=7))
 
 
 def dense_tail() -> Parts:

@@ -38,7 +38,7 @@ from penstock.accelerators.ethos_u.vela import (
     driver_payload,
     payload_configuration,
 )
-from penstock.uma import Array, Driver, Place, StreamCommand
+from penstock.uma import Array, Driver, Place, RowCall, StreamCommand
 
 FIRST, SECOND, RESULT = range(3)
 """Tensors of a call, by number."""
@@ -186,39 +186,14 @@ class _Run:
 
 def encode(commands: Sequence[StreamCommand]) -> bytes:
     """What the driver is handed for a call's commands."""
-    by_name: dict[str, list[tuple[int | Place, ...]]] = {}
-    for command in commands:
-        by_name.setdefault(command.name.removeprefix("ethosu_"), []).append(command.arguments)
-    (about,) = by_name["begin"]
-    op = Operation(*_numbers(about))
-    places = tuple(p for p in by_name.get("places", [()])[0] if isinstance(p, Place))
-    rows: dict[int, dict[int, Place]] = {}
-    for tensor, row, place in by_name["row"]:
-        assert isinstance(tensor, int)
-        assert isinstance(row, int)
-        assert isinstance(place, Place)
-        rows.setdefault(tensor, {})[row] = place
-    segments = tuple(Segment(*_numbers(of)) for of in by_name.get("segment", ()))
-    ((first, end),) = by_name["run"]
-    assert isinstance(first, int)
-    assert isinstance(end, int)
+    call = RowCall.of(commands)
+    op = Operation(*call.numbers)
+    segments = tuple(Segment(*c.numbers) for c in commands if c.name == "ethosu_segment")
+    run = _Run(op, call.places, segments, call.rows)
     name = NAMES[op.chip]
-    operations = [*_fetched(by_name), *_Run(op, places, segments, rows).operations(first, end)]
-    words = command_words(operations, name)
-    return driver_payload(copies_done(words) if "fetch" in by_name else words, name)
-
-
-def _fetched(by_name: Mapping[str, Sequence[tuple[int | Place, ...]]]) -> Iterator[Any]:
-    """What copies the constants of calls to come."""
-    for source, target, size in by_name.get("fetch", ()):
-        assert isinstance(source, Place)
-        assert isinstance(target, Place)
-        assert isinstance(size, int)
-        yield constants_copy(source, target, size)
-
-
-def _numbers(arguments: Sequence[int | Place]) -> list[int]:
-    return [n for n in arguments if isinstance(n, int)]
+    fetches = [constants_copy(*c.places, *c.numbers) for c in commands if c.name == "ethosu_fetch"]
+    words = command_words([*fetches, *run.operations(call.first, call.end)], name)
+    return driver_payload(copies_done(words) if fetches else words, name)
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:

@@ -55,7 +55,10 @@ class Nvdla(UMABackend):
         self._register_target_attr("extension", default=True)
         self._register_target_attr(FEATURE_BUFFER, default="own")
         self._register_memory(
-            FEATURE_BUFFER, feature_bytes, bandwidth_bytes_per_cycle=8, holds=("arena",)
+            FEATURE_BUFFER,
+            feature_bytes,
+            bandwidth_bytes_per_cycle=feature_bandwidth,
+            holds=("arena",),
         )
         for op in kernels.WEIGHTED:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
@@ -93,6 +96,11 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
             raise error.at(f"--accelerator nvdla:{FEATURE_BUFFER}={wanted}") from None
     banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
     return banks * bank_bytes
+
+
+def feature_bandwidth(attrs: Mapping[str, object]) -> float:
+    """Bytes per cycle of the feature buffer's port.  Raises UsageError."""
+    return configuration(str(attrs["config"])).buffer_port.bytes_per_cycle
 
 
 def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:

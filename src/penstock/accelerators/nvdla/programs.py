@@ -34,7 +34,7 @@ from penstock.accelerators.nvdla.layer import Memory
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.stream import FORMAT, Write
 from penstock.accelerators.nvdla.task import NUMBERS, Task, copies
-from penstock.uma import Array, Driver, Place, StreamCommand
+from penstock.uma import Array, Driver, Place, RowCall, StreamCommand
 
 HEAD = struct.Struct("<II")
 """Configuration and number of places; or a place."""
@@ -74,22 +74,8 @@ class _Run:
     @staticmethod
     def of(commands: Sequence[StreamCommand]) -> _Run:
         """What the commands from a BEGIN to its RUN say."""
-        by_name: dict[str, list[tuple[int | Place, ...]]] = {}
-        for command in commands:
-            by_name.setdefault(command.name, []).append(command.arguments)
-        ((*numbers,),) = by_name[BEGIN.name]
-        task = Task(*(n for n in numbers if isinstance(n, int)))
-        places = tuple(p for p in by_name.get(PLACES.name, [()])[0] if isinstance(p, Place))
-        rows: dict[int, dict[int, Place]] = {}
-        for tensor, row, place in by_name[ROW.name]:
-            assert isinstance(tensor, int)
-            assert isinstance(row, int)
-            assert isinstance(place, Place)
-            rows.setdefault(tensor, {})[row] = place
-        ((first, end),) = by_name[RUN.name]
-        assert isinstance(first, int)
-        assert isinstance(end, int)
-        return _Run(task, places, rows, first, end)
+        call = RowCall.of(commands)
+        return _Run(Task(*call.numbers), call.places, call.rows, call.first, call.end)
 
     def layers(self) -> Iterator[Sequence[Placed]]:
         """The hardware layers."""

@@ -191,9 +191,15 @@ def encode(commands: Sequence[StreamCommand]) -> bytes:
     segments = tuple(Segment(*c.numbers) for c in commands if c.name == "ethosu_segment")
     run = _Run(op, call.places, segments, call.rows)
     name = NAMES[op.chip]
-    fetches = [constants_copy(*c.places, *c.numbers) for c in commands if c.name == "ethosu_fetch"]
+    fetches = [_fetched(c) for c in commands if c.name == "ethosu_fetch"]
     words = command_words([*fetches, *run.operations(call.first, call.end)], name)
     return driver_payload(copies_done(words) if fetches else words, name)
+
+
+def _fetched(command: StreamCommand) -> Any:
+    """What copies the constants of a call to come."""
+    (source, target), (size,) = command.places, command.numbers
+    return constants_copy(source, target, size)
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:

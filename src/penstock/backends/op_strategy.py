@@ -284,13 +284,15 @@ class _Made:
         return f'accelerator {accelerator}, implementation "{self.stated.name}", node "{node}"'
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
-        """Cycles of a call, as the author's function says: whoever asks checks them."""
-        known: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
+        """Cycles of a call, as the author's function says, asked once for each number of rows and
+        homes: whoever asks checks them."""
+        known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
 
         def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
-            if homes not in known:
-                known[homes] = replace(self.offloaded, homes=homes)
-            return self.cost(known[homes], rows)
+            if (rows, homes) not in known:
+                offloaded = replace(self.offloaded, homes=homes) if homes else self.offloaded
+                known[rows, homes] = self.cost(offloaded, rows)
+            return known[rows, homes]
 
         return cycles
 

@@ -11,12 +11,13 @@ any time than is said, and a call fetches no more than `MOST_FETCHED`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.ir.op import Kernel
+from penstock.scheduling.demand import Numbers
 from penstock.scheduling.expenses import Expenses
 from penstock.scheduling.lifetimes import Cascade, Unfolded, problems
 from penstock.scheduling.plan import Fetched, Plan
@@ -29,13 +30,14 @@ MOST_FETCHED = 3
 @dataclass(frozen=True, slots=True)
 class _Offer:
     """A kernel that serves part number k of cascade number `cascade` in so many cycles less, apart
-    from waiting for what it fetches."""
+    from waiting for what it fetches; by so many the cascade's first call is done `sooner`."""
 
     cascade: int
     k: int
     kernel: Kernel
     early: bool
     spared: int
+    sooner: int
 
     @property
     def fetched(self) -> Fetched:
@@ -45,59 +47,98 @@ class _Offer:
     def pays(self, meanwhile: float) -> float:
         """Cycles that it spares where the call that fetches leaves so many."""
         cycles = self.fetched.fetch.cycles
-        return self.spared - max(0.0, cycles - (meanwhile if self.early else 0.0))
+        return self.spared - max(0.0, cycles - (max(0.0, meanwhile) if self.early else 0.0))
 
 
-def fetched_ahead(schedule: Schedule, expenses: Expenses, limit_bytes: int) -> Schedule:
-    """The schedule with constants fetched, of which no more than the limit is alive in the memory
-    of inputs and outputs; its plans must be costed, those of the result are not."""
-    room = _Room(schedule, expenses, limit_bytes)
-    offers = sorted(room.offers(), key=lambda o: -o.pays(room.meanwhile[o.cascade]))
-    for offer in offers:
-        room.take(offer)
-    return replace(schedule, plans=tuple(room.plans), peak_bytes=int(room.live.max()))
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A schedule with constants fetched, not costed, and the cycles that it should take."""
+
+    schedule: Schedule
+    cycles: int
+
+
+def fetched_ahead(schedule: Schedule, expenses: Expenses, limits: Iterable[int]) -> Iterator[Ahead]:
+    """The schedule, whose plans must be costed and fetch nothing, with constants fetched: for each
+    limit, no more bytes than that are alive in the memory of inputs and outputs."""
+    unfolded = Unfolded(schedule)
+    cascades, live = unfolded.cascades, _live(unfolded)
+    meanwhile = [0.0, *(float(expenses.first_call(cascade)) for cascade in cascades)]
+    offers = sorted(
+        _offers(schedule, cascades, expenses), key=lambda o: -o.pays(meanwhile[o.cascade])
+    )
+    for limit in limits:
+        room = _Room(schedule, cascades, live, meanwhile, limit)
+        for offer in offers:
+            room.take(offer)
+        peak = int(room.live.max())
+        found = replace(schedule, plans=tuple(room.plans), peak_bytes=peak)
+        yield Ahead(found, schedule.cost.cycles - round(room.spared))
+
+
+def _live(unfolded: Unfolded) -> Numbers:
+    """Bytes that are alive in the memory of inputs and outputs, by tick."""
+    buffers = dict(problems(unfolded))[unfolded.schedule.homes.tensors].buffers
+    change = np.zeros(max((b.upper for b in buffers), default=0) + 1, np.int64)
+    for buffer in buffers:
+        change[buffer.lower] += buffer.size_bytes
+        change[buffer.upper] -= buffer.size_bytes
+    return np.cumsum(change)
+
+
+def _offers(
+    schedule: Schedule, cascades: Sequence[Cascade], expenses: Expenses
+) -> Iterator[_Offer]:
+    """All that spares cycles."""
+    parts = schedule.parts.parts
+    engines = ["", *(parts[_first_part(cascade)].engine for cascade in cascades)]
+    for c, cascade in enumerate(cascades):
+        for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
+            part = parts[k]
+            hosts = [early for early in (True, False) if engines[c + 1 - early] == part.engine]
+            stripes = _stripes(cascade, k) if hosts and part.fetching else []
+            for kernel in part.fetching if hosts else ():
+                other = part.by(kernel)
+                spared = cost.cycles - expenses.model.cycles(other, stripes)
+                sooner = 0
+                if _first_part(cascade) == k:
+                    sooner = expenses.first_call(cascade)
+                    sooner -= expenses.model.cycles(other, stripes[:1])
+                if spared > 0:
+                    yield from (_Offer(c, k, kernel, early, spared, sooner) for early in hosts)
+
+
+def _first_part(cascade: Cascade) -> int:
+    """The part that does the first call of a cascade, and may fetch in it."""
+    return cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]
 
 
 class _Room:
     """What is alive in the memory of inputs and outputs, as more and more is fetched into it.
 
-    `live`: bytes by tick; `plans`: as they are so far; `meanwhile`: by cascade, the cycles in which
-    more can be fetched early for it."""
+    `live`: bytes by tick; `plans`: as they are so far; `spared`: cycles.  By cascade, in so many
+    cycles more can be fetched early for it; less than none where that is waited for."""
 
-    def __init__(self, schedule: Schedule, expenses: Expenses, limit_bytes: int) -> None:
-        self._parts, self._expenses, self._limit_bytes = schedule.parts.parts, expenses, limit_bytes
-        self.plans = list(schedule.plans)
-        unfolded = Unfolded(schedule)
-        self._cascades = unfolded.cascades
-        buffers = dict(problems(unfolded))[schedule.homes.tensors].buffers
-        change = np.zeros(max((b.upper for b in buffers), default=0) + 1, np.int64)
-        for buffer in buffers:
-            change[buffer.lower] += buffer.size_bytes
-            change[buffer.upper] -= buffer.size_bytes
-        self.live = np.cumsum(change)
-        self.meanwhile = [0.0] + [float(expenses.first_call(c)) for c in self._cascades[:-1]]
-
-    def offers(self) -> Iterator[_Offer]:
-        """All that spares cycles."""
-        model = self._expenses.model
-        for c, cascade in enumerate(self._cascades):
-            for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
-                part = self._parts[k]
-                hosts = [early for early in (True, False) if self._engine(c - early) == part.engine]
-                if not hosts:
-                    continue
-                stripes = _stripes(cascade, k)
-                for kernel in part.fetching:
-                    spared = cost.cycles - model.cycles(part.by(kernel), stripes)
-                    if spared > 0:
-                        yield from (_Offer(c, k, kernel, early, spared) for early in hosts)
+    def __init__(
+        self,
+        schedule: Schedule,
+        cascades: Sequence[Cascade],
+        live: Numbers,
+        meanwhile: Sequence[float],
+        limit_bytes: int,
+    ) -> None:
+        self._parts, self._cascades = schedule.parts.parts, cascades
+        self.live, self._limit_bytes = live, limit_bytes
+        self.plans, self._meanwhile = list(schedule.plans), list(meanwhile)
+        self.spared = 0.0
 
     def take(self, offer: _Offer) -> None:
         """Fetches what is offered, if there is room, and it pays."""
         c, plan = offer.cascade, self.plans[offer.cascade]
         alike = [f for f in plan.fetched if f.early == offer.early]
         taken = any(f.part == offer.k for f in plan.fetched) or len(alike) >= MOST_FETCHED
-        if taken or offer.pays(self.meanwhile[c]) <= 0:
+        pays = offer.pays(self._meanwhile[c]) - self._later(offer)
+        if taken or pays <= 0:
             return
         grown = replace(plan, fetched=(*plan.fetched, offer.fetched))
         grown = replace(grown, scratch_bytes=self._scratch_bytes(plan, grown))
@@ -108,15 +149,15 @@ class _Room:
         live[begun : ticks.stop] += offer.fetched.fetch.size_bytes
         if live[begun : ticks.stop].max() <= self._limit_bytes:
             self.live, self.plans[c] = live, grown
+            self.spared += pays
             if offer.early:
-                self.meanwhile[c] -= min(self.meanwhile[c], offer.fetched.fetch.cycles)
+                self._meanwhile[c] -= offer.fetched.fetch.cycles
+            self._meanwhile[c + 1] -= offer.sooner
 
-    def _engine(self, c: int) -> str:
-        """Who does the first call of a cascade, and may fetch in it."""
-        if c < 0:
-            return ""
-        cascade = self._cascades[c]
-        return self._parts[cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]].engine
+    def _later(self, offer: _Offer) -> float:
+        """Cycles that what is fetched in a call is waited for since that is done sooner."""
+        free = self._meanwhile[offer.cascade + 1]
+        return max(0.0, offer.sooner - free) - max(0.0, -free)
 
     def _scratch_bytes(self, plan: Plan, grown: Plan) -> int:
         """Working memory that a plan needs when each part runs the kernel that it runs so far, but

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import CapacityError, UsageError
-from penstock.scheduling.ahead import fetched_ahead
+from penstock.scheduling.ahead import Ahead, fetched_ahead
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import WHOLE
 from penstock.scheduling.expenses import Expenses
@@ -31,7 +31,7 @@ from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import BEST, CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.part import Part, Parts
-from penstock.scheduling.plan import ConstantCopy, Plan
+from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.prefetch import FILLS, prefetched
 from penstock.scheduling.proposals import Candidate, Plans, Proposal, proposals
 from penstock.scheduling.regions import FILL, RegionSearch
@@ -162,14 +162,14 @@ LIMITS, UNLIMITED = 4, 1 << 60
 """A schedule fetches constants up to what it and the next ones need, so many; or without end."""
 
 
-def _efficient(every: Iterable[Schedule], slack: float) -> list[Schedule]:
-    """As `_worth_placing`, of schedules whose costs are known."""
-    kept: list[Schedule] = []
-    for s in sorted(every, key=lambda s: (s.cost.cycles, s.peak_bytes)):
-        least = min((other.peak_bytes for other in kept), default=s.peak_bytes)
-        if s.peak_bytes <= least * (1 + slack):
-            kept.append(s)
-    return sorted(kept, key=lambda s: (s.peak_bytes, s.cost.cycles))
+def _efficient(every: Iterable[Ahead], slack: float) -> list[Ahead]:
+    """As `_worth_placing`, of schedules whose cycles are known."""
+    kept: list[Ahead] = []
+    for a in sorted(every, key=lambda a: (a.cycles, a.schedule.peak_bytes)):
+        least = min((other.schedule.peak_bytes for other in kept), default=a.schedule.peak_bytes)
+        if a.schedule.peak_bytes <= least * (1 + slack):
+            kept.append(a)
+    return sorted(kept, key=lambda a: (a.schedule.peak_bytes, a.cycles))
 
 
 def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
@@ -212,7 +212,7 @@ class _Maker:
         )
         copier = memories.copier.name if memories.copier is not None else ""
         homes = Homes(names[0], memories.constants.name, copier, tuple(away))
-        plans = tuple(_plan(c, proposal.order, names) for c in proposal.cascades)
+        plans = tuple(_plan(c, proposal.order, names, parts) for c in proposal.cascades)
         keep = self.options.keep_input
         partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
         gaps = Gaps(self.found.gap, partition)
@@ -227,15 +227,17 @@ class _Maker:
         itself, or up to what one of the next ones needs, or wherever it does good; of all these,
         what is worth placing."""
         peaks = [schedule.peak_bytes for schedule in schedules]
-        every = list(schedules)
+        every = [Ahead(schedule, schedule.cost.cycles) for schedule in schedules]
         for k, schedule in enumerate(schedules):
-            known = {schedule.plans}
-            for limit in (*sorted({*peaks[k : k + LIMITS]}), UNLIMITED):
-                found = fetched_ahead(schedule, self.expenses, max(limit, peaks[k]))
-                if found.plans not in known:
-                    known.add(found.plans)
-                    every.append(self._costed(found))
-        return _efficient(every, self.options.slack)
+            limits = (*sorted({max(peaks[k], peak) for peak in peaks[k : k + LIMITS]}), UNLIMITED)
+            if any(plan.fetched for plan in schedule.plans):
+                bare = (replace(plan, fetched=()) for plan in schedule.plans)
+                schedule = self._costed(replace(schedule, plans=tuple(bare)))
+            every += fetched_ahead(schedule, self.expenses, limits)
+        found = {a.schedule.plans: a.schedule for a in _efficient(every, self.options.slack)}
+        return [
+            self._costed(s) if any(plan.fetched for plan in s.plans) else s for s in found.values()
+        ]
 
     def _costed(self, schedule: Schedule) -> Schedule:
         cascades = Unfolded(schedule).cascades
@@ -243,12 +245,21 @@ class _Maker:
         return replace(schedule, plans=self.expenses.with_copying(cascades, plans, schedule.homes))
 
 
-def _plan(c: Candidate, order: tuple[int, ...], names: list[str]) -> Plan:
+def _plan(c: Candidate, order: tuple[int, ...], names: list[str], every: Parts) -> Plan:
     """A candidate as a plan that is not costed."""
     copies = tuple(ConstantCopy(name, size, names[m], False) for name, size, m in c.copied)
     stripe = None if c.stripe == WHOLE else c.stripe
     parts = order[c.lower : c.upper]
-    return Plan(parts, stripe, c.nearest_first, (), copies, scratch_bytes=c.scratch_bytes)
+    scratch, fetched = c.scratch_bytes, tuple(_fetched(c, order, every))
+    return Plan(parts, stripe, c.nearest_first, (), copies, scratch_bytes=scratch, fetched=fetched)
+
+
+def _fetched(c: Candidate, order: tuple[int, ...], parts: Parts) -> Iterator[Fetched]:
+    for position, number in c.fetched:
+        k = order[position]
+        fetch = parts.parts[k].fetching[number].fetch
+        assert fetch is not None
+        yield Fetched(k, fetch, early=False)
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:

@@ -22,7 +22,8 @@ Away = tuple[tuple[int, int], ...]
 class Candidate:
     """Positions [lower, upper) of an order as one cascade with so much scratch, see Plan; `away`:
     what it computes that lives in another memory than the first; `copied`: (constant, bytes,
-    memory) that it copies."""
+    memory) that it copies; `fetched`: (position, number of the kernel of its part) where constants
+    are fetched."""
 
     lower: int
     upper: int
@@ -31,6 +32,7 @@ class Candidate:
     away: Away = ()
     copied: tuple[tuple[str, int, int], ...] = ()
     scratch_bytes: int = 0
+    fetched: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

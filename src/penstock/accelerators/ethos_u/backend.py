@@ -16,6 +16,7 @@ from penstock.accelerators.ethos_u.configurations import BRICK
 from penstock.accelerators.ethos_u.constraints import RULES
 from penstock.accelerators.ethos_u.kernels import LOOKUPS, Variant
 from penstock.accelerators.ethos_u.programs import drivers, encode
+from penstock.accelerators.ethos_u.schedule import FETCHING
 from penstock.accelerators.ethos_u.tiles import ANYWHERE
 from penstock.uma import (
     AcceleratorTarget,
@@ -37,7 +38,7 @@ BRICKS = "nhcwb16"
 VARIANTS = {
     "ethos_u": Variant(buffered=False),
     "ethos_u_buffered": Variant(buffered=True),
-    **{f"ethos_u_fetched_{n}": Variant(buffered=True, quarters=n) for n in (1, 2, 3, 4)},
+    **{f"ethos_u_fetched_{n}": Variant(buffered=True, share=n) for n in range(1, FETCHING + 1)},
 }
 FEATURES_STEP = 16
 """Rows of bricks begin at multiples of so many bytes."""
@@ -110,7 +111,7 @@ def strategy_of(op: str) -> Any:
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
-                fetch=variant.fetch if variant.quarters else None,
+                fetch=variant.fetch if variant.share else None,
             )
             if op not in LAYERS:
                 break

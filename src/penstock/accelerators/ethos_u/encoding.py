@@ -36,7 +36,6 @@ class Encoded:
     segments: tuple[Segment, ...]
 
 
-@lru_cache(maxsize=1024)
 def encoded(
     op: Operation,
     weights: bytes,
@@ -47,6 +46,33 @@ def encoded(
 ) -> Encoded:
     """The constants of an operation; weights are int16, output channels, rows, columns, input
     channels."""
+    return _encoded(_as_encoded(op), weights, shape, bias, multipliers, shifts)
+
+
+def _as_encoded(op: Operation) -> Operation:
+    """What an operation has in common with those whose constants are encoded alike."""
+    return Operation(
+        op.chip,
+        0,
+        op.function,
+        *(0,) * 6,
+        dilation_h=op.dilation_h,
+        dilation_w=op.dilation_w,
+        part_kernel=op.part_kernel,
+        block_depth=op.block_depth,
+        slice_channels=op.slice_channels,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _encoded(
+    op: Operation,
+    weights: bytes,
+    shape: tuple[int, int, int, int],
+    bias: tuple[int, ...],
+    multipliers: tuple[int, ...],
+    shifts: tuple[int, ...],
+) -> Encoded:
     every = np.frombuffer(weights, np.int16).reshape(shape)
     raw, segments = b"", list[Segment]()
     for first in range(0, len(bias), op.slice_channels):

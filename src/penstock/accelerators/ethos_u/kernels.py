@@ -29,7 +29,13 @@ from penstock.accelerators.ethos_u.programs import (
     Drivers,
     drivers,
 )
-from penstock.accelerators.ethos_u.schedule import breakdown, fetching, scheduled
+from penstock.accelerators.ethos_u.schedule import (
+    breakdown,
+    fetched_segments,
+    fetching,
+    scheduled,
+    scheduled_to_be_fetched,
+)
 from penstock.uma import (
     Address,
     Array,
@@ -67,10 +73,10 @@ def hardware(offloaded: Offloaded) -> Configuration:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A way to run operators: with constants read where they lie, or `buffered`, copied before; of
-    these, so many `quarters` have been fetched before the call, by others."""
+    these, a `share` has been fetched before the call, by others (`fetched_segments`, from 1)."""
 
     buffered: bool
-    quarters: int = 0
+    share: int = 0
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
         """What the main operator is on the NPU, and its constants."""
@@ -78,17 +84,21 @@ class Variant:
         if not plain.weighted:
             return plain, Encoded(_table(offloaded, plain), ())
         weights = ohwi(offloaded)
-        op = scheduled(plain, weights.size, buffered=self.buffered)
+        if self.share:
+            op = scheduled_to_be_fetched(plain, weights.size)
+        else:
+            op = scheduled(plain, weights.size, buffered=self.buffered)
         constants = _encoded(offloaded, op, weights)
         sizes = [segment.size_bytes for segment in constants.segments]
         buffer = max(sizes) if op.buffer_bytes else 0
         op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
-        return fetching(op, self.quarters), constants
+        ahead = (0, *fetched_segments(op))[self.share :][:1]
+        return fetching(op, ahead[0] if ahead else 0), constants
 
     def fetch(self, offloaded: Offloaded) -> Fetch | None:
-        """What is fetched before the call: where it is more than with a quarter less."""
+        """What is fetched before the call; None where there is no such share."""
         op, constants = self.operation(offloaded)
-        if op.ahead <= fetching(op, self.quarters - 1).ahead or op.sram_only:
+        if not op.ahead or op.sram_only:
             return None
         size = sum(segment.size_bytes for segment in constants.segments[: op.ahead])
 

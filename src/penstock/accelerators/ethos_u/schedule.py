@@ -23,6 +23,8 @@ SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many segments constants may be cut."""
 ALIKE = 1.01
 """What takes at most so much longer is as good, if it needs less working memory."""
+FETCHING = 4
+"""So many choices there are at most of what is fetched before an operation."""
 
 
 @lru_cache(maxsize=4096)
@@ -45,10 +47,27 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     return min(good, key=lambda op: (op.scratch_bytes, _taken(op)))
 
 
-def fetching(op: Operation, quarters: int) -> Operation:
-    """The operation with so many quarters of its segments fetched before: the same constants."""
-    ahead = len(op.slices) * quarters // 4
+@lru_cache(maxsize=4096)
+def scheduled_to_be_fetched(plain: Operation, weights: int) -> Operation:
+    """The operation with the order of weights and the segments that take least, in the mean of two
+    cases: the first one is waited for, or all have been fetched."""
+    tried = (
+        op
+        for step in sorted({_step(plain, count) for count in SEGMENTS})
+        for op in _orders(plain, weights, step, max(1, weights * step // plain.out_c))
+    )
+    return min(tried, key=lambda op: _taken(op) + _taken(fetching(op, len(op.slices))))
+
+
+def fetching(op: Operation, ahead: int) -> Operation:
+    """The operation with so many of its segments fetched before: the same constants."""
     return replace(op, ahead=ahead, buffer_bytes=op.buffer_bytes if ahead < len(op.slices) else 0)
+
+
+def fetched_segments(op: Operation) -> tuple[int, ...]:
+    """How many segments may be fetched before a call: one, a quarter, half of them, and all."""
+    count = len(op.slices)
+    return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
 
 
 def copied_before(op: Operation, segment: int) -> int:

@@ -32,6 +32,7 @@ from penstock.uma import (
 
 LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
+TOTALS = ("mean", "sum")
 SUMS = ("add", "subtract", "multiply")
 BRICKS = "nhcwb16"
 VARIANTS = {
@@ -57,14 +58,14 @@ class EthosU(UMABackend):
         self._register_target_attr("layout", default=BRICKS)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in (*POOLS, *LOOKUPS):
+        for op in (*POOLS, *TOTALS, *LOOKUPS):
             self._register_pattern(op, is_op(op)(wildcard()))
         for op in SUMS:
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in RULES:
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_bricks)
-        for op in (*LAYERS, *POOLS, *SUMS, *LOOKUPS):
+        for op in (*LAYERS, *POOLS, *TOTALS, *SUMS, *LOOKUPS):
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
             fmt="stream", encoder=encode, submit=drivers(self.name).submit,
@@ -92,13 +93,18 @@ def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
     return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
 
 
+def window_rows(attrs: Any) -> int:
+    """From the first to the last row of a window."""
+    return attrs["rows"].extent if "rows" in attrs else 1
+
+
 def strategy_of(op: str) -> Any:
     """The strategy of an operator: layers have two kernels."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del inputs, target
-        reach = attrs["rows"].extent if "rows" in attrs else 1
+        del target
         one_row = row_count(out_type.shape) == 1
+        reach = row_count(inputs[0].shape) if op in TOTALS else window_rows(attrs)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
             found.add_implementation(

@@ -11,10 +11,12 @@ from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exa
 from penstock.accelerators.ethos_u.kernels import (
     ELEMENTWISE,
     POOLS,
+    TOTALS,
     WEIGHTED,
     constant_input,
     ohwi,
     plain_operation,
+    scaling,
 )
 from penstock.accelerators.ethos_u.operation import Function, Operation
 from penstock.accelerators.ethos_u.performance import best_block
@@ -46,9 +48,9 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows move by 1 to 3 rows and columns; those of convolutions have dilations of 1 or 2, 64
-    rows and 4096 elements at most with what lies between their taps, those of pools 256 rows and
-    65536 elements."""
+    """Windows move by 1 to 3 rows and columns; those of convolutions, means and sums have dilations
+    of 1 or 2, 64 rows and 4096 elements at most with what lies between their taps, those of pools
+    256 rows and 65536 elements."""
     if offloaded.main.kind not in WEIGHTED | POOLS or offloaded.main.kind == "FullyConnected":
         return True
     op = plain_operation(offloaded)
@@ -79,6 +81,14 @@ def padding(offloaded: Offloaded) -> bool | str:
     return True
 
 
+def whole_extents(offloaded: Offloaded) -> bool | str:
+    """Means and sums are over rows, columns or both."""
+    p = offloaded.parameters
+    if offloaded.main.kind not in TOTALS or (p["span_n"], p["span_c"]) == (1, 1):
+        return True
+    return f"one is over {p['span_n'] * p['span_c']} images and channels"
+
+
 def one_group(offloaded: Offloaded) -> bool | str:
     """Every output channel of a convolution reads every input channel; of a depthwise convolution,
     one of its own, unless there is only one."""
@@ -104,8 +114,8 @@ def constant_weights(offloaded: Offloaded) -> bool | str:
 def shifts(offloaded: Offloaded) -> bool | str:
     """Scales are shifted right by 0 to 63 bits."""
     if offloaded.main.kind in WEIGHTED:
-        used = offloaded.tables["shift"][offloaded.tables["multiplier"] != 0]
-        found = [31 - int(s) for s in used.tolist()]
+        _, multipliers, every = scaling(offloaded)
+        found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
     elif offloaded.main.kind in ELEMENTWISE:
         found = [31 - offloaded.parameters["out_shift"]]
     else:
@@ -157,6 +167,7 @@ def _block(op: Operation) -> tuple[int, int, int] | None:
 
 RULES = (
     int8_images,
+    whole_extents,
     one_group,
     constant_weights,
     double_rounding,

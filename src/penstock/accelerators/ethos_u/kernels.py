@@ -50,7 +50,11 @@ WEIGHTED = {
     "Conv2D": Function.CONVOLUTION,
     "FullyConnected": Function.CONVOLUTION,
     "DepthwiseConv2D": Function.DEPTHWISE,
+    "Mean": Function.DEPTHWISE,
+    "Sum": Function.DEPTHWISE,
 }
+TOTALS = ("Mean", "Sum")
+"""They are depthwise convolutions whose weights are ones."""
 POOLS = {"MaxPool2D": Function.MAXIMUM, "AveragePool2D": Function.AVERAGE}
 ELEMENTWISE = {"Add": Function.ADD, "Sub": Function.SUBTRACT, "Mul": Function.MULTIPLY}
 LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
@@ -146,15 +150,25 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 def _encoded(offloaded: Offloaded, op: Operation, weights: Array) -> Encoded:
     """Weights and biases in the order of the operation."""
-    tables = offloaded.tables
-    return encoded(
-        op,
-        weights.astype(np.int16).tobytes(),
-        weights.shape,
-        tuple(offloaded.constant(2).tolist()),
-        tuple(tables["multiplier"].tolist()),
-        tuple(tables["shift"].tolist()),
-    )
+    bias, multipliers, shifts = scaling(offloaded)
+    return encoded(op, weights.astype(np.int16).tobytes(), weights.shape, bias, multipliers, shifts)
+
+
+Scaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""By output channel: biases, multipliers, shifts."""
+
+
+def scaling(offloaded: Offloaded) -> Scaling:
+    """What is added to sums of products, and how they are scaled."""
+    if offloaded.main.kind in TOTALS:
+        p, every = offloaded.parameters, (1,) * offloaded.parameters["in_c"]
+        zeros, multipliers, shifts = (
+            tuple(value * one for one in every) for value in (0, p["multiplier"], p["shift"])
+        )
+        return zeros, multipliers, shifts
+    found = offloaded.constant(2), offloaded.tables["multiplier"], offloaded.tables["shift"]
+    bias, multipliers, shifts = (tuple(each.tolist()) for each in found)
+    return bias, multipliers, shifts
 
 
 def _table(offloaded: Offloaded, plain: Operation) -> bytes:
@@ -166,20 +180,27 @@ def _table(offloaded: Offloaded, plain: Operation) -> bytes:
 
 def ohwi(offloaded: Offloaded) -> Array:
     """Weights: output channels, rows, columns, input channels."""
-    weights, kind = offloaded.constant(1), offloaded.main.kind
+    p, kind = offloaded.parameters, offloaded.main.kind
+    if kind in TOTALS:
+        return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
+    weights = offloaded.constant(1)
     if kind == "FullyConnected":
         return weights.reshape((len(weights), 1, 1, -1))
     return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """Convolutions, dense layers and pools; a depthwise convolution of one channel is a
+    """Convolutions, dense layers, pools and totals; a depthwise convolution of one channel is a
     convolution."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+    if kind in TOTALS:
+        p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
+        p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
+        p["out_c"] = p["in_c"]
     function = (WEIGHTED | POOLS)[kind]
-    if kind == "DepthwiseConv2D" and p["in_c"] == 1:
+    if function == Function.DEPTHWISE and p["in_c"] == 1:
         function = Function.CONVOLUTION
     known = {name: p[name] for name in Operation.__dataclass_fields__ if name in p}
     for axis in ("h", "w"):

@@ -30,7 +30,8 @@ from penstock.uma import (
     wildcard,
 )
 
-LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
+TRANSPOSED = "nn.conv2d_transpose"
+LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", "nn.dense")
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 TOTALS = ("mean", "sum")
 SUMS = ("add", "subtract", "multiply")
@@ -93,8 +94,12 @@ def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
     return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
 
 
-def window_rows(attrs: Any) -> int:
-    """From the first to the last row of a window."""
+def window_rows(op: str, attrs: Any, inputs: Any) -> int:
+    """Rows of the input from the first to the last under a window."""
+    if op in TOTALS:
+        return row_count(inputs[0].shape)
+    if op == TRANSPOSED:
+        return -(-attrs["rows"].size // attrs["rows"].stride)
     return attrs["rows"].extent if "rows" in attrs else 1
 
 
@@ -104,7 +109,7 @@ def strategy_of(op: str) -> Any:
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target
         one_row = row_count(out_type.shape) == 1
-        reach = row_count(inputs[0].shape) if op in TOTALS else window_rows(attrs)
+        reach = window_rows(op, attrs, inputs)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
             found.add_implementation(

@@ -17,6 +17,7 @@ from penstock.accelerators.ethos_u.kernels import (
     ohwi,
     plain_operation,
     scaling,
+    steps,
 )
 from penstock.accelerators.ethos_u.operation import Function, Operation
 from penstock.accelerators.ethos_u.performance import best_block
@@ -25,6 +26,7 @@ from penstock.uma import DType, Offloaded
 LARGEST_EXTENT = 65536
 LARGEST_STRIDE = 3
 LARGEST_DILATION = 2
+LARGEST_UPSCALE = 2
 MOST_ROWS, MOST_TAPS = 64, 64 * 64
 MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
 LARGEST_PADDED_AVERAGE = 8
@@ -63,6 +65,24 @@ def windows(offloaded: Offloaded) -> bool | str:
     rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
     if op.reach_h > rows or op.reach_h * reach_w > taps:
         return f"it is of {op.reach_h} x {reach_w}"
+    return True
+
+
+def transposed_windows(offloaded: Offloaded) -> bool | str:
+    """Windows of transposed convolutions move by 1 or by 2 rows and columns, are at least as large
+    as that, and each output element sees an element of the input."""
+    if offloaded.main.kind != "TransposeConv":
+        return True
+    p, op = offloaded.parameters, plain_operation(offloaded)
+    moving = steps(p)
+    if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
+        return f"one moves by {p['stride_h']} x {p['stride_w']}"
+    for axis, before in (("h", op.pad_top), ("w", op.pad_left)):
+        size, inputs, outputs = (p[f"{side}_{axis}"] for side in ("kernel", "in", "out"))
+        if size < op.upscale and inputs > 1:
+            return f"one is of {p['kernel_h']} x {p['kernel_w']}"
+        if before < 0 or outputs - 1 - before > op.upscale * (inputs - 1):
+            return "elements at a border see none"
     return True
 
 
@@ -172,6 +192,7 @@ RULES = (
     constant_weights,
     double_rounding,
     equal_shapes,
+    transposed_windows,
     windows,
     padding,
     shifts,

@@ -65,6 +65,7 @@ def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None 
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
         )
         made.padding = api.NpuPadding(*op.padding(first, end))
+        made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
     if part.place is not None:
         base, at = part.place.base, part.place.offset_bytes
         made.biases = [api.NpuAddressRange(base, at, part.bias_bytes)]

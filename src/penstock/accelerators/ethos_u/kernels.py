@@ -49,6 +49,7 @@ from penstock.uma import (
 WEIGHTED = {
     "Conv2D": Function.CONVOLUTION,
     "FullyConnected": Function.CONVOLUTION,
+    "TransposeConv": Function.CONVOLUTION,
     "DepthwiseConv2D": Function.DEPTHWISE,
     "Mean": Function.DEPTHWISE,
     "Sum": Function.DEPTHWISE,
@@ -121,8 +122,10 @@ class Variant:
         if places:
             commands.append(call.invoke(told.places, *places))
         commands += [call.invoke(told.segment, *segment) for segment in constants.segments]
-        lower = maximum(call.first * op.stride_h - op.pad_top, 0)
-        upper = minimum((call.end - 1) * op.stride_h - op.pad_top + op.reach_h, op.in_h)
+        more = op.upscale - 1  # to round up
+        lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
+        upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
+        upper = minimum((upper + more) // op.upscale, op.in_h)
         first = 1 if constant_input(call) == 0 else 0
         commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
         if op.second == BINARY:
@@ -186,6 +189,8 @@ def ohwi(offloaded: Offloaded) -> Array:
     weights = offloaded.constant(1)
     if kind == "FullyConnected":
         return weights.reshape((len(weights), 1, 1, -1))
+    if kind == "TransposeConv":
+        return weights[:, ::-1, ::-1]
     return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
 
 
@@ -199,6 +204,8 @@ def _window(offloaded: Offloaded) -> Operation:
         p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
         p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
         p["out_c"] = p["in_c"]
+    if kind == "TransposeConv":
+        p |= _transposed(p)
     function = (WEIGHTED | POOLS)[kind]
     if function == Function.DEPTHWISE and p["in_c"] == 1:
         function = Function.CONVOLUTION
@@ -207,6 +214,23 @@ def _window(offloaded: Offloaded) -> Operation:
         if known[f"out_{axis}"] == 1:  # it does not move
             known[f"stride_{axis}"] = 1
     return Operation(*_chip(offloaded), function, **known, clamped=_clamped(offloaded))
+
+
+def _transposed(p: Mapping[str, int]) -> dict[str, int]:
+    """A transposed convolution as a convolution of the input with zeros between its elements."""
+    return {
+        "upscale": max(steps(p), default=1),
+        "stride_h": 1,
+        "stride_w": 1,
+        "pad_top": p["kernel_h"] - 1 - p["pad_top"],
+        "pad_left": p["kernel_w"] - 1 - p["pad_left"],
+    }
+
+
+def steps(p: Mapping[str, int]) -> set[int]:
+    """How far windows of a transposed convolution move, along axes where there is where to."""
+    sides = ("in", "kernel", "out")
+    return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
 
 
 def _lookup(offloaded: Offloaded) -> Operation:

@@ -61,7 +61,9 @@ class Operation:
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
     biases, in segments of `slice_channels` output channels.  The first segments, `ahead` of them,
     have been fetched before the call.  Where `buffer_bytes` is not 0, each of the others is copied
-    into one of `buffers` of so many bytes before it is used."""
+    into one of `buffers` of so many bytes before it is used.
+
+    `upscale`: windows see so many rows and columns for each of the input, those between zeros."""
 
     chip: int
     sram_only: int
@@ -104,6 +106,7 @@ class Operation:
     constant_bytes: int = 0
     buffer_bytes: int = 0
     ahead: int = 0
+    upscale: int = 1
 
     @property
     def configuration(self) -> Configuration:
@@ -142,7 +145,8 @@ class Operation:
     @property
     def gather_bytes(self) -> int:
         """Working memory for the rows of a window, which may lie in more than two pieces."""
-        return self.reach_h * self.in_row_bytes if self.reach_h > ANYWHERE and self.out_h > 1 else 0
+        rows = -(-self.reach_h // self.upscale)
+        return rows * self.in_row_bytes if rows > ANYWHERE and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -168,24 +172,30 @@ class Operation:
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
         """Rows of the input under the windows of rows [first, end) of the output."""
-        lower = first * self.stride_h - self.pad_top
-        upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
-        return max(lower, 0), min(upper, self.in_h)
+        lower, upper = self._under(first, end)
+        return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Rows above and below, columns left and right of what these rows read, that the windows
         see and that are not there: top, left, bottom, right."""
-        top = max(0, self.pad_top - first * self.stride_h)
-        bottom = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        lower, upper = self._under(first, end)
+        top = self.upscale * self.reads(first, end)[0] - lower
+        bottom = upper - self.upscale * self.in_h
         reach_w = (self.kernel_w - 1) * self.dilation_w + 1
-        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
-        return top, self.pad_left, max(0, bottom), max(0, right)
+        columns = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left
+        return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
+
+    def _under(self, first: int, end: int) -> tuple[int, int]:
+        """Rows that windows see, those that are not there too, counted as they see them."""
+        upper = (end - 1) * self.stride_h + self.reach_h
+        return first * self.stride_h - self.pad_top, upper - self.pad_top
 
     def work(self, rows: int, segment: int = 0) -> Work:
         """Of so many rows and the output channels of a segment."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
-        read = min(self.in_h, (rows - 1) * self.stride_h + self.reach_h)
+        seen = (rows - 1) * self.stride_h + self.reach_h
+        read = min(self.in_h, -(-seen // self.upscale))
         chip = self.configuration
         return Work(
             chip.in_sram if self.near(segment) else chip,
@@ -196,6 +206,7 @@ class Operation:
             Extent(self.kernel_h, self.kernel_w),
             Extent(self.stride_h, self.stride_w),
             Extent(self.dilation_h, self.dilation_w),
+            self.upscale,
             binary=self.second == BINARY,
             lookup=self.function == Function.LOOKUP,
             part_kernel=bool(self.part_kernel),

@@ -14,7 +14,14 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.activation import Activation
+from penstock.ops.add import Add
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.hard_swish import HardSwish
+from penstock.ops.logistic import Logistic
 from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
+from penstock.ops.quantize import Quantize
+from penstock.ops.sub import Sub
 from penstock.ops.sum import Sum
 from penstock.ops.transpose_conv import Spread, TransposeConv
 
@@ -105,6 +112,87 @@ def test_totals(graph: Graph, accelerator: str, layout: str) -> None:
     assert_runs(graph, accelerator, layout)
 
 
+channel_counts = st.sampled_from((1, 3, 16, 19, 40))
+
+
+@st.composite
+def broadcasts(draw: st.DrawFn) -> Graph:
+    """A sum, a difference or a product of an image and of something with as many elements along
+    each axis, or one, that is computed or constant."""
+    net = GraphBuilder("broadcast", seed=draw(st.integers(0, 99)))
+    height, width, channels = draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(channel_counts)
+    image = net.input((1, height, width, 2))
+    x = net.conv2d(image, channels, 1, name="x")
+    rows, columns, depth = (draw(st.sampled_from((1, n))) for n in (height, width, channels))
+    y = second(draw, net, image, (rows, columns, depth))
+    op = draw(st.sampled_from((Add, Sub, Mul)))(draw(st.sampled_from(Activation)))
+    pair = (x, y) if draw(st.booleans()) else (y, x)
+    z = net.apply(op, *pair, quantisation=drawn_range(draw), name="z")
+    return net.build(net.conv2d(z, 8, 3, name="reader") if draw(st.booleans()) else z)
+
+
+def second(draw: st.DrawFn, net: GraphBuilder, image: Value, shape: tuple[int, int, int]) -> Value:
+    """Of these rows, columns and channels."""
+    if draw(st.booleans()):
+        rank = draw(st.sampled_from((3, 4) if shape[:2] != (1, 1) else (1, 3, 4)))
+        rng = np.random.default_rng(draw(st.integers(0, 99)))
+        elements = rng.integers(-128, 128, (1, *shape)[-rank:]).astype(np.int8)
+        return net.constant(elements, drawn_range(draw), "constant")
+    smaller = tuple(axis for axis in (1, 2) if shape[axis - 1] < image.type.shape[axis])
+    y = net.apply(Mean(smaller), image, name="mean") if smaller else image
+    return net.conv2d(y, shape[2], 1, name="side")
+
+
+@every_accelerator
+@settings(max_examples=12)
+@given(graph=broadcasts(), layout=layouts)
+def test_broadcasts(graph: Graph, accelerator: str, layout: str) -> None:
+    done = compiled(graph, f"{accelerator},layout={layout}")
+    assert all(" sums " in left.reason for left in done.parts.left), done.parts.left
+    assert_exact(done, "points")
+
+
+def test_squeeze_and_excitation_is_the_npus_alone() -> None:
+    """A mean, a layer, a function, and a product with as many factors as channels."""
+    net = GraphBuilder("excited", seed=2)
+    x = net.conv2d(net.input((1, 12, 10, 3)), 24, 3, name="x")
+    few = net.conv2d(net.apply(Mean((1, 2)), x, name="squeezed"), 24, 1, name="few")
+    gates = net.apply(Logistic(), few, quantisation=Quantisation((1 / 256,), (-128,)), name="gates")
+    y = net.apply(Mul(), gates, x, quantisation=x.type.quantisation, name="excited")
+    graph = net.build(net.conv2d(y, 8, 3, name="y"))
+    for accelerator in EVERY:
+        assert_runs(graph, accelerator, "nhcwb16")
+
+
+@st.composite
+def dense(draw: st.DrawFn) -> Graph:
+    """A dense layer of all of an image, and functions before and behind it."""
+    net = GraphBuilder("dense", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((1, 30), (1, 1, 1, 9), (1, 5, 4, 19), (6, 3, 2), (7, 11))))
+    x = net.input(shape, zero_point=draw(zeros))
+    if draw(st.booleans()):
+        x = net.apply(HardSwish(), x, name="before")
+    rng, channels = np.random.default_rng(draw(st.integers(0, 99))), draw(st.integers(1, 40))
+    weights = rng.integers(-127, 128, (channels, x.type.elements)).astype(np.int8)
+    bias = rng.integers(-5000, 5000, channels).astype(np.int32)
+    y = net.apply(
+        FullyConnected(),
+        x,
+        net.constant(weights, Quantisation((0.01,), (0,)), "w"),
+        net.constant(bias, Quantisation((x.type.scale * 0.01,), (0,)), "b"),
+        quantisation=drawn_range(draw),
+        name="dense",
+    )
+    return net.build(net.apply(Quantize(), y, quantisation=drawn_range(draw), name="behind"))
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=dense(), layout=layouts)
+def test_dense_layers_of_images(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
 def transposed_by(stride: int, size: int, before: int, outputs: int) -> Graph:
     """A transposed convolution of four rows and columns."""
     net = GraphBuilder("refused")
@@ -116,7 +204,15 @@ def transposed_by(stride: int, size: int, before: int, outputs: int) -> Graph:
     return net.build(y)
 
 
+def of_a_row_and_a_column() -> Graph:
+    """A product of which neither factor has the result's shape."""
+    net = GraphBuilder("refused")
+    row, column = net.input((1, 1, 4, 3), name="row"), net.input((1, 5, 1, 3), name="column")
+    return net.build(net.apply(Mul(), row, column, name="y"))
+
+
 REFUSED = {
+    "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
     "one moves by 3 x 3": transposed_by(3, 3, 0, 12),
     "one is of 1 x 1": transposed_by(2, 1, 0, 7),
     "elements at a border see none": transposed_by(2, 2, 0, 9),

@@ -31,7 +31,8 @@ from penstock.uma import (
 )
 
 TRANSPOSED = "nn.conv2d_transpose"
-LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", "nn.dense")
+DENSE = "nn.dense"
+LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 TOTALS = ("mean", "sum")
 SUMS = ("add", "subtract", "multiply")
@@ -96,7 +97,7 @@ def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
 
 def window_rows(op: str, attrs: Any, inputs: Any) -> int:
     """Rows of the input from the first to the last under a window."""
-    if op in TOTALS:
+    if op in (*TOTALS, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:
         return -(-attrs["rows"].size // attrs["rows"].stride)

@@ -13,8 +13,8 @@ from penstock.accelerators.ethos_u.kernels import (
     POOLS,
     TOTALS,
     WEIGHTED,
-    constant_input,
     ohwi,
+    operands,
     plain_operation,
     scaling,
     steps,
@@ -36,16 +36,18 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, one image (1, H, W, C), no extent above 65536; those of dense layers are
-    one row of channels."""
+    """Tensors are int8, one image of rank 2, 3 or 4, no extent above 65536; what dense layers
+    compute is one row of channels."""
     dense = offloaded.main.kind == "FullyConnected"
-    for value in (*offloaded.main.variable_inputs, offloaded.main.output):
-        type = value.type
+    output = offloaded.main.output.type
+    for type in (*(value.type for value in offloaded.main.variable_inputs), output):
         if type.dtype is not DType.INT8:
             return f"one has elements of type {type.dtype.value}"
-        one = type.elements == type.shape[-1] if dense else type.rank == 4 and type.shape[0] == 1
+        one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         if not one or max(type.shape) > LARGEST_EXTENT:
             return f"one has shape {list(type.shape)}"
+    if dense and output.elements != output.shape[-1]:
+        return f"one has shape {list(output.shape)}"
     return True
 
 
@@ -53,7 +55,7 @@ def windows(offloaded: Offloaded) -> bool | str:
     """Windows move by 1 to 3 rows and columns; those of convolutions, means and sums have dilations
     of 1 or 2, 64 rows and 4096 elements at most with what lies between their taps, those of pools
     256 rows and 65536 elements."""
-    if offloaded.main.kind not in WEIGHTED | POOLS or offloaded.main.kind == "FullyConnected":
+    if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
     pool = offloaded.main.kind in POOLS
@@ -149,18 +151,19 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
     return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
 
 
-def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both tensors of a sum or a product have the shape of the result; or one is constant, one
-    number."""
+def shapes(offloaded: Offloaded) -> bool | str:
+    """Of two inputs, one is computed and has the shape of the result; the other, which may be
+    constant, has along each axis as many elements or one."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
-    constant = constant_input(offloaded)
-    for k, value in enumerate(offloaded.main.inputs):
-        if k == constant:
-            if value.type.elements != 1:
-                return f"constant input {k} has {value.type.elements} elements"
-        elif value.type.shape != offloaded.main.output.type.shape:
-            return f"input {k} has shape {list(value.type.shape)}"
+    main, (first, second) = offloaded.main, operands(offloaded)
+    if main.inputs[first].data is not None:
+        return "both are constant"
+    if main.inputs[first].type.shape != main.output.type.shape:
+        return f"input {first} has shape {list(main.inputs[first].type.shape)}"
+    other = main.inputs[second]
+    if other.data is None and other.type.rank != main.output.type.rank:
+        return f"input {second} has shape {list(other.type.shape)}"
     return True
 
 
@@ -191,7 +194,7 @@ RULES = (
     one_group,
     constant_weights,
     double_rounding,
-    equal_shapes,
+    shapes,
     transposed_windows,
     windows,
     padding,

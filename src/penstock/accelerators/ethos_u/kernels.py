@@ -44,6 +44,7 @@ from penstock.uma import (
     Var,
     maximum,
     minimum,
+    row_count,
 )
 
 WEIGHTED = {
@@ -126,10 +127,10 @@ class Variant:
         lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
         upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
         upper = minimum((upper + more) // op.upscale, op.in_h)
-        first = 1 if constant_input(call) == 0 else 0
+        first, second = operands(call)
         commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
         if op.second == BINARY:
-            commands.append(_rows(call, told, SECOND, _operand(call, 1), call.first, call.end))
+            commands.append(_rows(call, told, SECOND, _operand(call, second), *_second(op, call)))
         commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
         return [*commands, call.invoke(told.run, call.first, call.end)]
 
@@ -188,7 +189,7 @@ def ohwi(offloaded: Offloaded) -> Array:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
     weights = offloaded.constant(1)
     if kind == "FullyConnected":
-        return weights.reshape((len(weights), 1, 1, -1))
+        return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
     if kind == "TransposeConv":
         return weights[:, ::-1, ::-1]
     return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
@@ -196,10 +197,12 @@ def ohwi(offloaded: Offloaded) -> Array:
 
 def _window(offloaded: Offloaded) -> Operation:
     """Convolutions, dense layers, pools and totals; a depthwise convolution of one channel is a
-    convolution."""
+    convolution, a dense layer one whose window is all of the input."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
-        p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+        height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
+        p |= {"in_h": height, "in_w": width, "out_h": 1, "out_w": 1}
+        p |= {"kernel_h": height, "kernel_w": width}
     if kind in TOTALS:
         p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
         p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
@@ -241,39 +244,60 @@ def _lookup(offloaded: Offloaded) -> Operation:
 def _elementwise(offloaded: Offloaded) -> Operation:
     """Sums, differences and products, of two tensors or of one and a number."""
     p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
-    constant = constant_input(offloaded)
-    first, second = (1, 0) if constant == 0 else (0, 1)
+    first, second = operands(offloaded)
+    other = offloaded.main.inputs[second]
+    rank = offloaded.main.output.type.rank
+    height, width, channels = extents((1,) * (rank - other.type.rank) + other.type.shape)
+    constant, elements = other.data is not None, other.type.elements
+    number = constant and elements == 1
     names = ("out_multiplier", "out_shift", "out_zero", "least", "most")
     known = {name: p[name] for name in names}
     for k, place in enumerate((first, second)):
         if "multiplier0" in p:
             known[f"multiplier{k}"] = p[f"multiplier{place}"]
             known[f"shift{k}"] = p[f"shift{place}"]
-    scalar = 0 if constant is None else int(offloaded.constant(constant).ravel()[0])
     return Operation(
         *_chip(offloaded),
         function,
         *_image(offloaded) * 2,
         in_zero=p[f"zero{first}"],
         second_zero=p[f"zero{second}"],
-        second=BINARY if constant is None else WITH_SCALAR,
-        scalar=scalar,
-        scalar_first=int(constant == 0),
+        second=WITH_SCALAR if number else BINARY,
+        second_h=height,
+        second_w=width,
+        second_c=channels,
+        scalar=int(offloaded.constant(second).ravel()[0]) if number else 0,
+        second_first=int(second == 0),
+        constant_bytes=elements if constant and not number else 0,
         clamped=_clamped(offloaded),
         **known,
     )
 
 
-def constant_input(offloaded: Offloaded) -> int | None:
-    """Which input of a sum or product is a constant."""
-    return next((k for k, v in enumerate(offloaded.main.inputs) if v.data is not None), None)
+def operands(offloaded: Offloaded) -> tuple[int, int]:
+    """Of two inputs the first and the second of the NPU, which may be constant and may have fewer
+    elements than the output; of others, the only one twice."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return 0, 0
+    left, right = offloaded.main.inputs
+    smaller = left.type.shape != offloaded.main.output.type.shape == right.type.shape
+    return (1, 0) if left.data is not None or (right.data is None and smaller) else (0, 1)
 
 
 def _image(offloaded: Offloaded) -> tuple[int, int, int]:
     """Rows, columns and channels of the output."""
-    shape = offloaded.main.output.type.shape
-    *_, height, width, channels = (1, 1, 1, *shape)
-    return height, width, channels
+    return extents(offloaded.main.output.type.shape)
+
+
+def extents(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Rows, columns and channels, such that its rows are its rows.
+
+    >>> extents((1, 6, 5, 4)), extents((6, 5, 4)), extents((6, 4)), extents((4,))
+    ((6, 5, 4), (6, 5, 4), (6, 1, 4), (1, 1, 4))
+    """
+    *before, channels = shape
+    width = before[-1] if len(before) > 1 else 1
+    return row_count(shape), width, channels
 
 
 def _chip(offloaded: Offloaded) -> tuple[int, int]:
@@ -290,9 +314,16 @@ def _clamped(offloaded: Offloaded) -> int:
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
     main, composite = offloaded.main, offloaded.composite
-    read = [int(f"{v.name}/packed" in composite.inputs) for v in main.variable_inputs]
+    first, second = (
+        int(f"{main.inputs[k].name}/packed" in composite.inputs) for k in operands(offloaded)
+    )
     written = int(composite.nodes[-1].output.name.endswith("/packed"))
-    return {"packed_in": read[0], "packed_second": read[-1], "packed_out": written}
+    return {"packed_in": first, "packed_second": second, "packed_out": written}
+
+
+def _second(op: Operation, call: KernelCall) -> tuple[Expr, Expr]:
+    """Rows of the second input that the call reads."""
+    return (call.first, call.end) if op.second_h == op.out_h else (0, 1)
 
 
 def _rows(

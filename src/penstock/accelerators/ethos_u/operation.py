@@ -24,7 +24,8 @@ STEP = 16
 NAMES = tuple(CONFIGURATIONS)
 """Configurations by their numbers."""
 BINARY, WITH_SCALAR = 1, 2
-"""`second`: a tensor of the output's shape, or one number; 0 for operations of one input."""
+"""`second`: a tensor, whose extents are the output's or 1, or one number; 0 for operations of one
+input."""
 
 
 class Function(IntEnum):
@@ -55,13 +56,13 @@ KINDS = {
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Shapes and window; zero points and limits; layouts, NHCWB16 where `packed`; of the second
-    input its zero point and, where it is one number, that; multipliers and shifts as TFLite has
-    them; `clamped`: the model's activation is a clamp.
+    input its extents and zero point, that number where it is one, and whether it is the left one;
+    multipliers and shifts as TFLite has them; `clamped`: the model's activation is a clamp.
 
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
-    biases, in segments of `slice_channels` output channels.  The first segments, `ahead` of them,
-    have been fetched before the call.  Where `buffer_bytes` is not 0, each of the others is copied
-    into one of `buffers` of so many bytes before it is used.
+    biases (or of a second input that is constant), in segments of `slice_channels` output channels.
+    The first segments, `ahead` of them, have been fetched before the call.  Where `buffer_bytes` is
+    not 0, each of the others is copied into one of `buffers` of so many bytes before it is used.
 
     `upscale`: windows see so many rows and columns for each of the input, those between zeros."""
 
@@ -91,9 +92,12 @@ class Operation:
     packed_second: int = 0
     packed_out: int = 0
     second: int = 0
+    second_h: int = 0
+    second_w: int = 0
+    second_c: int = 0
     second_zero: int = 0
     scalar: int = 0
-    scalar_first: int = 0
+    second_first: int = 0
     multiplier0: int = 0
     shift0: int = 0
     multiplier1: int = 0
@@ -164,7 +168,7 @@ class Operation:
 
     @property
     def second_row_bytes(self) -> int:
-        return row_bytes(self.out_w, self.out_c, bool(self.packed_second))
+        return row_bytes(self.second_w, self.second_c, bool(self.packed_second))
 
     @property
     def out_row_bytes(self) -> int:
@@ -184,6 +188,10 @@ class Operation:
         reach_w = (self.kernel_w - 1) * self.dilation_w + 1
         columns = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left
         return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
+
+    def second_rows(self, first: int, end: int) -> tuple[int, int]:
+        """Rows of the second input for rows [first, end) of the output."""
+        return (first, end) if self.second_h == self.out_h else (0, 1)
 
     def _under(self, first: int, end: int) -> tuple[int, int]:
         """Rows that windows see, those that are not there too, counted as they see them."""
@@ -208,12 +216,23 @@ class Operation:
             Extent(self.dilation_h, self.dilation_w),
             self.upscale,
             binary=self.second == BINARY,
+            second_elements=self._second_elements(rows),
             lookup=self.function == Function.LOOKUP,
             part_kernel=bool(self.part_kernel),
             packed_input=bool(self.packed_in),
             packed_output=bool(self.packed_out),
             constant_bytes=self.constant_bytes * channels // self.out_c,
         )
+
+    def _second_elements(self, rows: int) -> int | None:
+        """Of the second input in the memory of tensors, where they are not as many as the
+        output's."""
+        if self.second == BINARY and self.constant_bytes:
+            return 0
+        extents = self.second_h, self.second_w, self.second_c
+        if self.second != BINARY or extents == (self.out_h, self.out_w, self.out_c):
+            return None
+        return min(rows, self.second_h) * self.second_w * self.second_c
 
     def block(self, rows: int, segment: int = 0) -> tuple[int, int, int] | None:
         """In which block so many rows of a segment are computed; None where none fits."""

@@ -150,12 +150,18 @@ class _Run:
 
     def _tiles(self, tensor: int, first: int, end: int) -> tuple[int, Tiles] | None:
         """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
-        lower, upper = self.op.reads(first, end) if tensor == FIRST else (first, end)
+        lower, upper = self._touched(tensor, first, end)
         places = [self.rows[tensor][row] for row in range(lower, upper)]
         offsets = [place.offset_bytes for place in places]
         alone = tensor == FIRST and end - first == 1  # more rows could be cut
         found = tiles_of(offsets, self._row_bytes(tensor), backwards=alone)
         return None if found is None else (places[0].base, found)
+
+    def _touched(self, tensor: int, first: int, end: int) -> tuple[int, int]:
+        """Rows of a tensor that rows [first, end) of the output touch."""
+        if tensor == FIRST:
+            return self.op.reads(first, end)
+        return self.op.second_rows(first, end) if tensor == SECOND else (first, end)
 
     def _row_bytes(self, tensor: int) -> int:
         op = self.op

@@ -15,6 +15,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.activation import Activation
 from penstock.ops.add import Add
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.hard_swish import HardSwish
 from penstock.ops.logistic import Logistic
@@ -193,6 +194,30 @@ def test_dense_layers_of_images(graph: Graph, accelerator: str, layout: str) -> 
     assert_runs(graph, accelerator, layout)
 
 
+@st.composite
+def put_together(draw: st.DrawFn) -> Graph:
+    """Tensors along channels, with whole bricks but the last, of the NPU's or of the network's."""
+    net = GraphBuilder("together", seed=draw(st.integers(0, 99)))
+    height, width = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    image = net.input((1, height, width, 16))
+    alike = image.type.quantisation
+    parts = [image] if draw(st.booleans()) else []
+    for k in range(draw(st.integers(2, 4)) - len(parts)):
+        channels = draw(st.sampled_from((16, 32, 48)))
+        parts.append(net.conv2d(image, channels, 1, quantisation=alike, name=f"part{k}"))
+    last = draw(st.sampled_from((5, 16, 20)))
+    parts.append(net.conv2d(image, last, 3, quantisation=alike, name="last"))
+    x = net.apply(Concatenation(3), *parts, quantisation=alike, name="together")
+    return net.build(net.conv2d(x, 8, 3, name="reader") if draw(st.booleans()) else x)
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=put_together(), layout=layouts)
+def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
 def transposed_by(stride: int, size: int, before: int, outputs: int) -> Graph:
     """A transposed convolution of four rows and columns."""
     net = GraphBuilder("refused")
@@ -211,7 +236,16 @@ def of_a_row_and_a_column() -> Graph:
     return net.build(net.apply(Mul(), row, column, name="y"))
 
 
+def of_parts(first: int, axis: int) -> Graph:
+    """Two tensors, the first of so many channels."""
+    net = GraphBuilder("refused")
+    parts = [net.input((1, 4, 4, c), name=f"x{k}") for k, c in enumerate((first, 16))]
+    return net.build(net.apply(Concatenation(axis), *parts, name="y"))
+
+
 REFUSED = {
+    "one has 17 channels": of_parts(17, 3),
+    "it is along another axis": of_parts(16, 1),
     "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
     "one moves by 3 x 3": transposed_by(3, 3, 0, 12),
     "one is of 1 x 1": transposed_by(2, 1, 0, 7),

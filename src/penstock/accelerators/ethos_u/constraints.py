@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.accelerators.ethos_u.configurations import BRICK
 from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
 from penstock.accelerators.ethos_u.kernels import (
     ELEMENTWISE,
     POOLS,
+    TOGETHER,
     TOTALS,
     WEIGHTED,
     ohwi,
     operands,
+    pieces,
     plain_operation,
     scaling,
     steps,
@@ -101,6 +104,20 @@ def padding(offloaded: Offloaded) -> bool | str:
     if op.function == Function.AVERAGE and any(around) and large:
         return f"the window is of {op.kernel_h} x {op.kernel_w}"
     return True
+
+
+def whole_bricks(offloaded: Offloaded) -> bool | str:
+    """What is put together is computed, and along channels; all but the last have whole bricks of
+    16 channels, unless the layout is nhwc."""
+    main = offloaded.main
+    if main.kind != TOGETHER:
+        return True
+    if getattr(main.op, "axis", None) != main.output.type.rank - 1:
+        return "it is along another axis"
+    if any(value.data is not None for value in main.inputs):
+        return "a part is constant"
+    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BRICK]
+    return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
@@ -191,6 +208,7 @@ def _block(op: Operation) -> tuple[int, int, int] | None:
 RULES = (
     int8_images,
     whole_extents,
+    whole_bricks,
     one_group,
     constant_weights,
     double_rounding,

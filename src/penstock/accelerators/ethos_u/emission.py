@@ -85,7 +85,7 @@ def constants_copy(source: Place, target: Place, size_bytes: int) -> Any:
 def copy(op: Operation, source: Placed, target: Placed) -> Any:
     """What copies a row of the operation's input as it is: the largest of one element."""
     like = Operation(
-        op.chip, op.sram_only, Function.MAXIMUM, *(1, op.in_w, op.in_c) * 2,
+        op.chip, op.sram_only, Function.COPY, *(1, op.in_w, op.in_c) * 2,
         packed_in=op.packed_in, packed_out=op.packed_in,
     )  # fmt: skip
     return emitted(like, (0, 1), Maps(source, None, target))
@@ -113,7 +113,7 @@ def _made(api: Any, op: Operation) -> Any:
             return api.NpuConvDepthWiseOperation()
         case Function.AVERAGE:
             return api.NpuPoolingOperation(pools.AVERAGE)
-        case Function.MAXIMUM | Function.LOOKUP:
+        case Function.MAXIMUM | Function.LOOKUP | Function.COPY:
             return api.NpuPoolingOperation(pools.MAX)
         case Function.ADD:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)

@@ -7,8 +7,10 @@ caller reads or writes lies as it is, NHWC; the NPU takes both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -24,9 +26,11 @@ from penstock.accelerators.ethos_u.operation import (
 from penstock.accelerators.ethos_u.performance import copying_cycles
 from penstock.accelerators.ethos_u.programs import (
     FIRST,
+    PIECES,
     RESULT,
     SECOND,
     Drivers,
+    Piece,
     drivers,
 )
 from penstock.accelerators.ethos_u.schedule import breakdown, fetching, scheduled
@@ -41,6 +45,7 @@ from penstock.uma import (
     Loop,
     Offloaded,
     Operand,
+    Value,
     Var,
     maximum,
     minimum,
@@ -59,6 +64,7 @@ TOTALS = ("Mean", "Sum")
 """They are depthwise convolutions whose weights are ones."""
 POOLS = {"MaxPool2D": Function.MAXIMUM, "AveragePool2D": Function.AVERAGE}
 ELEMENTWISE = {"Add": Function.ADD, "Sub": Function.SUBTRACT, "Mul": Function.MULTIPLY}
+TOGETHER = "Concatenation"
 LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
 """Functions of one element: a table says them."""
 
@@ -123,21 +129,20 @@ class Variant:
         if places:
             commands.append(call.invoke(told.places, *places))
         commands += [call.invoke(told.segment, *segment) for segment in constants.segments]
-        more = op.upscale - 1  # to round up
-        lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
-        upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
-        upper = minimum((upper + more) // op.upscale, op.in_h)
-        first, second = operands(call)
-        commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
-        if op.second == BINARY:
-            commands.append(_rows(call, told, SECOND, _operand(call, second), *_second(op, call)))
+        commands += list(_read(call, told, op))
         commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
         return [*commands, call.invoke(told.run, call.first, call.end)]
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
         """Cycles of a call that computes so many rows."""
         op, _ = self.operation(offloaded)
-        return breakdown(op, rows)
+        if op.function != Function.COPY:
+            return breakdown(op, rows)
+        every = [
+            replace(op, in_c=piece.channels, out_c=piece.channels, packed_in=piece.packed)
+            for piece in pieces(offloaded)
+        ]
+        return reduce(add, (breakdown(piece, rows) for piece in every))
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
@@ -145,6 +150,8 @@ def plain_operation(offloaded: Offloaded) -> Operation:
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _lookup(offloaded)
+    elif kind == TOGETHER:
+        found = Operation(*_chip(offloaded), Function.COPY, *_image(offloaded) * 2)
     elif kind in ELEMENTWISE:
         found = _elementwise(offloaded)
     else:
@@ -314,11 +321,38 @@ def _clamped(offloaded: Offloaded) -> int:
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
     main, composite = offloaded.main, offloaded.composite
-    first, second = (
-        int(f"{main.inputs[k].name}/packed" in composite.inputs) for k in operands(offloaded)
-    )
+    first, second = (_is_packed(offloaded, main.inputs[k]) for k in operands(offloaded))
     written = int(composite.nodes[-1].output.name.endswith("/packed"))
     return {"packed_in": first, "packed_second": second, "packed_out": written}
+
+
+def _is_packed(offloaded: Offloaded, value: Value) -> int:
+    """Whether an input lies in bricks."""
+    return int(f"{value.name}/packed" in offloaded.composite.inputs)
+
+
+def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
+    """Where the rows lie that a call reads."""
+    if op.function == Function.COPY:
+        for k, piece in enumerate(pieces(call)):
+            yield call.invoke(told.piece, *piece)
+            yield _rows(call, told, PIECES + k, _operand(call, k), call.first, call.end)
+        return
+    first, second = operands(call)
+    more = op.upscale - 1  # to round up
+    lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
+    upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
+    upper = minimum((upper + more) // op.upscale, op.in_h)
+    yield _rows(call, told, FIRST, _operand(call, first), lower, upper)
+    if op.second == BINARY:
+        yield _rows(call, told, SECOND, _operand(call, second), *_second(op, call))
+
+
+def pieces(offloaded: Offloaded) -> tuple[Piece, ...]:
+    """What is put together along channels."""
+    return tuple(
+        Piece(value.type.shape[-1], _is_packed(offloaded, value)) for value in offloaded.main.inputs
+    )
 
 
 def _second(op: Operation, call: KernelCall) -> tuple[Expr, Expr]:

@@ -39,6 +39,7 @@ class Function(IntEnum):
     ADD = 5
     SUBTRACT = 6
     MULTIPLY = 7
+    COPY = 8
 
 
 KINDS = {
@@ -50,6 +51,7 @@ KINDS = {
     Function.ADD: Kind.ELEMENTWISE,
     Function.SUBTRACT: Kind.ELEMENTWISE,
     Function.MULTIPLY: Kind.ELEMENTWISE,
+    Function.COPY: Kind.POOLING,
 }
 
 
@@ -248,6 +250,7 @@ class Operation:
         rates = self.configuration.rates
         own = {
             Function.MAXIMUM: rates.maximum,
+            Function.COPY: rates.maximum,
             Function.LOOKUP: max(rates.maximum, rates.lookup),
             Function.ADD: rates.add,
             Function.SUBTRACT: rates.add,

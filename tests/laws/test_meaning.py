@@ -17,6 +17,7 @@ from penstock.ir.verify import verify
 from penstock.ops.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
+from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
 from penstock.ops.quantize import Quantize
 from penstock.ops.relu import Relu
@@ -58,6 +59,7 @@ def small_graphs() -> dict[str, Graph]:
     x = activation("x", 1, 5, 6, 2)
     pad = Node(Pad((0, 1, 2, 0), (0, 2, 1, 0), 3), (x,), activation("pad", 1, 8, 9, 2))
     wrong_fill = Node(Pad((0, 1, 2, 0), (0, 2, 1, 0), 0), (x,), activation("pad", 1, 8, 9, 2))
+    least = Node(Pad((0, 1, 1, 0), (0, 1, 1, 0), -128), (x,), activation("pad", 1, 7, 8, 2))
     deep = Node(Pad((0, 1, 1, 1), (0, 1, 1, 1), 3), (x,), activation("pad", 1, 7, 8, 4))
     empty = Node(Pad((0,) * 4, (0,) * 4, 3), (x,), activation("pad", 1, 5, 6, 2))
     same = Node(Quantize(), (x,), activation("q", 1, 5, 6, 2))
@@ -80,6 +82,11 @@ def small_graphs() -> dict[str, Graph]:
         "border folds": graph(pad, convolution("c", pad.output, 3)),
         "border folds once more": graph(pad, convolution("c", pad.output, 3, pad=1)),
         "border of another value stays": graph(wrong_fill, convolution("c", wrong_fill.output, 3)),
+        "border folds into a maximum": graph(least, maximum_of(least.output, 3)),
+        "border as wide as the window of a maximum stays": graph(
+            least, maximum_of(least.output, 1)
+        ),
+        "border of zero points around a maximum stays": graph(pad, maximum_of(pad.output, 3)),
         "border of channels stays": graph(deep, convolution("c", deep.output, 3)),
         "border that is an output": graph(
             pad, conv := convolution("c", pad.output, 3), outputs=(pad.output, conv.output)
@@ -96,6 +103,12 @@ def small_graphs() -> dict[str, Graph]:
     }
 
 
+def maximum_of(x: Value, size: int) -> Node:
+    op = MaxPool2D(Window(size, 2), Window(size, 2))
+    shape = op.result_type((x.type,)).shape
+    return Node(op, (x,), activation("m", *shape))
+
+
 def late_of(x: Value) -> Node:
     return Node(Relu(), (x,), activation("z", *x.type.shape))
 
@@ -104,6 +117,7 @@ GRAPHS = small_graphs() | {path.stem: parse(path.read_bytes(), path.name) for pa
 EFFECTS: dict[str, Pass] = {
     "border folds": fold_padding,
     "border folds once more": fold_padding,
+    "border folds into a maximum": fold_padding,
     "empty border is a view": free_identities,
     "equal quantisation is a view": free_identities,
     "clamp fuses": fuse_activation,
@@ -113,6 +127,8 @@ EFFECTS: dict[str, Pass] = {
 NEAR_MISSES: dict[str, Pass] = {
     "border of another value stays": fold_padding,
     "border of channels stays": fold_padding,
+    "border as wide as the window of a maximum stays": fold_padding,
+    "border of zero points around a maximum stays": fold_padding,
     "other quantisation stays": free_identities,
     "clamp with rescaling stays": fuse_activation,
     "clamp of a tensor with two readers stays": fuse_activation,

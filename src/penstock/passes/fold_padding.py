@@ -1,7 +1,8 @@
-"""fold_padding: a border of zero points around the input of a convolution becomes its own padding.
+"""fold_padding: a border around the input of a convolution or a maximum becomes its own padding.
 
-Case: Pad adds rows and columns only, filled with its input's zero point, in its input's
-quantisation; then every convolution that reads it reads the input of Pad instead.
+Case: Pad adds rows and columns only, in its input's quantisation, filled with its input's zero
+point; then every convolution that reads it reads the input of Pad instead.  Filled with the least
+element there is: likewise every maximum, of which no window lies in the border alone.
 """
 
 from __future__ import annotations
@@ -12,35 +13,47 @@ from dataclasses import replace
 from penstock.ir.graph import Graph, Node
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
 from penstock.ops.window import Window
 
 
 def fold_padding(graph: Graph) -> Graph:
-    """The graph with borders folded into convolutions; the Pad nodes stay until they are dead."""
+    """The graph with borders folded into windows; the Pad nodes stay until they are dead."""
     pads = {node.output.name: node for node in graph.nodes if _is_border(node)}
     return graph.with_nodes(tuple(_folded(node, pads) for node in graph.nodes))
 
 
 def _is_border(node: Node) -> bool:
-    """Whether the node adds rows and columns of its input's zero point, and nothing else."""
+    """Whether the node adds rows and columns, and nothing else."""
     if not isinstance(node.op, Pad) or node.inputs[0].type.rank != 4:
         return False
     x, y = node.inputs[0].type, node.output.type
     outside = (node.op.before[0], node.op.after[0], node.op.before[3], node.op.after[3])
-    return not any(outside) and x.quantisation == y.quantisation and node.op.fill == x.zero_point
+    return not any(outside) and x.quantisation == y.quantisation
 
 
 def _folded(node: Node, pads: Mapping[str, Node]) -> Node:
     pad = pads.get(node.inputs[0].name) if node.inputs else None
     if pad is None or not isinstance(pad.op, Pad):
         return node
-    if not isinstance(node.op, Conv2D | DepthwiseConv2D):
+    if not isinstance(node.op, Conv2D | DepthwiseConv2D | MaxPool2D):
         return node
-    rows = _wider(node.op.rows, pad.op, 1)
-    columns = _wider(node.op.columns, pad.op, 2)
+    x = pad.inputs[0].type
+    rows, columns = _wider(node.op.rows, pad.op, 1), _wider(node.op.columns, pad.op, 2)
+    if isinstance(node.op, MaxPool2D):
+        folds = pad.op.fill == x.dtype.lower and all(map(_sees_an_element, (rows, columns)))
+    else:
+        folds = pad.op.fill == x.zero_point
+    if not folds:
+        return node
     op = replace(node.op, rows=rows, columns=columns)
     return replace(node, op=op, inputs=(pad.inputs[0], *node.inputs[1:]))
+
+
+def _sees_an_element(window: Window) -> bool:
+    """Whether no window lies in the padding alone."""
+    return max(window.before, window.after) < window.extent
 
 
 def _wider(window: Window, pad: Pad, axis: int) -> Window:

@@ -30,10 +30,12 @@ from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.hard_swish import HardSwish
 from penstock.ops.leaky_relu import LeakyRelu
 from penstock.ops.logistic import Logistic
+from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.quantize import Quantize
 from penstock.ops.relu import Relu
 from penstock.ops.sub import Sub
+from penstock.ops.sum import Sum
 from penstock.ops.tanh import Tanh
 from penstock.pipeline import Request, compile_request
 from penstock.program.program import Call, Invoke, Loop
@@ -205,6 +207,10 @@ REFUSED = {
     "its dilations are 3 x 3": lambda net, x: net.conv2d(x, 8, 3, dilation=3, name="y"),
     "each channel has 2 windows of its own": lambda net, x: net.depthwise_conv2d(
         x, 3, multiplier=2, name="y"
+    ),
+    "one is over 4 images and channels": lambda net, x: net.apply(Mean((3,)), x, name="y"),
+    "it is of 128 x 2": lambda net, x: net.apply(
+        Sum((1, 2)), net.reshape(x, (1, 128, 2, 4)), quantisation=x.type.quantisation, name="y"
     ),
 }
 

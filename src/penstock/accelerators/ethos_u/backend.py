@@ -10,6 +10,8 @@ A call is a register command stream, which a functional model executes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from penstock.accelerators.ethos_u.configurations import BRICK
@@ -23,6 +25,7 @@ from penstock.uma import (
     Graph,
     OpStrategy,
     PassPhase,
+    Pattern,
     UMABackend,
     is_constant,
     is_op,
@@ -31,8 +34,14 @@ from penstock.uma import (
     wildcard,
 )
 
-LAYERS = ("nn.conv2d", "nn.depthwise_conv2d", "nn.dense")
+TRANSPOSED = "nn.conv2d_transpose"
+DENSE = "nn.dense"
+LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
+TOTALS = ("mean", "sum")
+TOGETHER = "concatenate"
+MOST_TOGETHER = 8
+"""Tensors."""
 SUMS = ("add", "subtract", "multiply")
 BRICKS = "nhcwb16"
 VARIANTS = {
@@ -45,7 +54,8 @@ FEATURES_STEP = 16
 
 
 class EthosU(UMABackend):
-    """Convolutions, dense layers, pools, sums, products and functions of one element."""
+    """Convolutions, dense layers, pools, totals, sums, products, functions of one element, and
+    tensors one behind the other."""
 
     name: str
     macs: int | None = 256
@@ -58,14 +68,15 @@ class EthosU(UMABackend):
         self._register_target_attr("layout", default=BRICKS)
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in (*POOLS, *LOOKUPS):
+        for op in (*POOLS, *TOTALS, *LOOKUPS):
             self._register_pattern(op, is_op(op)(wildcard()))
         for op in SUMS:
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
+        self._register_pattern(TOGETHER, together())
         for rule in RULES:
             self._register_constraint(rule)
         self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_bricks)
-        for op in (*LAYERS, *POOLS, *SUMS, *LOOKUPS):
+        for op in (*LAYERS, *POOLS, *TOTALS, *SUMS, *LOOKUPS, TOGETHER):
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
             fmt="stream", encoder=encode, submit=drivers(self.name).submit,
@@ -93,13 +104,29 @@ def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
     return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
 
 
+def together() -> Pattern:
+    """Several tensors, one behind the other."""
+    counts = range(2, MOST_TOGETHER + 1)
+    every = (is_op(TOGETHER)(*(wildcard() for _ in range(count))) for count in counts)
+    return reduce(or_, every)
+
+
+def window_rows(op: str, attrs: Any, inputs: Any) -> int:
+    """Rows of the input from the first to the last under a window."""
+    if op in (*TOTALS, DENSE):
+        return row_count(inputs[0].shape)
+    if op == TRANSPOSED:
+        return -(-attrs["rows"].size // attrs["rows"].stride)
+    return attrs["rows"].extent if "rows" in attrs else 1
+
+
 def strategy_of(op: str) -> Any:
     """The strategy of an operator: layers have two kernels."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del inputs, target
-        reach = attrs["rows"].extent if "rows" in attrs else 1
+        del target
         one_row = row_count(out_type.shape) == 1
+        reach = window_rows(op, attrs, inputs)
         found = OpStrategy()
         for name, variant in VARIANTS.items():
             found.add_implementation(

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.accelerators.ethos_u.configurations import BRICK
 from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
 from penstock.accelerators.ethos_u.kernels import (
     ELEMENTWISE,
     POOLS,
+    TOGETHER,
+    TOTALS,
     WEIGHTED,
-    constant_input,
     ohwi,
+    operands,
+    pieces,
     plain_operation,
+    scaling,
+    steps,
 )
 from penstock.accelerators.ethos_u.operation import Function, Operation
 from penstock.accelerators.ethos_u.performance import best_block
@@ -23,6 +29,7 @@ from penstock.uma import DType, Offloaded
 LARGEST_EXTENT = 65536
 LARGEST_STRIDE = 3
 LARGEST_DILATION = 2
+LARGEST_UPSCALE = 2
 MOST_ROWS, MOST_TAPS = 64, 64 * 64
 MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
 LARGEST_PADDED_AVERAGE = 8
@@ -32,24 +39,26 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, one image (1, H, W, C), no extent above 65536; those of dense layers are
-    one row of channels."""
+    """Tensors are int8, one image of rank 2, 3 or 4, no extent above 65536; what dense layers
+    compute is one row of channels."""
     dense = offloaded.main.kind == "FullyConnected"
-    for value in (*offloaded.main.variable_inputs, offloaded.main.output):
-        type = value.type
+    output = offloaded.main.output.type
+    for type in (*(value.type for value in offloaded.main.variable_inputs), output):
         if type.dtype is not DType.INT8:
             return f"one has elements of type {type.dtype.value}"
-        one = type.elements == type.shape[-1] if dense else type.rank == 4 and type.shape[0] == 1
+        one = type.rank in (2, 3) or (type.rank == 4 and type.shape[0] == 1)
         if not one or max(type.shape) > LARGEST_EXTENT:
             return f"one has shape {list(type.shape)}"
+    if dense and output.elements != output.shape[-1]:
+        return f"one has shape {list(output.shape)}"
     return True
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows move by 1 to 3 rows and columns; those of convolutions have dilations of 1 or 2, 64
-    rows and 4096 elements at most with what lies between their taps, those of pools 256 rows and
-    65536 elements."""
-    if offloaded.main.kind not in WEIGHTED | POOLS or offloaded.main.kind == "FullyConnected":
+    """Windows move by 1 to 3 rows and columns; those of convolutions, means and sums have dilations
+    of 1 or 2, 64 rows and 4096 elements at most with what lies between their taps, those of pools
+    256 rows and 65536 elements."""
+    if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
     pool = offloaded.main.kind in POOLS
@@ -61,6 +70,24 @@ def windows(offloaded: Offloaded) -> bool | str:
     rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
     if op.reach_h > rows or op.reach_h * reach_w > taps:
         return f"it is of {op.reach_h} x {reach_w}"
+    return True
+
+
+def transposed_windows(offloaded: Offloaded) -> bool | str:
+    """Windows of transposed convolutions move by 1 or by 2 rows and columns, are at least as large
+    as that, and each output element sees an element of the input."""
+    if offloaded.main.kind != "TransposeConv":
+        return True
+    p, op = offloaded.parameters, plain_operation(offloaded)
+    moving = steps(p)
+    if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
+        return f"one moves by {p['stride_h']} x {p['stride_w']}"
+    for axis, before in (("h", op.pad_top), ("w", op.pad_left)):
+        size, inputs, outputs = (p[f"{side}_{axis}"] for side in ("kernel", "in", "out"))
+        if size < op.upscale and inputs > 1:
+            return f"one is of {p['kernel_h']} x {p['kernel_w']}"
+        if before < 0 or outputs - 1 - before > op.upscale * (inputs - 1):
+            return "elements at a border see none"
     return True
 
 
@@ -77,6 +104,28 @@ def padding(offloaded: Offloaded) -> bool | str:
     if op.function == Function.AVERAGE and any(around) and large:
         return f"the window is of {op.kernel_h} x {op.kernel_w}"
     return True
+
+
+def whole_bricks(offloaded: Offloaded) -> bool | str:
+    """What is put together is computed, and along channels; all but the last have whole bricks of
+    16 channels, unless the layout is nhwc."""
+    main = offloaded.main
+    if main.kind != TOGETHER:
+        return True
+    if getattr(main.op, "axis", None) != main.output.type.rank - 1:
+        return "it is along another axis"
+    if any(value.data is not None for value in main.inputs):
+        return "a part is constant"
+    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BRICK]
+    return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
+
+
+def whole_extents(offloaded: Offloaded) -> bool | str:
+    """Means and sums are over rows, columns or both."""
+    p = offloaded.parameters
+    if offloaded.main.kind not in TOTALS or (p["span_n"], p["span_c"]) == (1, 1):
+        return True
+    return f"one is over {p['span_n'] * p['span_c']} images and channels"
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
@@ -104,8 +153,8 @@ def constant_weights(offloaded: Offloaded) -> bool | str:
 def shifts(offloaded: Offloaded) -> bool | str:
     """Scales are shifted right by 0 to 63 bits."""
     if offloaded.main.kind in WEIGHTED:
-        used = offloaded.tables["shift"][offloaded.tables["multiplier"] != 0]
-        found = [31 - int(s) for s in used.tolist()]
+        _, multipliers, every = scaling(offloaded)
+        found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
     elif offloaded.main.kind in ELEMENTWISE:
         found = [31 - offloaded.parameters["out_shift"]]
     else:
@@ -119,18 +168,19 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
     return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
 
 
-def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both tensors of a sum or a product have the shape of the result; or one is constant, one
-    number."""
+def shapes(offloaded: Offloaded) -> bool | str:
+    """Of two inputs, one is computed and has the shape of the result; the other, which may be
+    constant, has along each axis as many elements or one."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
-    constant = constant_input(offloaded)
-    for k, value in enumerate(offloaded.main.inputs):
-        if k == constant:
-            if value.type.elements != 1:
-                return f"constant input {k} has {value.type.elements} elements"
-        elif value.type.shape != offloaded.main.output.type.shape:
-            return f"input {k} has shape {list(value.type.shape)}"
+    main, (first, second) = offloaded.main, operands(offloaded)
+    if main.inputs[first].data is not None:
+        return "both are constant"
+    if main.inputs[first].type.shape != main.output.type.shape:
+        return f"input {first} has shape {list(main.inputs[first].type.shape)}"
+    other = main.inputs[second]
+    if other.data is None and other.type.rank != main.output.type.rank:
+        return f"input {second} has shape {list(other.type.shape)}"
     return True
 
 
@@ -157,10 +207,13 @@ def _block(op: Operation) -> tuple[int, int, int] | None:
 
 RULES = (
     int8_images,
+    whole_extents,
+    whole_bricks,
     one_group,
     constant_weights,
     double_rounding,
-    equal_shapes,
+    shapes,
+    transposed_windows,
     windows,
     padding,
     shifts,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from penstock.accelerators.ethos_u.configurations import BRICK, Shape
 from penstock.accelerators.ethos_u.encoding import HIGH_BITS, traversal
-from penstock.accelerators.ethos_u.operation import BINARY, Function, Operation
+from penstock.accelerators.ethos_u.operation import WITH_SCALAR, Function, Operation
 from penstock.accelerators.ethos_u.tiles import Tiles
 from penstock.accelerators.ethos_u.vela import vela
 from penstock.accelerators.ethos_u.work import Kind
@@ -59,12 +59,13 @@ def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None 
     made.activation = _activation(api, op)
     made.block_config = api.NpuShape3D(*_block(op, end - first, part.segment))
     if op.kind is Kind.ELEMENTWISE:
-        _add_second(api, op, made, maps.second, end - first)
+        _add_second(api, op, made, maps.second, rows)
     else:
         made.kernel = api.NpuKernel(
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
         )
         made.padding = api.NpuPadding(*op.padding(first, end))
+        made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
     if part.place is not None:
         base, at = part.place.base, part.place.offset_bytes
         made.biases = [api.NpuAddressRange(base, at, part.bias_bytes)]
@@ -84,7 +85,7 @@ def constants_copy(source: Place, target: Place, size_bytes: int) -> Any:
 def copy(op: Operation, source: Placed, target: Placed) -> Any:
     """What copies a row of the operation's input as it is: the largest of one element."""
     like = Operation(
-        op.chip, op.sram_only, Function.MAXIMUM, *(1, op.in_w, op.in_c) * 2,
+        op.chip, op.sram_only, Function.COPY, *(1, op.in_w, op.in_c) * 2,
         packed_in=op.packed_in, packed_out=op.packed_in,
     )  # fmt: skip
     return emitted(like, (0, 1), Maps(source, None, target))
@@ -112,7 +113,7 @@ def _made(api: Any, op: Operation) -> Any:
             return api.NpuConvDepthWiseOperation()
         case Function.AVERAGE:
             return api.NpuPoolingOperation(pools.AVERAGE)
-        case Function.MAXIMUM | Function.LOOKUP:
+        case Function.MAXIMUM | Function.LOOKUP | Function.COPY:
             return api.NpuPoolingOperation(pools.MAX)
         case Function.ADD:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
@@ -169,19 +170,22 @@ def _block(op: Operation, rows: int, segment: int) -> tuple[int, int, int]:
     return found
 
 
-def _add_second(api: Any, op: Operation, made: Any, placed: Placed | None, rows: int) -> None:
+def _add_second(
+    api: Any, op: Operation, made: Any, placed: Placed | None, rows: tuple[int, int]
+) -> None:
     """The second input, and scales.
 
     A product is scaled as is said.  The package finds out the scales of sums by itself, from those
     of tensors; so it is given such as lead to TFLite's."""
-    shape = Shape(rows, op.out_w, op.out_c)
-    if op.second == BINARY:
+    if op.second != WITH_SCALAR:
         assert placed is not None
+        first, end = op.second_rows(*rows)
+        shape = Shape(end - first, op.second_w, op.second_c)
         made.ifm2 = _map(api, shape, placed, op.packed_second, op.second_zero)
     else:
         made.ifm2 = _map(api, Shape(0, 0, 0), NOWHERE, 0, op.second_zero)
         made.ifm2_scalar = float(op.scalar - op.second_zero)
-    made.reversed_operands = bool(op.scalar_first)
+    made.reversed_operands = bool(op.second_first)
     if op.function == Function.MULTIPLY:
         made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
         return
@@ -190,7 +194,7 @@ def _add_second(api: Any, op: Operation, made: Any, placed: Placed | None, rows:
         each.quantization = each.quantization._replace(scale_f32=scale)
     made.activation.min *= scales[2]
     made.activation.max *= scales[2]
-    if op.second != BINARY:
+    if op.second == WITH_SCALAR:
         made.ifm2_scalar *= scales[1]
 
 

@@ -35,7 +35,7 @@ def _sum_differences(op: Operation) -> bool | str:
     if HALF not in scales:
         return "neither of its terms has the larger scale"
     sign = -1 if op.function == Function.SUBTRACT else 1
-    signs = (sign, 1) if op.scalar_first else (1, sign)
+    signs = (sign, 1) if op.second_first else (1, sign)
     wanted = [multiply(x << BITS, *s) for x, s in zip((left, right), scales, strict=True)]
     bits = EQUAL_BITS if is_simple(op) else BITS
     found = [_raised(x, bits, *s) for x, s in zip((left, right), scales, strict=True)]

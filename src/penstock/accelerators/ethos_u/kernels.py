@@ -7,8 +7,10 @@ caller reads or writes lies as it is, NHWC; the NPU takes both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -24,9 +26,11 @@ from penstock.accelerators.ethos_u.operation import (
 from penstock.accelerators.ethos_u.performance import copying_cycles
 from penstock.accelerators.ethos_u.programs import (
     FIRST,
+    PIECES,
     RESULT,
     SECOND,
     Drivers,
+    Piece,
     drivers,
 )
 from penstock.accelerators.ethos_u.schedule import (
@@ -47,18 +51,26 @@ from penstock.uma import (
     Loop,
     Offloaded,
     Operand,
+    Value,
     Var,
     maximum,
     minimum,
+    row_count,
 )
 
 WEIGHTED = {
     "Conv2D": Function.CONVOLUTION,
     "FullyConnected": Function.CONVOLUTION,
+    "TransposeConv": Function.CONVOLUTION,
     "DepthwiseConv2D": Function.DEPTHWISE,
+    "Mean": Function.DEPTHWISE,
+    "Sum": Function.DEPTHWISE,
 }
+TOTALS = ("Mean", "Sum")
+"""They are depthwise convolutions whose weights are ones."""
 POOLS = {"MaxPool2D": Function.MAXIMUM, "AveragePool2D": Function.AVERAGE}
 ELEMENTWISE = {"Add": Function.ADD, "Sub": Function.SUBTRACT, "Mul": Function.MULTIPLY}
+TOGETHER = "Concatenation"
 LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
 """Functions of one element: a table says them."""
 
@@ -127,19 +139,20 @@ class Variant:
         if places:
             commands.append(call.invoke(told.places, *places))
         commands += [call.invoke(told.segment, *segment) for segment in constants.segments]
-        lower = maximum(call.first * op.stride_h - op.pad_top, 0)
-        upper = minimum((call.end - 1) * op.stride_h - op.pad_top + op.reach_h, op.in_h)
-        first = 1 if constant_input(call) == 0 else 0
-        commands.append(_rows(call, told, FIRST, _operand(call, first), lower, upper))
-        if op.second == BINARY:
-            commands.append(_rows(call, told, SECOND, _operand(call, 1), call.first, call.end))
+        commands += list(_read(call, told, op))
         commands.append(_rows(call, told, RESULT, call.result, call.first, call.end))
         return [*commands, call.invoke(told.run, call.first, call.end)]
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
         """Cycles of a call that computes so many rows."""
         op, _ = self.operation(offloaded)
-        return breakdown(op, rows)
+        if op.function != Function.COPY:
+            return breakdown(op, rows)
+        every = [
+            replace(op, in_c=piece.channels, out_c=piece.channels, packed_in=piece.packed)
+            for piece in pieces(offloaded)
+        ]
+        return reduce(add, (breakdown(piece, rows) for piece in every))
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
@@ -147,6 +160,8 @@ def plain_operation(offloaded: Offloaded) -> Operation:
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _lookup(offloaded)
+    elif kind == TOGETHER:
+        found = Operation(*_chip(offloaded), Function.COPY, *_image(offloaded) * 2)
     elif kind in ELEMENTWISE:
         found = _elementwise(offloaded)
     else:
@@ -156,15 +171,25 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 def _encoded(offloaded: Offloaded, op: Operation, weights: Array) -> Encoded:
     """Weights and biases in the order of the operation."""
-    tables = offloaded.tables
-    return encoded(
-        op,
-        weights.astype(np.int16).tobytes(),
-        weights.shape,
-        tuple(offloaded.constant(2).tolist()),
-        tuple(tables["multiplier"].tolist()),
-        tuple(tables["shift"].tolist()),
-    )
+    bias, multipliers, shifts = scaling(offloaded)
+    return encoded(op, weights.astype(np.int16).tobytes(), weights.shape, bias, multipliers, shifts)
+
+
+Scaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""By output channel: biases, multipliers, shifts."""
+
+
+def scaling(offloaded: Offloaded) -> Scaling:
+    """What is added to sums of products, and how they are scaled."""
+    if offloaded.main.kind in TOTALS:
+        p, every = offloaded.parameters, (1,) * offloaded.parameters["in_c"]
+        zeros, multipliers, shifts = (
+            tuple(value * one for one in every) for value in (0, p["multiplier"], p["shift"])
+        )
+        return zeros, multipliers, shifts
+    found = offloaded.constant(2), offloaded.tables["multiplier"], offloaded.tables["shift"]
+    bias, multipliers, shifts = (tuple(each.tolist()) for each in found)
+    return bias, multipliers, shifts
 
 
 def _table(offloaded: Offloaded, plain: Operation) -> bytes:
@@ -176,26 +201,56 @@ def _table(offloaded: Offloaded, plain: Operation) -> bytes:
 
 def ohwi(offloaded: Offloaded) -> Array:
     """Weights: output channels, rows, columns, input channels."""
-    weights, kind = offloaded.constant(1), offloaded.main.kind
+    p, kind = offloaded.parameters, offloaded.main.kind
+    if kind in TOTALS:
+        return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
+    weights = offloaded.constant(1)
     if kind == "FullyConnected":
-        return weights.reshape((len(weights), 1, 1, -1))
+        return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
+    if kind == "TransposeConv":
+        return weights[:, ::-1, ::-1]
     return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """Convolutions, dense layers and pools; a depthwise convolution of one channel is a
-    convolution."""
+    """Convolutions, dense layers, pools and totals; a depthwise convolution of one channel is a
+    convolution, a dense layer one whose window is all of the input."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
-        p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
+        height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
+        p |= {"in_h": height, "in_w": width, "out_h": 1, "out_w": 1}
+        p |= {"kernel_h": height, "kernel_w": width}
+    if kind in TOTALS:
+        p |= {f"kernel_{axis}": p[f"span_{axis}"] for axis in "hw"}
+        p |= {f"out_{axis}": p[f"in_{axis}"] // p[f"span_{axis}"] for axis in "hw"}
+        p["out_c"] = p["in_c"]
+    if kind == "TransposeConv":
+        p |= _transposed(p)
     function = (WEIGHTED | POOLS)[kind]
-    if kind == "DepthwiseConv2D" and p["in_c"] == 1:
+    if function == Function.DEPTHWISE and p["in_c"] == 1:
         function = Function.CONVOLUTION
     known = {name: p[name] for name in Operation.__dataclass_fields__ if name in p}
     for axis in ("h", "w"):
         if known[f"out_{axis}"] == 1:  # it does not move
             known[f"stride_{axis}"] = 1
     return Operation(*_chip(offloaded), function, **known, clamped=_clamped(offloaded))
+
+
+def _transposed(p: Mapping[str, int]) -> dict[str, int]:
+    """A transposed convolution as a convolution of the input with zeros between its elements."""
+    return {
+        "upscale": max(steps(p), default=1),
+        "stride_h": 1,
+        "stride_w": 1,
+        "pad_top": p["kernel_h"] - 1 - p["pad_top"],
+        "pad_left": p["kernel_w"] - 1 - p["pad_left"],
+    }
+
+
+def steps(p: Mapping[str, int]) -> set[int]:
+    """How far windows of a transposed convolution move, along axes where there is where to."""
+    sides = ("in", "kernel", "out")
+    return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
 
 
 def _lookup(offloaded: Offloaded) -> Operation:
@@ -206,39 +261,60 @@ def _lookup(offloaded: Offloaded) -> Operation:
 def _elementwise(offloaded: Offloaded) -> Operation:
     """Sums, differences and products, of two tensors or of one and a number."""
     p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
-    constant = constant_input(offloaded)
-    first, second = (1, 0) if constant == 0 else (0, 1)
+    first, second = operands(offloaded)
+    other = offloaded.main.inputs[second]
+    rank = offloaded.main.output.type.rank
+    height, width, channels = extents((1,) * (rank - other.type.rank) + other.type.shape)
+    constant, elements = other.data is not None, other.type.elements
+    number = constant and elements == 1
     names = ("out_multiplier", "out_shift", "out_zero", "least", "most")
     known = {name: p[name] for name in names}
     for k, place in enumerate((first, second)):
         if "multiplier0" in p:
             known[f"multiplier{k}"] = p[f"multiplier{place}"]
             known[f"shift{k}"] = p[f"shift{place}"]
-    scalar = 0 if constant is None else int(offloaded.constant(constant).ravel()[0])
     return Operation(
         *_chip(offloaded),
         function,
         *_image(offloaded) * 2,
         in_zero=p[f"zero{first}"],
         second_zero=p[f"zero{second}"],
-        second=BINARY if constant is None else WITH_SCALAR,
-        scalar=scalar,
-        scalar_first=int(constant == 0),
+        second=WITH_SCALAR if number else BINARY,
+        second_h=height,
+        second_w=width,
+        second_c=channels,
+        scalar=int(offloaded.constant(second).ravel()[0]) if number else 0,
+        second_first=int(second == 0),
+        constant_bytes=elements if constant and not number else 0,
         clamped=_clamped(offloaded),
         **known,
     )
 
 
-def constant_input(offloaded: Offloaded) -> int | None:
-    """Which input of a sum or product is a constant."""
-    return next((k for k, v in enumerate(offloaded.main.inputs) if v.data is not None), None)
+def operands(offloaded: Offloaded) -> tuple[int, int]:
+    """Of two inputs the first and the second of the NPU, which may be constant and may have fewer
+    elements than the output; of others, the only one twice."""
+    if offloaded.main.kind not in ELEMENTWISE:
+        return 0, 0
+    left, right = offloaded.main.inputs
+    smaller = left.type.shape != offloaded.main.output.type.shape == right.type.shape
+    return (1, 0) if left.data is not None or (right.data is None and smaller) else (0, 1)
 
 
 def _image(offloaded: Offloaded) -> tuple[int, int, int]:
     """Rows, columns and channels of the output."""
-    shape = offloaded.main.output.type.shape
-    *_, height, width, channels = (1, 1, 1, *shape)
-    return height, width, channels
+    return extents(offloaded.main.output.type.shape)
+
+
+def extents(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Rows, columns and channels, such that its rows are its rows.
+
+    >>> extents((1, 6, 5, 4)), extents((6, 5, 4)), extents((6, 4)), extents((4,))
+    ((6, 5, 4), (6, 5, 4), (6, 1, 4), (1, 1, 4))
+    """
+    *before, channels = shape
+    width = before[-1] if len(before) > 1 else 1
+    return row_count(shape), width, channels
 
 
 def _chip(offloaded: Offloaded) -> tuple[int, int]:
@@ -255,9 +331,43 @@ def _clamped(offloaded: Offloaded) -> int:
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
     main, composite = offloaded.main, offloaded.composite
-    read = [int(f"{v.name}/packed" in composite.inputs) for v in main.variable_inputs]
+    first, second = (_is_packed(offloaded, main.inputs[k]) for k in operands(offloaded))
     written = int(composite.nodes[-1].output.name.endswith("/packed"))
-    return {"packed_in": read[0], "packed_second": read[-1], "packed_out": written}
+    return {"packed_in": first, "packed_second": second, "packed_out": written}
+
+
+def _is_packed(offloaded: Offloaded, value: Value) -> int:
+    """Whether an input lies in bricks."""
+    return int(f"{value.name}/packed" in offloaded.composite.inputs)
+
+
+def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
+    """Where the rows lie that a call reads."""
+    if op.function == Function.COPY:
+        for k, piece in enumerate(pieces(call)):
+            yield call.invoke(told.piece, *piece)
+            yield _rows(call, told, PIECES + k, _operand(call, k), call.first, call.end)
+        return
+    first, second = operands(call)
+    more = op.upscale - 1  # to round up
+    lower = maximum((call.first * op.stride_h - op.pad_top + more) // op.upscale, 0)
+    upper = (call.end - 1) * op.stride_h - op.pad_top + op.reach_h
+    upper = minimum((upper + more) // op.upscale, op.in_h)
+    yield _rows(call, told, FIRST, _operand(call, first), lower, upper)
+    if op.second == BINARY:
+        yield _rows(call, told, SECOND, _operand(call, second), *_second(op, call))
+
+
+def pieces(offloaded: Offloaded) -> tuple[Piece, ...]:
+    """What is put together along channels."""
+    return tuple(
+        Piece(value.type.shape[-1], _is_packed(offloaded, value)) for value in offloaded.main.inputs
+    )
+
+
+def _second(op: Operation, call: KernelCall) -> tuple[Expr, Expr]:
+    """Rows of the second input that the call reads."""
+    return (call.first, call.end) if op.second_h == op.out_h else (0, 1)
 
 
 def _rows(

@@ -24,7 +24,8 @@ STEP = 16
 NAMES = tuple(CONFIGURATIONS)
 """Configurations by their numbers."""
 BINARY, WITH_SCALAR = 1, 2
-"""`second`: a tensor of the output's shape, or one number; 0 for operations of one input."""
+"""`second`: a tensor, whose extents are the output's or 1, or one number; 0 for operations of one
+input."""
 
 
 class Function(IntEnum):
@@ -38,6 +39,7 @@ class Function(IntEnum):
     ADD = 5
     SUBTRACT = 6
     MULTIPLY = 7
+    COPY = 8
 
 
 KINDS = {
@@ -49,19 +51,22 @@ KINDS = {
     Function.ADD: Kind.ELEMENTWISE,
     Function.SUBTRACT: Kind.ELEMENTWISE,
     Function.MULTIPLY: Kind.ELEMENTWISE,
+    Function.COPY: Kind.POOLING,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Shapes and window; zero points and limits; layouts, NHCWB16 where `packed`; of the second
-    input its zero point and, where it is one number, that; multipliers and shifts as TFLite has
-    them; `clamped`: the model's activation is a clamp.
+    input its extents and zero point, that number where it is one, and whether it is the left one;
+    multipliers and shifts as TFLite has them; `clamped`: the model's activation is a clamp.
 
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
-    biases, in segments of `slice_channels` output channels.  The first segments, `ahead` of them,
-    have been fetched before the call.  Where `buffer_bytes` is not 0, each of the others is copied
-    into one of `buffers` of so many bytes before it is used."""
+    biases (or of a second input that is constant), in segments of `slice_channels` output channels.
+    The first segments, `ahead` of them, have been fetched before the call.  Where `buffer_bytes` is
+    not 0, each of the others is copied into one of `buffers` of so many bytes before it is used.
+
+    `upscale`: windows see so many rows and columns for each of the input, those between zeros."""
 
     chip: int
     sram_only: int
@@ -89,9 +94,12 @@ class Operation:
     packed_second: int = 0
     packed_out: int = 0
     second: int = 0
+    second_h: int = 0
+    second_w: int = 0
+    second_c: int = 0
     second_zero: int = 0
     scalar: int = 0
-    scalar_first: int = 0
+    second_first: int = 0
     multiplier0: int = 0
     shift0: int = 0
     multiplier1: int = 0
@@ -104,6 +112,7 @@ class Operation:
     constant_bytes: int = 0
     buffer_bytes: int = 0
     ahead: int = 0
+    upscale: int = 1
 
     @property
     def configuration(self) -> Configuration:
@@ -142,7 +151,8 @@ class Operation:
     @property
     def gather_bytes(self) -> int:
         """Working memory for the rows of a window, which may lie in more than two pieces."""
-        return self.reach_h * self.in_row_bytes if self.reach_h > ANYWHERE and self.out_h > 1 else 0
+        rows = -(-self.reach_h // self.upscale)
+        return rows * self.in_row_bytes if rows > ANYWHERE and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -160,7 +170,7 @@ class Operation:
 
     @property
     def second_row_bytes(self) -> int:
-        return row_bytes(self.out_w, self.out_c, bool(self.packed_second))
+        return row_bytes(self.second_w, self.second_c, bool(self.packed_second))
 
     @property
     def out_row_bytes(self) -> int:
@@ -168,24 +178,34 @@ class Operation:
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
         """Rows of the input under the windows of rows [first, end) of the output."""
-        lower = first * self.stride_h - self.pad_top
-        upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
-        return max(lower, 0), min(upper, self.in_h)
+        lower, upper = self._under(first, end)
+        return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Rows above and below, columns left and right of what these rows read, that the windows
         see and that are not there: top, left, bottom, right."""
-        top = max(0, self.pad_top - first * self.stride_h)
-        bottom = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        lower, upper = self._under(first, end)
+        top = self.upscale * self.reads(first, end)[0] - lower
+        bottom = upper - self.upscale * self.in_h
         reach_w = (self.kernel_w - 1) * self.dilation_w + 1
-        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
-        return top, self.pad_left, max(0, bottom), max(0, right)
+        columns = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left
+        return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
+
+    def second_rows(self, first: int, end: int) -> tuple[int, int]:
+        """Rows of the second input for rows [first, end) of the output."""
+        return (first, end) if self.second_h == self.out_h else (0, 1)
+
+    def _under(self, first: int, end: int) -> tuple[int, int]:
+        """Rows that windows see, those that are not there too, counted as they see them."""
+        upper = (end - 1) * self.stride_h + self.reach_h
+        return first * self.stride_h - self.pad_top, upper - self.pad_top
 
     def work(self, rows: int, segment: int = 0) -> Work:
         """Of so many rows and the output channels of a segment."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
-        read = min(self.in_h, (rows - 1) * self.stride_h + self.reach_h)
+        seen = (rows - 1) * self.stride_h + self.reach_h
+        read = min(self.in_h, -(-seen // self.upscale))
         chip = self.configuration
         return Work(
             chip.in_sram if self.near(segment) else chip,
@@ -196,13 +216,25 @@ class Operation:
             Extent(self.kernel_h, self.kernel_w),
             Extent(self.stride_h, self.stride_w),
             Extent(self.dilation_h, self.dilation_w),
+            self.upscale,
             binary=self.second == BINARY,
+            second_elements=self._second_elements(rows),
             lookup=self.function == Function.LOOKUP,
             part_kernel=bool(self.part_kernel),
             packed_input=bool(self.packed_in),
             packed_output=bool(self.packed_out),
             constant_bytes=self.constant_bytes * channels // self.out_c,
         )
+
+    def _second_elements(self, rows: int) -> int | None:
+        """Of the second input in the memory of tensors, where they are not as many as the
+        output's."""
+        if self.second == BINARY and self.constant_bytes:
+            return 0
+        extents = self.second_h, self.second_w, self.second_c
+        if self.second != BINARY or extents == (self.out_h, self.out_w, self.out_c):
+            return None
+        return min(rows, self.second_h) * self.second_w * self.second_c
 
     def block(self, rows: int, segment: int = 0) -> tuple[int, int, int] | None:
         """In which block so many rows of a segment are computed; None where none fits."""
@@ -218,6 +250,7 @@ class Operation:
         rates = self.configuration.rates
         own = {
             Function.MAXIMUM: rates.maximum,
+            Function.COPY: rates.maximum,
             Function.LOOKUP: max(rates.maximum, rates.lookup),
             Function.ADD: rates.add,
             Function.SUBTRACT: rates.add,

@@ -96,7 +96,9 @@ def feature_bytes(work: Work, blocks: Blocks) -> Floats:
     written = _moved(work, blocks, out.elements, read=False)
     if work.kind is Kind.ELEMENTWISE:
         same = _stored(work.output, work.packed_input)
-        return written + (1 + work.binary) * _moved(work, blocks, same.elements, read=True)
+        second = work.second_elements
+        more = same.elements * work.binary if second is None else second
+        return written + _moved(work, blocks, same.elements + more, read=True)
     count = _ceil(np.array(work.output), _clipped(blocks, work.output))
     passes = count[:, 0] * count[:, 1] * (1 if work.equal_depth else count[:, 2])
     needed = _clipped(input_blocks(work, blocks), work.input)
@@ -106,7 +108,10 @@ def feature_bytes(work: Work, blocks: Blocks) -> Floats:
 
 
 def constant_bytes(work: Work, blocks: Blocks) -> Floats:
-    """Bytes of weights and biases: all of them, for each column of blocks."""
+    """Bytes of weights and biases: all of them, for each column of blocks; of a second input
+    that is constant, once."""
+    if work.kind is Kind.ELEMENTWISE:
+        return np.full(len(blocks), float(work.constant_bytes))
     count = _ceil(np.array(work.output), _clipped(blocks, work.output))
     return (count[:, 0] * count[:, 1] * work.constant_bytes).astype(float)
 

@@ -1,9 +1,10 @@
 """programs: commands of a call as a stream that can be moved, and its driver function.
 
 A call says what it computes (`begin`, an Operation), where its constants, its working memory and
-what was fetched of its constants lie (`places`), how its constants are cut (`segment`), where each
-row that it reads or writes lies (`row`), and which rows it computes (`run`); and before all that,
-which constants it fetches for calls to come (`fetch`), while it computes.
+what was fetched of its constants lie (`places`), how its constants are cut (`segment`), what it
+puts together (`piece`), where each row that it reads or writes lies (`row`), and which rows it
+computes (`run`); and before all that, which constants it fetches for calls to come (`fetch`), while
+it computes.
 The encoder makes operations of that: of as many rows at a time as two tiles hold, in rings as in
 whole tensors.  Rows of one window that lie in more pieces are first copied, one under the other.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.accelerators.ethos_u.emission import (
     Maps,
@@ -40,8 +41,8 @@ from penstock.accelerators.ethos_u.vela import (
 )
 from penstock.uma import Array, Driver, Place, RowCall, StreamCommand
 
-FIRST, SECOND, RESULT = range(3)
-"""Tensors of a call, by number."""
+FIRST, SECOND, RESULT, PIECES = range(4)
+"""Tensors of a call, by number; those that are put together from PIECES on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Drivers:
     begin: Driver
     places: Driver
     segment: Driver
+    piece: Driver
     row: Driver
     run: Driver
     fetch: Driver
@@ -62,23 +64,34 @@ def drivers(engine: str) -> Drivers:
     """Of an accelerator's name."""
     encoded = (
         Driver(f"ethosu_{name}", engine, _in_streams_only, object)
-        for name in ("begin", "places", "segment", "row", "run", "fetch")
+        for name in ("begin", "places", "segment", "piece", "row", "run", "fetch")
     )
     return Drivers(Driver("ethosu_submit", engine, submit, object), *encoded)
+
+
+class Piece(NamedTuple):
+    """Channels of a tensor that is put together with others, and whether it lies in bricks."""
+
+    channels: int
+    packed: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A call: what it computes, where its constants, its working memory and what was fetched lie,
-    and the rows of each tensor."""
+    what is put together, and the rows of each tensor."""
 
     op: Operation
     places: tuple[Place, ...]
     segments: tuple[Segment, ...]
+    pieces: tuple[Piece, ...]
     rows: Mapping[int, Mapping[int, Place]]
 
     def operations(self, first: int, end: int) -> Iterator[Any]:
         """The NPU's operations for rows [first, end) of the output."""
+        if self.pieces:
+            yield from self._put_together(first, end)
+            return
         if self.op.function == Function.LOOKUP:
             yield table_copy(self.op, self.places[0])
         parts = self._parts()
@@ -87,6 +100,16 @@ class _Run:
                 if copied_before(self.op, other) == k:
                     yield self._copied(parts[other])
             yield from self._rows(first, end, self._near(part))
+
+    def _put_together(self, first: int, end: int) -> Iterator[Any]:
+        """Piece by piece, what copies its rows to its channels of the output."""
+        channel = 0
+        for k, (channels, packed) in enumerate(self.pieces):
+            op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
+            rows = {FIRST: self.rows[PIECES + k], RESULT: self.rows[RESULT]}
+            part = Part(0, channel, channels, None, 0, 0)
+            yield from replace(self, op=op, rows=rows)._rows(first, end, part)
+            channel += channels
 
     def _parts(self) -> list[Part]:
         """The channels of each segment, and where its constants lie."""
@@ -150,12 +173,18 @@ class _Run:
 
     def _tiles(self, tensor: int, first: int, end: int) -> tuple[int, Tiles] | None:
         """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
-        lower, upper = self.op.reads(first, end) if tensor == FIRST else (first, end)
+        lower, upper = self._touched(tensor, first, end)
         places = [self.rows[tensor][row] for row in range(lower, upper)]
         offsets = [place.offset_bytes for place in places]
         alone = tensor == FIRST and end - first == 1  # more rows could be cut
         found = tiles_of(offsets, self._row_bytes(tensor), backwards=alone)
         return None if found is None else (places[0].base, found)
+
+    def _touched(self, tensor: int, first: int, end: int) -> tuple[int, int]:
+        """Rows of a tensor that rows [first, end) of the output touch."""
+        if tensor == FIRST:
+            return self.op.reads(first, end)
+        return self.op.second_rows(first, end) if tensor == SECOND else (first, end)
 
     def _row_bytes(self, tensor: int) -> int:
         op = self.op
@@ -189,7 +218,8 @@ def encode(commands: Sequence[StreamCommand]) -> bytes:
     call = RowCall.of(commands)
     op = Operation(*call.numbers)
     segments = tuple(Segment(*c.numbers) for c in commands if c.name == "ethosu_segment")
-    run = _Run(op, call.places, segments, call.rows)
+    pieces = tuple(Piece(*c.numbers) for c in commands if c.name == "ethosu_piece")
+    run = _Run(op, call.places, segments, pieces, call.rows)
     name = NAMES[op.chip]
     fetches = [_fetched(c) for c in commands if c.name == "ethosu_fetch"]
     words = command_words([*fetches, *run.operations(call.first, call.end)], name)

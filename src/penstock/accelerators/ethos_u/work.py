@@ -33,7 +33,8 @@ class Work:
     """An operation on int8 elements.
 
     `upscale`: each row and column of the input stands for so many; `rate`: cycles for each element
-    behind the multipliers; `binary`: a second tensor of the output's shape is read.
+    behind the multipliers; `binary`: a second tensor is read, of which `second_elements` lie in the
+    memory of tensors, as many as the output has unless said.
     `part_kernel`: weights of four taps and few channels come together, instead of one tap's of many
     channels.  `packed_input`, `packed_output`: the layout is NHCWB16, otherwise NHWC.
     `constant_bytes`: of encoded weights and biases."""
@@ -48,6 +49,7 @@ class Work:
     dilation: Extent = ONE
     upscale: int = 1
     binary: bool = False
+    second_elements: int | None = None
     lookup: bool = False
     part_kernel: bool = False
     packed_input: bool = False

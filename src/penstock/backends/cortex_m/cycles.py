@@ -69,9 +69,6 @@ UNROLLED_TAP, UNROLLED_MEAN = 4.2, 4
 window, a mean."""
 POOL_OUTPUT, POOL_TAP, MAX_POOL_ROW, MAX_POOL_TAP = 40, 4, 100, 5
 """Of the portable pools: each output, each element under its window; of max pooling each row."""
-SUMMED, AVERAGED, SOFTMAX, SOFTMAX_ROW = 4.1, 25, 40, 100
-"""Of other portable kernels: an element that is added, an average, an element of a softmax and each
-row of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,21 +19,19 @@ from penstock.backends.cortex_m.layer import (
     layer_of,
 )
 from penstock.backends.cortex_m.params import inner_columns
+from penstock.backends.cortex_m.portable_figures import DSP, Figures, portable_kernel
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
-from penstock.ops.average_last import AverageLast
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
-from penstock.ops.running_sum import RunningSum
-from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
 
 MOST_STACK_BYTES = 192
@@ -44,8 +42,9 @@ _NOTHING = np.zeros(1, np.int16)
 """A table that is not read; an array has an element at least."""
 
 
-def dsp_kernel(op: Op, site: Site) -> Kernel | None:
-    """The special kernel of an operator; None where the portable one serves."""
+def dsp_kernel(op: Op, site: Site, figures: Figures = DSP) -> Kernel | None:
+    """The special kernel of an operator; None where the portable one serves.  `figures`: of
+    portable kernels on the core."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
@@ -63,22 +62,8 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return pair_kernel(op, site)
         case AveragePool2D() | MaxPool2D():
             return pool_kernel(op, site)
-        case RunningSum() | AverageLast() | Softmax():
-            return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
         case _:
-            return None
-
-
-def _portable_cycles(op: RunningSum | AverageLast | Softmax, site: Site) -> int:
-    """Cycles of portable kernels that take many for what their engine knows of them."""
-    match op:
-        case RunningSum():
-            return round(cycles.SUMMED * site.inputs[0].elements)
-        case AverageLast():
-            return cycles.AVERAGED * site.output.elements
-        case Softmax():
-            rows = site.output.elements // site.output.shape[-1]
-            return cycles.SOFTMAX * site.output.elements + cycles.SOFTMAX_ROW * rows
+            return portable_kernel(op, site, figures)
 
 
 def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:

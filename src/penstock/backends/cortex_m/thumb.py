@@ -11,17 +11,15 @@ import numpy as np
 from penstock.backends.cortex_m import thumb_cycles
 from penstock.backends.cortex_m.layer import LayerOp, living_channels, living_weights
 from penstock.backends.cortex_m.params import inner_columns, sum_params
+from penstock.backends.cortex_m.portable_figures import THUMB, portable_kernel
 from penstock.backends.cortex_m.thumb_tables import ThumbLayer, by_pairs, by_rows, by_taps
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
 from penstock.ops.add import Add
-from penstock.ops.average_last import AverageLast
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.running_sum import RunningSum
-from penstock.ops.softmax import Softmax
 from penstock.ops.sub import Sub
 from penstock.ops.window import Window
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
@@ -45,24 +43,12 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
             return _fully_connected(op, site)
         case Add() | Sub():
             return _sum(op, site)
-        case AveragePool2D() | RunningSum() | AverageLast() | Softmax():
-            return replace(op.kernel(site), work_cycles=_portable_cycles(op, site))
-        case _:
-            return None
-
-
-def _portable_cycles(op: AveragePool2D | RunningSum | AverageLast | Softmax, site: Site) -> int:
-    """Cycles of portable kernels that an engine's linear figures do not fit."""
-    outputs = site.output.elements
-    match op:
         case AveragePool2D():
-            return thumb_cycles.of_average_pool(outputs, (op.rows.size, op.columns.size))
-        case RunningSum():
-            return thumb_cycles.of_running_sum(site.inputs[0].elements, outputs)
-        case AverageLast():
-            return thumb_cycles.of_averages(outputs)
-        case Softmax():
-            return thumb_cycles.of_softmax(outputs, outputs // site.output.shape[-1])
+            window = op.rows.size, op.columns.size
+            cycles = thumb_cycles.of_average_pool(site.output.elements, window)
+            return replace(op.kernel(site), work_cycles=cycles)
+        case _:
+            return portable_kernel(op, site, THUMB)
 
 
 @lru_cache(maxsize=1024)

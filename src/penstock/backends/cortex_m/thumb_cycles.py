@@ -26,9 +26,6 @@ ELEMENT, SUM_ROW = 25.6, 60
 """Of a sum of two tensors."""
 POOL_ROW, POOL_TAP = 16, 4
 """Of an output of the portable average pooling: each row of its window, each tap."""
-ADDED, ADDED_TO, AVERAGED, SOFTMAX, SOFTMAX_ROW = 7, 22, 440, 120, 400
-"""Of other portable kernels: an element that is added, one that is added to, an average, an element
-of a softmax and each row of it."""
 
 
 def of_convolution(pairs: int, words: int, blocks: int, groups: int, *, signed: bool) -> int:
@@ -73,18 +70,3 @@ def of_average_pool(outputs: int, window: tuple[int, int]) -> int:
     """Cycles of average pooling, by the portable kernel."""
     rows, columns = window
     return outputs * rows * (POOL_ROW + POOL_TAP * columns)
-
-
-def of_running_sum(inputs: int, outputs: int) -> int:
-    """Cycles of adding rows up, by the portable kernel; numbers of elements."""
-    return inputs * ADDED + outputs * ADDED_TO
-
-
-def of_averages(outputs: int) -> int:
-    """Cycles of dividing totals, by the portable kernel."""
-    return outputs * AVERAGED
-
-
-def of_softmax(elements: int, rows: int) -> int:
-    """Cycles of a softmax, by the portable kernel."""
-    return elements * SOFTMAX + rows * SOFTMAX_ROW

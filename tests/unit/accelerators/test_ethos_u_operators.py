@@ -1,0 +1,260 @@
+"""ethos_u: each operator by itself, of drawn shapes and scales, in every configuration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offloading import assert_exact, claimed, compiled
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Value
+from penstock.ir.tensor import Quantisation
+from penstock.ops.activation import Activation
+from penstock.ops.add import Add
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.hard_swish import HardSwish
+from penstock.ops.logistic import Logistic
+from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
+from penstock.ops.quantize import Quantize
+from penstock.ops.sub import Sub
+from penstock.ops.sum import Sum
+from penstock.ops.transpose_conv import Spread, TransposeConv
+
+pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
+
+EVERY = (*(f"ethos_u55:macs={macs}" for macs in (32, 64, 128, 256)), "ethos_u65:macs=256")
+LAYOUTS = ("nhwc", "nhcwb16")
+every_accelerator = pytest.mark.parametrize("accelerator", EVERY)
+layouts = st.sampled_from(LAYOUTS)
+zeros = st.integers(-128, 127)
+
+
+def features(draw: st.DrawFn, net: GraphBuilder, channels: int, most: int = 12) -> Value:
+    """A tensor that the NPU computes, or an input of the network."""
+    height, width = draw(st.integers(1, most)), draw(st.integers(1, most))
+    if draw(st.booleans()):
+        return net.input((1, height, width, channels), zero_point=draw(zeros))
+    return net.conv2d(net.input((1, height, width, 2)), channels, 1, name="features")
+
+
+def assert_runs(graph: Graph, accelerator: str, layout: str) -> None:
+    """The NPU takes every node, and computes what the graph says at every point."""
+    done = compiled(graph, f"{accelerator},layout={layout}")
+    assert not done.parts.left, done.parts.left[0].reason
+    assert_exact(done, "points")
+
+
+@st.composite
+def totals(draw: st.DrawFn) -> Graph:
+    """A mean or a sum over rows, columns or both, and what reads it."""
+    net = GraphBuilder("total", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(st.integers(1, 40)), most=20)
+    op = draw(st.sampled_from((Mean, Sum)))(draw(st.sampled_from(((1,), (2,), (1, 2)))))
+    grown = math.prod(x.type.shape[axis] for axis in op.axes) if isinstance(op, Sum) else 1
+    scale = x.type.scale * grown * draw(st.floats(0.05, 4))
+    y = net.apply(op, x, quantisation=Quantisation((scale,), (draw(zeros),)), name="total")
+    return net.build(net.conv2d(y, 17, 1, name="reader") if draw(st.booleans()) else y)
+
+
+@st.composite
+def transposed(draw: st.DrawFn) -> Graph:
+    """A transposed convolution, alone or between layers that want few rows of it."""
+    net = GraphBuilder("transposed", seed=draw(st.integers(0, 99)))
+    x = features(draw, net, draw(st.integers(1, 36)), most=9)
+    stride = draw(st.sampled_from((1, 2, 2)))
+    spreads = [spread(draw, extent, stride) for extent in x.type.shape[1:3]]
+    channels, most = draw(st.integers(1, 36)), 1 << 12
+    shape = (channels, *(s.size for s in spreads), x.type.shape[3])
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    weights = net.constant(
+        rng.integers(-127, 128, shape).astype(np.int8), Quantisation((0.01,), (0,)), "w"
+    )
+    bias = net.constant(
+        rng.integers(-most, most, channels).astype(np.int32),
+        Quantisation((x.type.scale * 0.01,), (0,)),
+        "b",
+    )
+    op = TransposeConv(*spreads, draw(st.sampled_from(Activation)))
+    y = net.apply(op, x, weights, bias, quantisation=drawn_range(draw), name="spread")
+    return net.build(net.conv2d(y, 8, 3, name="reader") if draw(st.booleans()) else y)
+
+
+def spread(draw: st.DrawFn, extent: int, stride: int) -> Spread:
+    """Along an axis, such that every output meets an input; on a single one nothing moves."""
+    if extent == 1 and draw(st.booleans()):
+        return Spread(1, 1, draw(st.integers(1, 4)))
+    size = draw(st.integers(stride, 5))
+    before = draw(st.integers(0, size - 1))
+    outputs = draw(st.integers(1, stride * (extent - 1) + size - before))
+    return Spread(outputs, size, stride, before)
+
+
+def drawn_range(draw: st.DrawFn) -> Quantisation:
+    return Quantisation((draw(st.floats(0.01, 0.3)),), (draw(zeros),))
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=transposed(), layout=layouts)
+def test_transposed_convolutions(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=totals(), layout=layouts)
+def test_totals(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
+channel_counts = st.sampled_from((1, 3, 16, 19, 40))
+
+
+@st.composite
+def broadcasts(draw: st.DrawFn) -> Graph:
+    """A sum, a difference or a product of an image and of something with as many elements along
+    each axis, or one, that is computed or constant."""
+    net = GraphBuilder("broadcast", seed=draw(st.integers(0, 99)))
+    height, width, channels = draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(channel_counts)
+    image = net.input((1, height, width, 2))
+    x = net.conv2d(image, channels, 1, name="x")
+    rows, columns, depth = (draw(st.sampled_from((1, n))) for n in (height, width, channels))
+    y = second(draw, net, image, (rows, columns, depth))
+    op = draw(st.sampled_from((Add, Sub, Mul)))(draw(st.sampled_from(Activation)))
+    pair = (x, y) if draw(st.booleans()) else (y, x)
+    z = net.apply(op, *pair, quantisation=drawn_range(draw), name="z")
+    return net.build(net.conv2d(z, 8, 3, name="reader") if draw(st.booleans()) else z)
+
+
+def second(draw: st.DrawFn, net: GraphBuilder, image: Value, shape: tuple[int, int, int]) -> Value:
+    """Of these rows, columns and channels."""
+    if draw(st.booleans()):
+        rank = draw(st.sampled_from((3, 4) if shape[:2] != (1, 1) else (1, 3, 4)))
+        rng = np.random.default_rng(draw(st.integers(0, 99)))
+        elements = rng.integers(-128, 128, (1, *shape)[-rank:]).astype(np.int8)
+        return net.constant(elements, drawn_range(draw), "constant")
+    smaller = tuple(axis for axis in (1, 2) if shape[axis - 1] < image.type.shape[axis])
+    y = net.apply(Mean(smaller), image, name="mean") if smaller else image
+    return net.conv2d(y, shape[2], 1, name="side")
+
+
+@every_accelerator
+@settings(max_examples=12)
+@given(graph=broadcasts(), layout=layouts)
+def test_broadcasts(graph: Graph, accelerator: str, layout: str) -> None:
+    done = compiled(graph, f"{accelerator},layout={layout}")
+    assert all(" sums " in left.reason for left in done.parts.left), done.parts.left
+    assert_exact(done, "points")
+
+
+def test_squeeze_and_excitation_is_the_npus_alone() -> None:
+    """A mean, a layer, a function, and a product with as many factors as channels."""
+    net = GraphBuilder("excited", seed=2)
+    x = net.conv2d(net.input((1, 12, 10, 3)), 24, 3, name="x")
+    few = net.conv2d(net.apply(Mean((1, 2)), x, name="squeezed"), 24, 1, name="few")
+    gates = net.apply(Logistic(), few, quantisation=Quantisation((1 / 256,), (-128,)), name="gates")
+    y = net.apply(Mul(), gates, x, quantisation=x.type.quantisation, name="excited")
+    graph = net.build(net.conv2d(y, 8, 3, name="y"))
+    for accelerator in EVERY:
+        assert_runs(graph, accelerator, "nhcwb16")
+
+
+@st.composite
+def dense(draw: st.DrawFn) -> Graph:
+    """A dense layer of all of an image, and functions before and behind it."""
+    net = GraphBuilder("dense", seed=draw(st.integers(0, 99)))
+    shape = draw(st.sampled_from(((1, 30), (1, 1, 1, 9), (1, 5, 4, 19), (6, 3, 2), (7, 11))))
+    x = net.input(shape, zero_point=draw(zeros))
+    if draw(st.booleans()):
+        x = net.apply(HardSwish(), x, name="before")
+    rng, channels = np.random.default_rng(draw(st.integers(0, 99))), draw(st.integers(1, 40))
+    weights = rng.integers(-127, 128, (channels, x.type.elements)).astype(np.int8)
+    bias = rng.integers(-5000, 5000, channels).astype(np.int32)
+    y = net.apply(
+        FullyConnected(),
+        x,
+        net.constant(weights, Quantisation((0.01,), (0,)), "w"),
+        net.constant(bias, Quantisation((x.type.scale * 0.01,), (0,)), "b"),
+        quantisation=drawn_range(draw),
+        name="dense",
+    )
+    return net.build(net.apply(Quantize(), y, quantisation=drawn_range(draw), name="behind"))
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=dense(), layout=layouts)
+def test_dense_layers_of_images(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
+@st.composite
+def put_together(draw: st.DrawFn) -> Graph:
+    """Tensors along channels, with whole bricks but the last, of the NPU's or of the network's."""
+    net = GraphBuilder("together", seed=draw(st.integers(0, 99)))
+    height, width = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    image = net.input((1, height, width, 16))
+    alike = image.type.quantisation
+    parts = [image] if draw(st.booleans()) else []
+    for k in range(draw(st.integers(2, 4)) - len(parts)):
+        channels = draw(st.sampled_from((16, 32, 48)))
+        parts.append(net.conv2d(image, channels, 1, quantisation=alike, name=f"part{k}"))
+    last = draw(st.sampled_from((5, 16, 20)))
+    parts.append(net.conv2d(image, last, 3, quantisation=alike, name="last"))
+    x = net.apply(Concatenation(3), *parts, quantisation=alike, name="together")
+    return net.build(net.conv2d(x, 8, 3, name="reader") if draw(st.booleans()) else x)
+
+
+@every_accelerator
+@settings(max_examples=8)
+@given(graph=put_together(), layout=layouts)
+def test_concatenations(graph: Graph, accelerator: str, layout: str) -> None:
+    assert_runs(graph, accelerator, layout)
+
+
+def transposed_by(stride: int, size: int, before: int, outputs: int) -> Graph:
+    """A transposed convolution of four rows and columns."""
+    net = GraphBuilder("refused")
+    x = net.input((1, 4, 4, 2))
+    weights = net.constant(np.ones((3, size, size, 2), np.int8), Quantisation((0.01,), (0,)), "w")
+    bias = net.constant(np.zeros(3, np.int32), Quantisation((x.type.scale * 0.01,), (0,)), "b")
+    axis = Spread(outputs, size, stride, before)
+    y = net.apply(TransposeConv(axis, axis), x, weights, bias, name="y")
+    return net.build(y)
+
+
+def of_a_row_and_a_column() -> Graph:
+    """A product of which neither factor has the result's shape."""
+    net = GraphBuilder("refused")
+    row, column = net.input((1, 1, 4, 3), name="row"), net.input((1, 5, 1, 3), name="column")
+    return net.build(net.apply(Mul(), row, column, name="y"))
+
+
+def of_parts(first: int, axis: int) -> Graph:
+    """Two tensors, the first of so many channels."""
+    net = GraphBuilder("refused")
+    parts = [net.input((1, 4, 4, c), name=f"x{k}") for k, c in enumerate((first, 16))]
+    return net.build(net.apply(Concatenation(axis), *parts, name="y"))
+
+
+REFUSED = {
+    "one has 17 channels": of_parts(17, 3),
+    "it is along another axis": of_parts(16, 1),
+    "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
+    "one moves by 3 x 3": transposed_by(3, 3, 0, 12),
+    "one is of 1 x 1": transposed_by(2, 1, 0, 7),
+    "elements at a border see none": transposed_by(2, 2, 0, 9),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_the_npu_does_not_take_is_refused_in_words(why: str) -> None:
+    done = compiled(REFUSED[why], "ethos_u55")
+    assert not claimed(done.graph)
+    assert why in done.parts.left[0].reason

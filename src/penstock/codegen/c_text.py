@@ -147,13 +147,17 @@ def integer(value: int) -> str:
 def array_body(array: Array) -> str:
     """The initialisers of an array in aligned columns: 20 bytes or 8 wider numbers a line."""
     flat = np.ascontiguousarray(array).ravel()
-    if flat.dtype in (np.int8, np.bool_):
+    if flat.dtype == np.int8 or flat.dtype == np.bool_:
         return _columns(_BYTE_CELLS, flat.view(np.uint8), 20, "")
-    values = np.unique(flat)
+    if flat.dtype == np.uint8:
+        values, places = np.arange(int(flat.max()) + 1), flat
+    else:
+        values = np.unique(flat)
+        places = np.searchsorted(values, flat)
     texts = [integer(int(x)) for x in values]
     width = max(map(len, texts))
     cells = _cells([f" {text:>{width}}," for text in texts])
-    return _columns(cells, np.searchsorted(values, flat), 8, INDENT[1:]).removesuffix("\n")
+    return _columns(cells, places, 8, INDENT[1:]).removesuffix("\n")
 
 
 def _cells(texts: Sequence[str]) -> Array:

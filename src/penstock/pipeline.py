@@ -41,7 +41,7 @@ from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
-from penstock.scheduling.cascades import cascades
+from penstock.scheduling.cascades import cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
@@ -219,13 +219,16 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
+    return cascades(parts, *_engines_and_memories(target), options)
+
+
+def _engines_and_memories(target: Target) -> tuple[Engines, Memories]:
+    """What a search for schedules knows of a target."""
+    processor = target.engines[0]
     memories = Memories(
-        target.memories_for("arena"),
-        target.memory_for("constant"),
-        target.engines[0],
-        target.copier,
+        target.memories_for("arena"), target.memory_for("constant"), processor, target.copier
     )
-    return cascades(parts, Engines(Processor(target.engines[0])), memories, options)
+    return Engines(Processor(processor)), memories
 
 
 def place(
@@ -254,7 +257,8 @@ def least_bytes(graph: Graph, request: Request) -> int:
     request's budget."""
     parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
-    for found in schedule(parts, request.target, request.options).schedules:
+    known = _engines_and_memories(request.target)
+    for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
         (point,) = _placed((found,), request.target, request.options, None)

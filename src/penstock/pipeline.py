@@ -7,10 +7,11 @@ Seven verbs, each a function from one frozen noun to the next; each noun can be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import tee
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -41,7 +42,7 @@ from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
-from penstock.scheduling.cascades import cascades
+from penstock.scheduling.cascades import cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
@@ -219,13 +220,16 @@ def parts_of(graph: Graph, request: Request) -> Parts:
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
     """The schedules worth considering."""
+    return cascades(parts, *_engines_and_memories(target), options)
+
+
+def _engines_and_memories(target: Target) -> tuple[Engines, Memories]:
+    """What a search for schedules knows of a target."""
+    processor = target.engines[0]
     memories = Memories(
-        target.memories_for("arena"),
-        target.memory_for("constant"),
-        target.engines[0],
-        target.copier,
+        target.memories_for("arena"), target.memory_for("constant"), processor, target.copier
     )
-    return cascades(parts, Engines(Processor(target.engines[0])), memories, options)
+    return Engines(Processor(processor)), memories
 
 
 def place(
@@ -240,7 +244,8 @@ def place(
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    for point in _placed(frontier.schedules, target, options, executor):
+    unbeaten = _unbeaten(frontier.schedules, points, target)
+    for point in _placed(unbeaten, target, options, executor):
         on_count(len(points))
         points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
@@ -254,7 +259,8 @@ def least_bytes(graph: Graph, request: Request) -> int:
     request's budget."""
     parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
-    for found in schedule(parts, request.target, request.options).schedules:
+    known = _engines_and_memories(request.target)
+    for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
         (point,) = _placed((found,), request.target, request.options, None)
@@ -386,13 +392,30 @@ class _Clock:
         return noun
 
 
+def _unbeaten(
+    schedules: Iterable[Schedule], points: Sequence[Point], target: Target
+) -> Iterator[Schedule]:
+    """The schedules, but those that are slower than one of the points placed by then, and need no
+    less even if they can be placed without gaps."""
+    for found in schedules:
+        if not any(
+            point.schedule.cost.cycles < found.cost.cycles
+            and point.height_bytes <= found.peak_bytes
+            and point.fits(target)
+            for point in points
+        ):
+            yield found
+
+
 def _placed(
-    schedules: Sequence[Schedule], target: Target, options: Options, executor: Executor | None
+    schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[Point]:
-    """Each schedule with its addresses.  Workers are given the blocks alone, not the network."""
+    """Each schedule with its addresses; the next one is asked for when the one before is placed,
+    unless there are workers, which are given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    blocks = (problems(Unfolded(schedule)) for schedule in schedules)
+    schedules, again = tee(schedules)
+    blocks = (problems(Unfolded(schedule)) for schedule in again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
     for schedule, found in zip(schedules, placements, strict=True):
         yield Point(schedule, found[0][1], found[1:], free)

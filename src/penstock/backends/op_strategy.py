@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from numbers import Integral
 from typing import Any, cast
 
@@ -284,15 +285,16 @@ class _Made:
         return f'accelerator {accelerator}, implementation "{self.stated.name}", node "{node}"'
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
-        """Cycles of a call, as the author's function says, asked once for each number of rows and
-        homes: whoever asks checks them."""
-        known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
+        """Cycles of a call, as the author's function says, which is asked once for each number of
+        rows and homes: whoever asks checks them."""
 
+        @cache
+        def asked(homes: tuple[str, ...]) -> Offloaded:
+            return replace(self.offloaded, homes=homes) if homes else self.offloaded
+
+        @cache
         def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
-            if (rows, homes) not in known:
-                offloaded = replace(self.offloaded, homes=homes) if homes else self.offloaded
-                known[rows, homes] = self.cost(offloaded, rows)
-            return known[rows, homes]
+            return self.cost(asked(homes), rows)
 
         return cycles
 

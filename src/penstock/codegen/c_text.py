@@ -147,29 +147,39 @@ def integer(value: int) -> str:
 def array_body(array: Array) -> str:
     """The initialisers of an array in aligned columns: 20 bytes or 8 wider numbers a line."""
     flat = np.ascontiguousarray(array).ravel()
-    if flat.dtype == np.int8:
-        return _byte_columns(flat, 20)
-    if flat.dtype == np.bool_:
-        return _byte_columns(flat.astype(np.int8), 20)
-    texts = [integer(int(x)) for x in flat]
+    if flat.dtype == np.int8 or flat.dtype == np.bool_:
+        return _columns(_BYTE_CELLS, flat.view(np.uint8), 20, "")
+    if flat.dtype == np.uint8:
+        values, places = np.arange(int(flat.max()) + 1), flat
+    else:
+        values = np.unique(flat)
+        places = np.searchsorted(values, flat)
+    texts = [integer(int(x)) for x in values]
     width = max(map(len, texts))
-    lines = [texts[k : k + 8] for k in range(0, len(texts), 8)]
-    return "\n".join(INDENT + " ".join(f"{t:>{width}}," for t in line) for line in lines)
+    cells = _cells([f" {text:>{width}}," for text in texts])
+    return _columns(cells, places, 8, INDENT[1:]).removesuffix("\n")
 
 
-_CELLS = np.frombuffer(
-    "".join(f"{v - 256 if v > 127 else v:>4}," for v in range(256)).encode(), np.uint8
-).reshape(256, 5)
+def _cells(texts: Sequence[str]) -> Array:
+    """Texts of one length as rows of bytes."""
+    return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), len(texts[0]))
 
 
-def _byte_columns(flat: Array, per_line: int) -> str:
-    """Columns of int8 literals; a table look-up, since weights are megabytes."""
-    cells = _CELLS[flat.view(np.uint8)]
-    full = len(flat) // per_line * per_line
-    body = np.empty((full // per_line, per_line * 5 + 1), np.uint8)
-    body[:, :-1] = cells[:full].reshape(-1, per_line * 5)
-    body[:, -1] = ord("\n")
-    return body.tobytes().decode() + cells[full:].tobytes().decode()
+_BYTE_CELLS = _cells([f"{v - 256 if v > 127 else v:>4}," for v in range(256)])
+"""By the bits of an int8 its literal."""
+
+
+def _columns(cells: Array, places: Array, per_line: int, indent: str) -> str:
+    """Cells by their places, so many on a line, behind spaces, with a line's end behind each full
+    one; a table look-up, since weights are megabytes."""
+    count = len(places) // per_line
+    full, rest = places[: count * per_line], places[count * per_line :]
+    before, width = len(indent), per_line * cells.shape[1]
+    lines = np.full((count, before + width + 1), ord(" "), np.uint8)
+    lines[:, before:-1] = cells[full].reshape(count, width)
+    lines[:, -1] = ord("\n")
+    last = indent + cells[rest].tobytes().decode() if len(rest) else ""
+    return lines.tobytes().decode() + last
 
 
 def type_comment(type: TensorType) -> str:

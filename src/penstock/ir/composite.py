@@ -6,7 +6,7 @@ What is inside computes as it would outside; nothing outside sees the tensors be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,6 +40,9 @@ class Composite:
     chosen: Kernel | None = None
     lean: Kernel | None = None
     fetching: tuple[Kernel, ...] = ()
+    _known: dict[Region, Mapping[str, Region]] = field(
+        default_factory=dict[Region, Mapping[str, Region]], init=False, repr=False, compare=False
+    )
 
     FOREIGN: ClassVar[tuple[str, ...]] = ()
     ALIAS: ClassVar[bool] = False
@@ -111,9 +114,15 @@ class Composite:
         """What a pass said of it under that name."""
         return dict(self.attributes).get(name, default)
 
-    def _wanted(self, out: Region) -> dict[str, Region]:
+    def _wanted(self, out: Region) -> Mapping[str, Region]:
         """By value inside, the region of it that region `out` of the output needs, if it needs any:
-        of padding, nothing is read."""
+        of padding, nothing is read.  Found once for each region: searches ask again and again."""
+        if out not in self._known:
+            self._known[out] = self._found(out)
+        return self._known[out]
+
+    def _found(self, out: Region) -> Mapping[str, Region]:
+        """The same, from the last node upwards."""
         wanted = {} if out.empty else {self.nodes[-1].name: out}
         for node in reversed(self.nodes):
             if node.name in wanted:

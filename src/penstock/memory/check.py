@@ -11,6 +11,9 @@ import numpy as np
 
 from penstock.memory.problem import Buffer, Placement, Problem
 
+AT_A_TIME = 64
+"""Buffers that are compared to others at once."""
+
 
 class Reason(Enum):
     """What can be wrong with a placement."""
@@ -44,14 +47,14 @@ def check(problem: Problem, placement: Placement) -> tuple[Fault, ...]:
     placed = [(b, offsets[b.name]) for b in problem.buffers if b.name in offsets]
     capacity = problem.capacity_bytes
     for b, offset in placed:
-        found = {
-            Reason.NEGATIVE: offset < 0,
-            Reason.MISALIGNED: offset % b.alignment != 0,
-            Reason.FIXED_MOVED: b.fixed_offset is not None and offset != b.fixed_offset,
-            Reason.UNTIED: offset - offsets.get(b.anchor or b.name, offset) != b.distance_bytes,
-            Reason.OVER_CAPACITY: capacity is not None and offset + b.size_bytes > capacity,
-        }
-        faults += [Fault(reason, (b.name,)) for reason, wrong in found.items() if wrong]
+        found = (
+            (Reason.NEGATIVE, offset < 0),
+            (Reason.MISALIGNED, offset % b.alignment != 0),
+            (Reason.FIXED_MOVED, b.fixed_offset is not None and offset != b.fixed_offset),
+            (Reason.UNTIED, offset - offsets.get(b.anchor or b.name, offset) != b.distance_bytes),
+            (Reason.OVER_CAPACITY, capacity is not None and offset + b.size_bytes > capacity),
+        )
+        faults += [Fault(reason, (b.name,)) for reason, wrong in found if wrong]
     faults += [Fault(Reason.OVERLAP, names) for names in _overlaps(placed)]
     if placement.height_bytes != max((at + b.size_bytes for b, at in placed), default=0):
         faults.append(Fault(Reason.WRONG_HEIGHT, ()))
@@ -59,12 +62,17 @@ def check(problem: Problem, placement: Placement) -> tuple[Fault, ...]:
 
 
 def _overlaps(placed: list[tuple[Buffer, int]]) -> Iterator[tuple[str, str]]:
-    """Every two that share a tick and a byte; each is compared to all that begin after it."""
+    """Every two that share a tick and a byte; each is compared to all that begin after it, so many
+    at a time."""
     placed = sorted(placed, key=lambda pair: pair[0].lower)
     rows = [(b.lower, b.upper, at, at + b.size_bytes) for b, at in placed]
     lower, upper, low, high = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    for i, (buffer, _) in enumerate(placed):
-        later = slice(i + 1, None)
-        met = (lower[later] < upper[i]) & (low[later] < high[i]) & (low[i] < high[later])
-        for j in np.flatnonzero(met).tolist():
-            yield buffer.name, placed[i + 1 + j][0].name
+    for first in range(0, len(placed), AT_A_TIME):
+        these, later = slice(first, first + AT_A_TIME), slice(first, None)
+        met = (
+            (lower[later] < upper[these, None])
+            & (low[later] < high[these, None])
+            & (low[these, None] < high[later])
+        )
+        for i, j in np.argwhere(np.triu(met, 1)).tolist():
+            yield placed[first + i][0].name, placed[first + j][0].name

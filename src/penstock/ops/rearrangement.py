@@ -83,11 +83,8 @@ class Rearrangement:
             return (Region.whole((0,) * site.inputs[0].rank),)
         parts: dict[int, Interval] = {}
         for axis, interval in zip(layout.merges, out.intervals, strict=True):
-            indices = np.unravel_index(
-                np.arange(*interval), tuple(layout.extents[part] for part in axis)
-            )
-            for part, found in zip(axis, indices, strict=True):
-                parts[part] = int(found.min()), int(found.max())
+            for part in axis:
+                parts[part] = _seen(interval, layout.within(axis, part), layout.extents[part])
         intervals: list[Interval] = []
         for axis in layout.numbers:
             first = sum(parts[part][0] * layout.within(axis, part) for part in axis)
@@ -139,6 +136,15 @@ class Rearrangement:
         }
         tables = tuple((name, Table.of(np.array(c, np.int32))) for name, c in columns.items())
         return Kernel("rearrange", tuple(params), tables, by_rows=True)
+
+
+def _seen(interval: Interval, inner: int, extent: int) -> tuple[int, int]:
+    """Of indices of an axis, the least and the greatest index of a part of it, of so many, each of
+    which is `inner` indices of the axis: all where it comes back to its first one."""
+    first, last = interval[0] // inner, (interval[1] - 1) // inner
+    if first // extent < last // extent:
+        return 0, extent - 1
+    return first % extent, last % extent
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ taken in double precision.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class Multipliers:
         return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding)
 
 
+@lru_cache(maxsize=1024)
 def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: int) -> Multipliers:
     """Multipliers scale_x * scale_w[c] / scale_y of `channels` output channels."""
     assert w.quantisation is not None

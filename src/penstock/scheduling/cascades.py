@@ -42,11 +42,33 @@ from penstock.scheduling.uniform import UniformSearch
 
 def cascades(parts: Parts, model: CostModel, memories: Memories, options: Options) -> Frontier:
     """The efficient schedules of the parts, and those that placement may make efficient."""
+    return Frontier(tuple(schedules(parts, model, memories, options)))
+
+
+def schedules(
+    parts: Parts, model: CostModel, memories: Memories, options: Options
+) -> Iterator[Schedule]:
+    """The same one by one, least memory first; what each costs is found out when it is asked for.
+
+    Raises UsageError, see `_in_second`."""
     found, orders = _orders(parts, options)
     make = _Maker(Expenses(parts, model, memories), found, options)
+    chosen = _worth_making(parts, orders, model, memories, options)
+    made = (schedule for proposal in chosen for schedule in make.schedules(proposal))
+    fetches = options.partition == CASCADES and any(part.fetching for part in parts.parts)
+    yield from make.fetching(list(made)) if fetches else made
+
+
+def _worth_making(
+    parts: Parts,
+    orders: Sequence[tuple[int, ...]],
+    model: CostModel,
+    memories: Memories,
+    options: Options,
+) -> list[Proposal]:
+    """The proposals of which schedules are made, least memory first."""
     if options.partition != CASCADES:
-        placed = _in_second(parts, orders, model, memories, options)
-        return Frontier(tuple(s for proposal in placed for s in make.schedules(proposal)))
+        return _in_second(parts, orders, model, memories, options)
     every: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
     for order in orders:
@@ -61,10 +83,7 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
         chosen += [p for p in (*alone, *whole) if p not in chosen]
         chosen.sort(key=lambda p: (p.peak_bytes, p.time))
     chosen[1:1] = _lean_twins(chosen[:1], parts)
-    made = [s for proposal in chosen for s in make.schedules(proposal)]
-    if any(part.fetching for part in parts.parts):
-        made = make.fetching(made)
-    return Frontier(tuple(made))
+    return chosen
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import row_axis, row_before, row_count
 from penstock.ir.region import Region
-from penstock.scheduling.cost import Bytes, Cost, CostModel
+from penstock.scheduling.cost import Around, Bytes, Cost, CostModel
 from penstock.scheduling.lifetimes import Cascade
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.part import Part, Parts
@@ -27,15 +27,29 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """How part number k runs: by which of its kernels (`id`), in which intervals of rows; the
+    memory in which each of its inputs is read, and that in which its output lives."""
+
+    k: int
+    kernel: int
+    stripes: tuple[tuple[int, int], ...]
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expenses:
-    """Costs of the parts of a graph on an engine; calls that were asked for are remembered."""
+    """Costs of the parts of a graph on an engine; what was asked for is remembered, since schedules
+    have most of their cascades in common."""
 
     parts: Parts
     model: CostModel
     memories: Memories
-    _known: dict[tuple[int, int, int], Moved] = field(
+    _moves: dict[tuple[int, int, int], Moved] = field(
         default_factory=dict[tuple[int, int, int], Moved]
     )
+    _costs: dict[Calls, Cost] = field(default_factory=dict[Calls, Cost])
 
     def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
         """The cascade's plan with its costs."""
@@ -44,10 +58,15 @@ class Expenses:
         for position, first, end in cascade.calls[:, :3].tolist():
             stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
-        costs = (
-            self._cost(k, cascade.plan.served(k, self.parts.parts[k]), some, schedule, copied)
-            for k, some in stripes.items()
-        )
+        homes = schedule.homes
+        costs: list[Cost] = []
+        for k, some in stripes.items():
+            part = cascade.plan.served(k, self.parts.parts[k])
+            inputs, output = self._memories_of(part, homes, copied)
+            calls = Calls(k, id(part.kernel), tuple(some), inputs, output)
+            if calls not in self._costs:
+                self._costs[calls] = self._cost(part, calls, homes.around(part, self.owners))
+            costs.append(self._costs[calls])
         return replace(cascade.plan, costs=tuple(costs))
 
     def first_call(self, cascade: Cascade) -> int:
@@ -87,48 +106,42 @@ class Expenses:
         waiting = setup + now + max(0, early - meanwhile)
         return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
 
-    def _cost(
-        self,
-        k: int,
-        part: Part,
-        stripes: list[tuple[int, int]],
-        schedule: Schedule,
-        copied: Mapping[str, str],
-    ) -> Cost:
-        """Cost of part number k in so many calls, by the kernel that serves it."""
-        moved = [self._moved(k, *stripe) for stripe in stripes]
-        homes = self._memories_of(part, schedule, copied)
-        home = schedule.homes.of(self.owners[part.output.name])
-        around = schedule.homes.around(part, self.owners)
+    def _cost(self, part: Part, calls: Calls, around: Around) -> Cost:
+        """Cost of the calls, by the kernel that serves them."""
+        moved = [self._moved(calls.k, *stripe) for stripe in calls.stripes]
+        output = calls.output
+        sizes = [*zip(*(call.read_bytes for call in moved), strict=True)]
+        sizes += [tuple(call.before_bytes for call in moved)]
         read: dict[str, int] = {}
-        fine = 0
-        for call in moved:
-            for memory, size in zip(homes, call.read_bytes, strict=True):
-                read[memory] = read.get(memory, 0) + size
-                fine += self.memories.access(memory, size)
-            read[home] = read.get(home, 0) + call.before_bytes
-            fine += self.memories.access(home, call.before_bytes)
-            fine += self.memories.access(home, call.written_bytes)
+        written = [call.written_bytes for call in moved]
+        fine = self._waits(output, written)
+        for memory, each in zip((*calls.inputs, output), sizes, strict=True):
+            read[memory] = read.get(memory, 0) + sum(each)
+            fine += self._waits(memory, each)
         return Cost(
-            self.model.cycles(part, [end - first for first, end in stripes], around)
+            self.model.cycles(part, [end - first for first, end in calls.stripes], around)
             + round(fine / FINE),
             len(moved),
             sum(call.macs for call in moved),
             _bytes(read),
-            _bytes({home: sum(call.written_bytes for call in moved)}),
+            _bytes({output: sum(written)}),
         )
 
+    def _waits(self, memory: str, sizes: Sequence[int]) -> int:
+        """What moving a region of each of these sizes adds to calls, in fine units."""
+        return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
+
     def _memories_of(
-        self, part: Part, schedule: Schedule, copied: Mapping[str, str]
-    ) -> tuple[str, ...]:
-        """The memory in which each input of a part is read."""
-        homes = schedule.homes
-        return tuple(
+        self, part: Part, homes: Homes, copied: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], str]:
+        """The memory in which each input of a part is read, and that in which its output lives."""
+        inputs = (
             homes.of(self.owners[value.name])
             if value.data is None
             else copied.get(value.name, homes.constants)
             for value in part.inputs
         )
+        return tuple(inputs), homes.of(self.owners[part.output.name])
 
     @property
     def owners(self) -> Mapping[str, str]:
@@ -137,9 +150,9 @@ class Expenses:
 
     def _moved(self, k: int, first: int, end: int) -> Moved:
         key = (k, first, end)
-        if key not in self._known:
-            self._known[key] = _of_call(self.parts.parts[k], first, end)
-        return self._known[key]
+        if key not in self._moves:
+            self._moves[key] = _of_call(self.parts.parts[k], first, end)
+        return self._moves[key]
 
 
 def _fetching(plan: Plan, meanwhile: int) -> Cost:

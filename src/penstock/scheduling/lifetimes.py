@@ -142,8 +142,8 @@ class Unfolded:
             if not storage.contiguous:
                 changes |= changes.any()
             bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), storage.rows]
-            for lower, upper in pairwise(bounds):
-                own, first, end = keys[:, lower].tolist()
+            found = keys[:, bounds[:-1]].T.tolist()
+            for (lower, upper), (own, first, end) in zip(pairwise(bounds), found, strict=True):
                 if own:
                     yield Block(storage.name, lower, upper, first, end)
 

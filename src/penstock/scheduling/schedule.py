@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 from penstock.scheduling.cost import Around, Cost
 from penstock.scheduling.part import Part, Parts
@@ -43,7 +43,7 @@ class Gaps:
     partition: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schedule:
     """Plans in the order in which they run; `peak_bytes`: live bytes at the worst moment, in the
     memory of inputs and outputs."""
@@ -55,7 +55,7 @@ class Schedule:
     peak_bytes: int
     gaps: Gaps
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         return reduce(Cost.__add__, (plan.cost for plan in self.plans), Cost())
 

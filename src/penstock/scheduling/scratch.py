@@ -56,16 +56,19 @@ class Rooms:
     ) -> Iterator[Valued]:
         """A cascade with each room for scratch; given peak and time, in 1/`fine` cycles, of the one
         with the least room and fast kernels."""
-        lower, upper = cascade.lower, cascade.upper
-        least = max(self.least[lower:upper])
-        for room in sorted({least, *(n for n in self.fast[lower:upper] if n > least)}):
-            pairs = zip(self.fast[lower:upper], self.slower[lower:upper], strict=True)
+        inside = slice(cascade.lower, cascade.upper)
+        least, fast = max(self.least[inside]), self.fast[inside]
+        if cascade.upper - cascade.lower == 1:
+            yield from self._fetched(cascade, peak_bytes - least, time, fine)
+        if max(fast) <= least == cascade.scratch_bytes:  # as almost all are
+            yield Valued(cascade, peak_bytes, time)
+            return
+        for room in sorted({least, *(n for n in fast if n > least)}):
+            pairs = zip(fast, self.slower[inside], strict=True)
             more = sum(slower for needed, slower in pairs if needed > room)
             yield Valued(
                 replace(cascade, scratch_bytes=room), peak_bytes + room - least, time + more * fine
             )
-        if upper - lower == 1:
-            yield from self._fetched(cascade, peak_bytes - least, time, fine)
 
     def _fetched(self, alone: Candidate, rest_bytes: int, time: int, fine: int) -> Iterator[Valued]:
         """A part alone with each choice of what is fetched for it; what else is alive."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
 from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.ir.graph import Value
+from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
+from penstock.ops import batch_to_space, channel_packs, depth_to_space, transpose
+from penstock.ops.samples import Sample
 
 ALL = slice(None)
+REARRANGED = (
+    *batch_to_space.SAMPLES,
+    *channel_packs.SAMPLES,
+    *depth_to_space.SAMPLES,
+    *transpose.SAMPLES,
+)
 MASKED = {"begin_mask": 0, "end_mask": 0, "shrink_axis_mask": 0}
 
 
@@ -121,3 +132,18 @@ def test_matrices_of_rank_two_multiply() -> None:
         "BATCH_MATMUL", inputs, (int8("y", 2, 4, scale=1.0, zero=0),), adj_x=False, adj_y=True
     )
     np.testing.assert_array_equal(result(graph, a, b)[0], a @ b.T)
+
+
+@pytest.mark.parametrize("moved", REARRANGED)
+def test_a_rearrangement_needs_the_smallest_box_around_what_it_moves(moved: Sample) -> None:
+    site = moved.site
+    shape = site.inputs[0].shape
+    indices = np.stack(np.indices(shape), axis=-1).reshape(-1, len(shape))
+    numbers = np.arange(len(indices)).reshape(shape)
+    y = moved.op.evaluate(site, (numbers,), Region.whole(site.output.shape))
+    bounds = [list(combinations(range(extent + 1), 2)) for extent in site.output.shape]
+    for intervals in product(*bounds):
+        out = Region.of(*intervals)
+        read = indices[y[out.slices].ravel()]
+        box = Region(tuple(read.min(axis=0).tolist()), tuple((read.max(axis=0) + 1).tolist()))
+        assert moved.op.needs(site, out) == (box,)

@@ -74,24 +74,26 @@ def _encoded(
     shifts: tuple[int, ...],
 ) -> Encoded:
     every = np.frombuffer(weights, np.int16).reshape(shape)
+    biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[Segment]()
     for first in range(0, len(bias), op.slice_channels):
         part = slice(first, min(first + op.slice_channels, len(bias)))
-        scales = _scales(bias[part], multipliers[part], shifts[part])
+        scales = _filled(b"".join(biases[part]))
         stream = _filled(_weights(op, np.ascontiguousarray(every[part])))
         raw += scales + stream
         segments.append(Segment(part.stop - first, len(scales), len(stream)))
     return Encoded(raw, tuple(segments))
 
 
-def _scales(bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]) -> bytes:
+@lru_cache(maxsize=1024)
+def _biases(
+    bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
+) -> tuple[bytes, ...]:
     """Bias, multiplier and shift of each channel."""
     encode = vela().npu_encode_bias
-    return _filled(
-        b"".join(
-            bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
-            for b, m, s in zip(bias, multipliers, shifts, strict=True)
-        )
+    return tuple(
+        bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
+        for b, m, s in zip(bias, multipliers, shifts, strict=True)
     )
 
 

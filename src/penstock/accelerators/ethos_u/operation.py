@@ -14,7 +14,7 @@ from penstock.accelerators.ethos_u.configurations import (
     Configuration,
     Shape,
 )
-from penstock.accelerators.ethos_u.performance import best_block
+from penstock.accelerators.ethos_u.performance import Block, Cycles, soonest
 from penstock.accelerators.ethos_u.tiles import ANYWHERE
 from penstock.accelerators.ethos_u.work import Extent, Kind, Work
 
@@ -236,13 +236,18 @@ class Operation:
             return None
         return min(rows, self.second_h) * self.second_w * self.second_c
 
-    def block(self, rows: int, segment: int = 0) -> tuple[int, int, int] | None:
+    def block(self, rows: int, segment: int = 0) -> Block | None:
         """In which block so many rows of a segment are computed; None where none fits."""
+        found = self.soonest(rows, segment)
+        return None if found is None else found[0]
+
+    def soonest(self, rows: int, segment: int = 0) -> tuple[Block, Cycles] | None:
+        """The same, and how long they take."""
         work = self.work(rows, segment)
         if not self.block_depth:
-            return best_block(work)
+            return soonest(work)
         step = self.configuration.micro_block.depth
-        return best_block(work, min(self.block_depth, -(-work.output.depth // step) * step))
+        return soonest(work, min(self.block_depth, -(-work.output.depth // step) * step))
 
     @property
     def _rate(self) -> float:

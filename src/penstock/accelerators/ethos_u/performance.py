@@ -13,8 +13,8 @@ Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`; fac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, fields
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ from penstock.accelerators.ethos_u.configurations import BRICK, Configuration, M
 from penstock.accelerators.ethos_u.work import Kind, Work
 
 Floats = NDArray[np.float64]
+Block = tuple[int, int, int]
+"""Rows, columns and channels."""
 BIAS_BYTES = 10
 """Of a channel: bias, multiplier and shift."""
 BIAS_BURST = 256
@@ -54,6 +56,10 @@ class Cycles:
     def total(self) -> Floats:
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
+    def of(self, k: int) -> Cycles:
+        """Of block number k alone."""
+        return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
+
 
 def cycles(work: Work, blocks: Blocks) -> Cycles:
     """Of the operation, in blocks of each shape."""
@@ -70,18 +76,33 @@ def cycles(work: Work, blocks: Blocks) -> Cycles:
 
 
 @cache
-def best_block(work: Work, depth: int | None = None) -> tuple[int, int, int] | None:
-    """The block in which the operation is done soonest, the largest of equals; of so many channels,
-    if said.  None where none fits."""
-    blocks = fitting_blocks(work)
+def soonest(work: Work, depth: int | None = None) -> tuple[Block, Cycles] | None:
+    """The block in which the operation is done soonest, the largest of equals, and what it takes
+    there; of so many channels, if said.  None where none fits."""
+    blocks, taken, ranks = _ranked(work)
     if depth is not None:
-        blocks = blocks[blocks[:, 2] == depth]
-    if not len(blocks):
+        ranks = ranks[blocks[ranks, 2] == depth]
+    if not len(ranks):
         return None
-    total = np.round(cycles(work, blocks).total, 3)
-    size = blocks.prod(axis=1)
-    height, width, channels = blocks[np.lexsort((-blocks[:, 2], -size, total))[0]].tolist()
-    return height, width, channels
+    best = int(ranks[0])
+    height, width, channels = blocks[best].tolist()
+    return (height, width, channels), taken.of(best)
+
+
+def best_block(work: Work, depth: int | None = None) -> Block | None:
+    """The block alone."""
+    found = soonest(work, depth)
+    return None if found is None else found[0]
+
+
+@lru_cache(maxsize=64)
+def _ranked(work: Work) -> tuple[Blocks, Cycles, Ints]:
+    """Every block that fits, how long the operation takes in each, and their numbers, the best one
+    first."""
+    blocks = fitting_blocks(work)
+    taken = cycles(work, blocks)
+    total, size = np.round(taken.total, 3), blocks.prod(axis=1)
+    return blocks, taken, np.lexsort((-blocks[:, 2], -size, total))
 
 
 def copying_cycles(chip: Configuration, size_bytes: int) -> float:

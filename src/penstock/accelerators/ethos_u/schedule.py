@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-import numpy as np
-
 from penstock.accelerators.ethos_u.configurations import BRICK
 from penstock.accelerators.ethos_u.operation import Function, Operation
-from penstock.accelerators.ethos_u.performance import Cycles, copying_cycles, cycles
+from penstock.accelerators.ethos_u.performance import Cycles, copying_cycles
 from penstock.uma import Breakdown
 
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -136,6 +134,6 @@ def _taken(op: Operation) -> float:
 @lru_cache(maxsize=65536)
 def _of(op: Operation, rows: int, segment: int) -> Cycles:
     """Of so many rows of a segment."""
-    block = op.block(rows, segment)
-    assert block is not None
-    return cycles(op.work(rows, segment), np.array([block]))
+    found = op.soonest(rows, segment)
+    assert found is not None
+    return found[1]

@@ -145,13 +145,14 @@ def _group_too_large(
     """The error that says which group, in its order, does not fit into the second memory."""
     memory = memories.tensors[SECOND]
     alive, node = most_alive(problem, order, away)
+    name = problem.nodes[node].name.split(";")[0]
     larger = f"more --order-states than {options.order_states} may find an order in which it fits"
     other = f"--inside {BEST} looks for an order in which it fits"
     return CapacityError(
         "capacity-004",
         f"a group's tensors do not fit into {memory.name}",
         where=f"--partition {options.partition} --inside {options.inside}",
-        why=f'while "{problem.nodes[node].name}" runs, {alive} bytes of them are alive; of its '
+        why=f'while "{name}" runs, {alive} bytes of them are alive; of its '
         f"{memory.size_bytes} bytes, {FILL:.0%} may be, since addresses need the rest",
         help=larger if options.inside == BEST else other,
     )

@@ -1,0 +1,381 @@
+"""ethos_u: faults put into streams and programs of our own are caught.
+
+A wait that is taken out.  It was needed if what it waits for, done later than what follows it,
+leaves other bytes: judged by running the operations in that order, one after the other.
+
+A ring that is one row too small, of a tensor between layers.  How many rows it needs is counted
+from the order of calls, by hand.  Once the machine looks whose bytes are read; once nobody looks,
+and the answers must be wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import pytest
+
+from ethos_u_layers import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, commands
+from lowered import inputs_of_graph
+from offloading import compiled
+from penstock.accelerators.ethos_u.interpreter import disassemble, driver_payload, execute
+from penstock.accelerators.ethos_u.programs import submit
+from penstock.accelerators.ethos_u.vela import payload_configuration
+from penstock.backends.offload import with_program_passes
+from penstock.errors import BackendError, InternalError
+from penstock.frontends.builder import GraphBuilder
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.ops.logistic import Logistic
+from penstock.pipeline import Compilation, Point, lower_point
+from penstock.program import lower as lowering
+from penstock.program.expr import evaluate
+from penstock.program.lower import Addresses, Laid
+from penstock.program.program import (
+    END,
+    FIRST,
+    Call,
+    Command,
+    Invoke,
+    Loop,
+    Program,
+    Rows,
+)
+from penstock.scheduling.lifetimes import Unfolded
+from penstock.simulators.devices import Devices
+from penstock.simulators.graph import run_graph
+from penstock.simulators.machine import Machine
+from penstock.simulators.memories import Memories
+from penstock.simulators.operand import Operand, region_of
+
+STOP, DMA_START = 0x000, 0x010
+OUTPUT = ((0x111, 0x115), (0x112, 0x116), (0x113, 0x117))
+"""Registers of the output's and a block's width, height and depth, less one."""
+KERNELS = (0x002, 0x003, 0x005, 0x006)
+"""Convolutions, depthwise ones, pools, element-wise operations."""
+ALIGNMENT_BYTES = 16
+HAZARD = "ethosu-110"
+"""The code of what is not waited for."""
+DEEPEST = 3
+"""The highest BLOCKDEP."""
+POINTS = 4
+"""So many points of a frontier, from the one of least memory, have other rings."""
+
+
+def chain(*layers: str, channels: int = 32, rows: int = 24, columns: int = 8) -> Graph:
+    """An image through layers, each "conv", "pool", "depthwise", "table" or "sum" (with the layer
+    before the last one) and the size of its window."""
+    net = GraphBuilder("chain")
+    x = net.conv2d(net.input((1, rows, columns, 2)), channels, 3, name="first")
+    before = x
+    for k, layer in enumerate(layers):
+        kind, _, size = layer.partition(" ")
+        x, before = _layer(net, kind, int(size or 1), x, before, f"{kind}{k}"), x
+    return net.build(net.conv2d(x, 2, 3, stride=2, name="last"))
+
+
+def _layer(net: GraphBuilder, kind: str, size: int, x: Value, before: Value, name: str) -> Value:
+    match kind:
+        case "conv":
+            return net.conv2d(x, x.type.shape[3], size, name=name)
+        case "pool":
+            return net.max_pool2d(x, size, 1, name=name)
+        case "depthwise":
+            return net.depthwise_conv2d(x, (size, 3), name=name)
+        case "table":
+            quantisation = replace(x.type.quantisation, scales=(1 / 256,), zero_points=(-128,))
+            return net.apply(Logistic(), x, quantisation=quantisation, name=name)
+        case _:
+            return net.add(x, before, name=name)
+
+
+NETWORKS: Mapping[str, Graph] = {
+    "convolutions": chain("conv 3"),
+    "tall windows": chain("conv 5"),
+    "copied weights": chain("conv 7", channels=64, rows=12, columns=24),
+    "pools": chain("pool 3", "depthwise 5", channels=20),
+    "a residual": chain("conv 3", "conv 3", "sum", channels=16, rows=20),
+    "a table": chain("table", "conv 3", channels=16),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A stream, and the bytes of its regions before it runs."""
+
+    words: tuple[int, ...]
+    accelerator: str
+    regions: tuple[Array, ...]
+
+    def after(self, words: Sequence[int]) -> bytes:
+        """All regions, after other words have run.  Raises BackendError."""
+        regions = {k: region.copy() for k, region in enumerate(self.regions)}
+        execute(bytes_of(words), regions, self.accelerator)
+        return b"".join(region.tobytes() for region in regions.values())
+
+    def refused(self, words: Sequence[int]) -> bool:
+        """Whether words are refused since they do not wait."""
+        try:
+            self.after(words)
+        except BackendError as error:
+            return error.code == HAZARD
+        return False
+
+
+def bytes_of(words: Sequence[int]) -> bytes:
+    return np.array(words, "<u4").tobytes()
+
+
+def submissions(program: Program, inputs: Mapping[str, Array]) -> list[Submission]:
+    """What a program hands to the NPU, each stream once."""
+    found: dict[tuple[int, ...], Submission] = {}
+
+    def heard(device: object, payload: Array, size: int, *bases: Array) -> None:
+        raw = payload[:size].tobytes()
+        words = tuple(np.frombuffer(driver_payload(raw), "<u4").tolist())
+        kept = tuple(base.copy() for base in bases)
+        found.setdefault(words, Submission(words, payload_configuration(raw), kept))
+        submit(device, payload, size, *bases)
+
+    def listening(command: Command) -> Command:
+        if isinstance(command, Loop | Call):
+            return replace(command, body=tuple(map(listening, command.body)))
+        assert isinstance(command, Invoke)
+        return replace(command, driver=replace(command.driver, model=heard))
+
+    answers(replace(program, run=tuple(map(listening, program.run))), inputs)
+    return list(found.values())
+
+
+Operation = tuple[dict[int, list[int]], list[int]]
+"""The registers as they are then, by code, and the command that begins it."""
+
+
+def operations(words: Sequence[int]) -> tuple[list[Operation], list[tuple[int, int, int]]]:
+    """The operations of a stream; and of every wait its place among the commands, its code, and how
+    many operations stand before it."""
+    registers: dict[int, list[int]] = {}
+    found, waits = list[Operation](), list[tuple[int, int, int]]()
+    for place, command in enumerate(commands(list(words))):
+        code = command[0] & 0xFFFF
+        if code in (*KERNELS, DMA_START):
+            found.append((dict(registers), command))
+        elif code in (DMA_WAIT, KERNEL_WAIT):
+            waits.append((place, code, len(found)))
+        elif code != STOP:
+            registers[code] = command
+    return found, waits
+
+
+def one_by_one(every: Sequence[Operation]) -> list[int]:
+    """A stream in which every operation sets all its registers and waits for all before it."""
+    found: list[int] = []
+    for registers, operation in every:
+        for command in (*registers.values(), [BLOCKDEP], [DMA_WAIT], [KERNEL_WAIT], operation):
+            found += command
+    return [*found, 0xFFFF << 16 | STOP]
+
+
+def matters(submission: Submission, every: Sequence[Operation], earlier: int, later: int) -> bool:
+    """Whether an operation has to be done before a later one: the other way round, other bytes are
+    left, or what is read is no weights."""
+    turned = [*every[:earlier], *every[earlier + 1 : later + 1], every[earlier]]
+    try:
+        found = submission.after(one_by_one([*turned, *every[later + 1 :]]))
+    except BackendError as error:
+        if error.code == HAZARD:
+            raise
+        return True
+    return found != submission.after(submission.words)
+
+
+def is_copy(operation: Operation) -> bool:
+    return operation[1][0] & 0xFFFF == DMA_START
+
+
+def blocks(operation: Operation) -> int:
+    """In how many blocks an operation computes its output."""
+    registers = operation[0]
+    sides = (((registers[code][0] >> 16) + 1 for code in pair) for pair in OUTPUT)
+    return prod(-(-extent // block) for extent, block in sides)
+
+
+def without_waits(submission: Submission) -> Iterator[tuple[str, bool, bool]]:
+    """Of every wait: what it is, whether it is needed, and whether the stream without is refused.
+
+    What a wait for copies waits for is the last copy before it, and what follows is the next other
+    operation; a wait for other operations, the other way round.  One at the end, for calls to come,
+    is not judged: nothing follows it in the stream.  A BLOCKDEP below the highest is
+    raised to that, for one operation; what that waits for is the one before.  Only operations of
+    one block are taken, which reads all that the operation reads: the first of several blocks may
+    have no need to wait."""
+    every, waits = operations(submission.words)
+    assert submission.after(one_by_one(every)) == submission.after(submission.words)
+    listed = commands(list(submission.words))
+    for place, code, count in waits:
+        copies = code == DMA_WAIT
+        left = listed[place][0] >> 16
+        before = [k for k in range(count) if is_copy(every[k]) == copies]
+        behind = [k for k in range(count, len(every)) if is_copy(every[k]) != copies]
+        if not behind:
+            continue
+        needed = matters(submission, every, before[-1 - left], behind[0])
+        words = [word for k, c in enumerate(listed) for word in c if k != place]
+        yield ("copy" if copies else "blocks"), needed, submission.refused(words)
+    starts = [k for k, c in enumerate(listed) if c[0] & 0xFFFF in KERNELS]
+    kernels = [k for k, operation in enumerate(every) if not is_copy(operation)]
+    for earlier, later, start in zip(kernels, kernels[1:], starts[1:], strict=False):
+        depth = every[later][0][BLOCKDEP]
+        if depth[0] >> 16 < DEEPEST and blocks(every[later]) == 1:
+            raised = [[BLOCKDEP | DEEPEST << 16], listed[start], depth]
+            changed = [*listed[:start], *raised, *listed[start + 1 :]]
+            needed = matters(submission, every, earlier, later)
+            yield "depth", needed, submission.refused([w for c in changed for w in c])
+
+
+def striped(program: Program) -> Iterator[tuple[str, int]]:
+    """Tensors between layers that are never whole there, and how many rows of each are needed."""
+    outputs = {view.tensor for view in program.outputs}
+    for view in {call.output.tensor: call.output for call, _ in calls(program)}.values():
+        rows = rows_needed(program, view.tensor)
+        if view.tensor not in outputs and 1 < rows < row_count(view.type.shape):
+            yield view.tensor, rows
+
+
+def calls(program: Program) -> Iterator[tuple[Call, Region]]:
+    """Every call, with the region that it computes."""
+    return _calls(program.run, {})
+
+
+def _calls(
+    commands: Sequence[Command], variables: Mapping[str, int]
+) -> Iterator[tuple[Call, Region]]:
+    for command in commands:
+        if isinstance(command, Loop):
+            ends = (evaluate(bound, variables) for bound in (command.lower, command.upper))
+            for value in range(*ends, command.step):
+                yield from _calls(command.body, {**variables, command.variable: value})
+        else:
+            assert isinstance(command, Call)
+            out = region_of(command.out, variables)
+            if not out.empty:
+                yield command, out
+
+
+def rows_needed(program: Program, tensor: str) -> int:
+    """The most rows from one that is still to be read up to the last one that is there."""
+    written: list[int] = []
+    read: list[int | None] = []
+    for call, out in calls(program):
+        axis = row_axis(len(out.upper))
+        written.append(out.upper[axis] if call.output.tensor == tensor else 0)
+        needs = zip(call.inputs, call.op.needs(call.site, out), strict=True)
+        firsts = [need.lower[axis] for view, need in needs if view.tensor == tensor]
+        read.append(min(firsts, default=None))
+    most = 0
+    for k, end in enumerate(written):
+        later = [first for first in read[k + 1 :] if first is not None]
+        if end and later:
+            most = max(most, end - min(later))
+    return most
+
+
+def with_ring(done: Compilation, point: Point, tensor: str, rows: int) -> Program:
+    """The program of a point with a tensor in a ring of its own, of so many rows, behind all that
+    the point has laid; all else as it was."""
+    home, addresses = point.schedule.homes.tensors, point.addresses
+    top = -(-dict(addresses.heights)[home] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+    def laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
+        found = laid_as_planned(unfolded, addresses)
+        storage = found[tensor].storage
+        ring = Rows(storage.row_bytes, rows)
+        return {**found, tensor: Laid(storage, top, rows * ring.pitch, ring)}
+
+    laid_as_planned = lowering._laid  # pyright: ignore[reportPrivateUsage]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "_laid", laid)
+        program = lowering.lower(Unfolded(point.schedule), addresses)
+    size = next(b.size_bytes for b in program.buffers if b.name == tensor)
+    memories = tuple(
+        replace(m, size_bytes=top + size) if m.name == home else m for m in program.memories
+    )
+    return with_program_passes(replace(program, memories=memories), done.request.accelerators)
+
+
+def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What comes out where nobody looks whose bytes are read."""
+    memories = Memories(program)
+    devices = Devices(memories)
+    for view in program.inputs:
+        memories.write(Operand.whole(view), inputs[view.tensor])
+    for call, out in calls(program):
+        if call.scratch is not None:
+            memories.take(memories.buffers[call.scratch])  # what lay there before is no help
+        first, end = Operand(call.output, out).rows
+        for invoke in call.body:
+            assert isinstance(invoke, Invoke)
+            devices.invoke(invoke, {FIRST.name: first, END.name: end})
+    found: dict[str, Array] = {}
+    for view in program.outputs:
+        raw = memories.bytes_from(view.buffer, 0)[: view.type.size_bytes]
+        found[view.tensor] = raw.view(view.type.dtype.value).reshape(view.type.shape)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("network", "accelerator", "least"),
+    [
+        ("tall windows", "ethos_u55:macs=256", {"depth": 15}),
+        ("copied weights", "ethos_u55:macs=64", {"copy": 8, "blocks": 16}),
+        ("copied weights", "ethos_u55:macs=256", {"copy": 8, "blocks": 16, "depth": 5}),
+        ("a table", "ethos_u55:macs=64", {"copy": 8}),
+        ("a table", "ethos_u65_256", {"copy": 8}),
+    ],
+)
+def test_a_wait_that_is_needed_and_removed_is_caught(
+    network: str, accelerator: str, least: Mapping[str, int]
+) -> None:
+    """`least`: so many waits of each kind are needed, or more."""
+    done = compiled(NETWORKS[network], accelerator)
+    program = lower_point(done.points[0], done.request.accelerators)
+    counts = Counter[str]()
+    for submission in submissions(program, inputs_of_graph(done.graph, 3)):
+        for kind, needed, refused in without_waits(submission):
+            assert refused or not needed, (kind, disassemble(bytes_of(submission.words)))
+            counts[kind] += needed
+    assert all(counts[kind] >= count for kind, count in least.items()), counts
+
+
+@pytest.mark.parametrize(
+    ("network", "accelerator"),
+    [*((name, "ethos_u55:macs=128") for name in NETWORKS), ("tall windows", "ethos_u65_256")],
+)
+def test_a_ring_one_row_too_small_is_caught(network: str, accelerator: str) -> None:
+    done = compiled(NETWORKS[network], accelerator)
+    inputs = inputs_of_graph(done.graph, 3)
+    expected = run_graph(done.graph, inputs)
+    tried: set[tuple[str, int]] = set()
+    for point in done.points[:POINTS]:
+        program = lowering.lower(Unfolded(point.schedule), point.addresses)
+        for tensor, rows in striped(program):
+            if (tensor, rows) in tried:
+                continue
+            tried.add((tensor, rows))
+            enough, small = (with_ring(done, point, tensor, n) for n in (rows, rows - 1))
+            assert same(Machine(enough).run(inputs), expected)
+            assert same(answers(enough, inputs), expected)
+            with pytest.raises(InternalError, match="is read where it is not"):
+                Machine(small).run(inputs)
+            assert not same(answers(small, inputs), expected), (tensor, rows)
+    assert len({tensor for tensor, _ in tried}) >= 2
+    assert len(tried) >= 4
+
+
+def same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> bool:
+    return all(np.array_equal(array, expected[name]) for name, array in found.items())

@@ -47,6 +47,7 @@ BRICKS = "nhcwb16"
 VARIANTS = {
     "ethos_u": Variant(buffered=False),
     "ethos_u_buffered": Variant(buffered=True),
+    "ethos_u_biases_fetched": Variant(buffered=False, biases=True),
     **{f"ethos_u_fetched_{n}": Variant(buffered=True, share=n) for n in range(1, FETCHING + 1)},
 }
 FEATURES_STEP = 16
@@ -138,7 +139,7 @@ def strategy_of(op: str) -> Any:
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
-                fetch=variant.fetch if variant.share else None,
+                fetch=variant.fetch if variant.share or variant.biases else None,
             )
             if op not in LAYERS:
                 break

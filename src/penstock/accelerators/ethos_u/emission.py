@@ -28,7 +28,7 @@ NOWHERE: Placed = (0, Tiles(0, 0, 0, 0))
 
 class Part(NamedTuple):
     """A segment: `channels` of the output from `first` on, and where their biases lie, and behind
-    these their weights."""
+    these their weights; `biases`: where those are, if elsewhere."""
 
     segment: int
     first: int
@@ -36,6 +36,7 @@ class Part(NamedTuple):
     place: Place | None
     bias_bytes: int
     weight_bytes: int
+    biases: Place | None = None
 
 
 class Maps(NamedTuple):
@@ -68,7 +69,8 @@ def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None 
         made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
     if part.place is not None:
         base, at = part.place.base, part.place.offset_bytes
-        made.biases = [api.NpuAddressRange(base, at, part.bias_bytes)]
+        biases = part.biases or part.place
+        made.biases = [api.NpuAddressRange(biases.base, biases.offset_bytes, part.bias_bytes)]
         made.weights = [api.NpuAddressRange(base, at + part.bias_bytes, part.weight_bytes)]
     return made
 

@@ -85,10 +85,12 @@ def hardware(offloaded: Offloaded) -> Configuration:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A way to run operators: with constants read where they lie, or `buffered`, copied before; of
-    these, a `share` has been fetched before the call, by others (`fetched_segments`, from 1)."""
+    these, a `share` has been fetched before the call, by others (`fetched_segments`, from 1), or of
+    the others the `biases`, which are waited for where they are far."""
 
     buffered: bool
     share: int = 0
+    biases: bool = False
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
         """What the main operator is on the NPU, and its constants."""
@@ -104,15 +106,18 @@ class Variant:
         sizes = [segment.size_bytes for segment in constants.segments]
         buffer = max(sizes) if op.buffer_bytes else 0
         op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
+        if self.biases:
+            return replace(op, biases_ahead=1), constants
         ahead = (0, *fetched_segments(op))[self.share :][:1]
         return fetching(op, ahead[0] if ahead else 0), constants
 
     def fetch(self, offloaded: Offloaded) -> Fetch | None:
         """What is fetched before the call; None where there is no such share."""
         op, constants = self.operation(offloaded)
-        if not op.ahead or op.sram_only:
+        if not op.weighted or not op.fetched or op.sram_only:
             return None
         size = sum(segment.size_bytes for segment in constants.segments[: op.ahead])
+        size += constants.segments[0].bias_bytes if op.biases_ahead else 0
 
         def commands(source: Address, target: Address) -> tuple[Command, ...]:
             return (KernelCall.invoke(drivers(offloaded.target.name).fetch, source, target, size),)
@@ -135,7 +140,7 @@ class Variant:
         commands: list[Command] = [call.invoke(told.begin, *map(int, astuple(op)))]
         places = [call.table("constants")] if constants.raw else []
         places += [call.scratch] if op.scratch_bytes else []
-        places += [call.fetched] if op.ahead else []
+        places += [call.fetched] if op.fetched else []
         if places:
             commands.append(call.invoke(told.places, *places))
         commands += [call.invoke(told.segment, *segment) for segment in constants.segments]

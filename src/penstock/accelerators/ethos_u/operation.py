@@ -63,8 +63,9 @@ class Operation:
 
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
     biases (or of a second input that is constant), in segments of `slice_channels` output channels.
-    The first segments, `ahead` of them, have been fetched before the call.  Where `buffer_bytes` is
-    not 0, each of the others is copied into one of `buffers` of so many bytes before it is used.
+    The first segments, `ahead` of them, have been fetched before the call, or all biases.  Where
+    `buffer_bytes` is not 0, each of the others is copied into one of `buffers` of so many bytes
+    before it is used.
 
     `upscale`: windows see so many rows and columns for each of the input, those between zeros."""
 
@@ -112,6 +113,7 @@ class Operation:
     constant_bytes: int = 0
     buffer_bytes: int = 0
     ahead: int = 0
+    biases_ahead: int = 0
     upscale: int = 1
 
     @property
@@ -143,6 +145,11 @@ class Operation:
     def buffered(self) -> range:
         """Segments that are copied in the call."""
         return range(self.ahead, len(self.slices)) if self.buffer_bytes else range(0)
+
+    @property
+    def fetched(self) -> bool:
+        """Whether any constants have been fetched before the call."""
+        return bool(self.ahead or self.biases_ahead)
 
     def near(self, segment: int) -> bool:
         """Whether the constants of a segment are read in the memory of tensors."""
@@ -224,6 +231,7 @@ class Operation:
             packed_input=bool(self.packed_in),
             packed_output=bool(self.packed_out),
             constant_bytes=self.constant_bytes * channels // self.out_c,
+            biases_near=bool(self.biases_ahead),
         )
 
     def _second_elements(self, rows: int) -> int | None:

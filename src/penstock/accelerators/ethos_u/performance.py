@@ -145,7 +145,8 @@ def _summing(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats
     output = np.ceil(work.rate * block.prod(axis=1))
     done = output
     if work.kind is not Kind.POOLING:
-        latency = work.chip.constants.read_latency
+        home = work.chip.features if work.biases_near else work.chip.constants
+        latency = home.read_latency
         done = np.maximum(done, BIAS_BYTES * block[:, 2] * latency / BIAS_BURST)
     busy = _multiplier_cycles(work, blocks).astype(float)
     first, last = _first_input(work, blocks), _last_output(work, blocks)

@@ -132,11 +132,13 @@ class _Run:
 
     @property
     def _scratch(self) -> Place:
-        return self.places[-2 if self.op.ahead else -1]
+        return self.places[-2 if self.op.fetched else -1]
 
     def _near(self, part: Part) -> Part:
         """The part with its constants where they are used."""
         op = self.op
+        if op.biases_ahead:
+            return part._replace(biases=self.places[-1])
         if not op.near(part.segment):
             return part
         if part.segment < op.ahead:

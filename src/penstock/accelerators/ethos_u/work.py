@@ -37,7 +37,7 @@ class Work:
     memory of tensors, as many as the output has unless said.
     `part_kernel`: weights of four taps and few channels come together, instead of one tap's of many
     channels.  `packed_input`, `packed_output`: the layout is NHCWB16, otherwise NHWC.
-    `constant_bytes`: of encoded weights and biases."""
+    `constant_bytes`: of encoded weights and biases; `biases_near`: these lie where features do."""
 
     chip: Configuration
     kind: Kind
@@ -55,6 +55,7 @@ class Work:
     packed_input: bool = False
     packed_output: bool = False
     constant_bytes: int = 0
+    biases_near: bool = False
 
     @property
     def reach(self) -> Extent:

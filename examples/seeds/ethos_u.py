@@ -18,7 +18,7 @@ Others on Ethos-U55-256, MobileNetV1 1.0 224, input and output included; each by
         (facts/vela.md 2; constants in flash; cycles of whole layers, so without its stripes')"""
 
 MISSING = """\
-Not there yet: weights copied while the layer before runs; a measurement on hardware.
+Not there yet: a measurement on hardware.
 penstock's cycles are by Vela's formulas, asked about stripes, with constants in flash."""
 
 

@@ -1,0 +1,104 @@
+"""ethos_u.schedule: what segments of constants cost, copied in a call or fetched before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.accelerators.ethos_u.operation import NAMES, Function, Operation
+from penstock.accelerators.ethos_u.performance import copying_cycles, cycles
+from penstock.accelerators.ethos_u.schedule import (
+    breakdown,
+    copied_before,
+    fetched_segments,
+    fetching,
+    scheduled,
+    scheduled_to_be_fetched,
+)
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Operation:
+    """Convolutions with constants as long as their weights."""
+    height, width = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    inner, outer = draw(st.integers(1, 300)), draw(st.integers(1, 300))
+    size = draw(st.sampled_from((1, 3)))
+    return Operation(
+        draw(st.integers(0, len(NAMES) - 1)), 0, Function.CONVOLUTION,
+        *(height, width, inner, height, width, outer), kernel_h=size, kernel_w=size,
+        pad_top=size // 2, pad_left=size // 2, packed_in=draw(st.integers(0, 1)),
+        packed_out=draw(st.integers(0, 1)), constant_bytes=inner * outer * size * size,
+    )  # fmt: skip
+
+
+def sizes(op: Operation) -> list[int]:
+    return [op.constant_bytes * channels // op.out_c for channels in op.slices]
+
+
+def alone(op: Operation, rows: int, segment: int) -> float:
+    """Cycles of a segment's operation without anything beside it."""
+    block = op.block(rows, segment)
+    return float(cycles(op.work(rows, segment), np.array([block])).total[0])
+
+
+@given(plain=layers(), buffered=st.booleans(), share=st.integers(0, 4), rows=st.integers(1, 20))
+def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_other(
+    plain: Operation, buffered: bool, share: int, rows: int
+) -> None:
+    rows = min(rows, plain.out_h)
+    if share:
+        op = scheduled_to_be_fetched(plain, plain.constant_bytes)
+        op = fetching(op, fetched_segments(op)[min(share, len(fetched_segments(op))) - 1])
+    else:
+        op = scheduled(plain, plain.constant_bytes, buffered=buffered)
+    chip, taken = op.configuration, breakdown(op, rows).cycles
+    computing = [alone(op, rows, k) for k in range(len(op.slices))]
+    copies = [copying_cycles(chip, sizes(op)[k]) for k in op.buffered]
+    written = sum(sizes(op)[k] for k in op.buffered) / chip.features.bytes_per_cycle
+    assert sum(computing) <= taken + 1
+    assert sum(copies) + (computing[-1] if op.buffered else 0) <= taken + 1
+    assert taken <= sum(computing) + sum(copies) + written + 1
+    if not op.buffered:
+        assert abs(taken - sum(computing)) <= 1
+
+
+@given(plain=layers())
+def test_what_is_fetched_is_not_copied_and_spares_time(plain: Operation) -> None:
+    op = scheduled_to_be_fetched(plain, plain.constant_bytes)
+    shares = fetched_segments(op)
+    assert shares[0] == 1
+    assert shares[-1] == len(op.slices)
+    fetched = [fetching(op, ahead) for ahead in shares]
+    for one in fetched:
+        assert one.buffered == (range(one.ahead, len(op.slices)) if one.buffer_bytes else range(0))
+        assert all(one.near(k) for k in range(len(op.slices)))
+    assert fetched[-1].buffered == range(0)
+    assert fetched[-1].scratch_bytes == fetched[-1].gather_bytes
+    assert breakdown(fetched[-1], op.out_h).cycles <= breakdown(op, op.out_h).cycles
+
+
+@given(plain=layers())
+def test_a_buffer_is_free_before_something_is_copied_into_it(plain: Operation) -> None:
+    """Two buffers: what is copied before segment k lies where segment k - 1 and others before it
+    have been used."""
+    every = scheduled_to_be_fetched(plain, plain.constant_bytes)
+    for ahead in range(len(every.slices)):
+        op = fetching(every, ahead)
+        for segment in op.buffered:
+            before = copied_before(op, segment)
+            assert before <= segment
+            sharing = [k for k in op.buffered if k < segment and (segment - k) % op.buffers == 0]
+            assert all(k < before for k in sharing)
+
+
+def test_biases_that_are_near_are_waited_for_less() -> None:
+    far = Operation(NAMES.index("ethos-u65-256"), 0, Function.DEPTHWISE, 9, 5, 64, 9, 5, 64,
+                    kernel_h=3, kernel_w=3, pad_top=1, pad_left=1, block_depth=32,
+                    constant_bytes=1328)  # fmt: skip
+    near = replace(far, biases_ahead=1)
+    wait = 10 * 32 * (500 - 32) / 256
+    spared = breakdown(far, 1).cycles - breakdown(near, 1).cycles
+    assert 0 < spared <= 2 * wait

@@ -178,7 +178,7 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-LIMITS, UNLIMITED = 4, 1 << 60
+LIMITS, UNLIMITED = 2, 1 << 60
 """A schedule fetches constants up to what it and the next ones need, so many; or without end."""
 
 
@@ -254,7 +254,7 @@ class _Maker:
                 bare = (replace(plan, fetched=()) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
             every += fetched_ahead(schedule, self.expenses, limits)
-        found = {a.schedule.plans: a.schedule for a in _efficient(every, self.options.slack)}
+        found = {a.schedule.plans: a.schedule for a in _efficient(every, 0.0)}
         return [
             self._costed(s) if any(plan.fetched for plan in s.plans) else s for s in found.values()
         ]

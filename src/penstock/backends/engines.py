@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.backends.author import cost_of
 from penstock.backends.portable import Processor
@@ -17,37 +17,44 @@ class Engines:
     """Asks the kernel where an accelerator runs it, else the processor.
 
     A search adds up costs of calls that it does not make: there, a call takes what it takes for no
-    rows, by the line through the costs of one row and of all."""
+    rows, by the line through the costs of one row and of all.  Answers of kernels are remembered,
+    for they are asked for again and again."""
 
     processor: Processor
+    _known: dict[tuple[object, int, Around], int] = field(
+        default_factory=dict[tuple[object, int, Around], int], init=False, repr=False, compare=False
+    )
 
     def work_cycles(self, part: Part, around: Around = ()) -> int:
         """Cycles of the part's whole output, but what each call adds."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, around)
         rows = row_count(part.output.type.shape)
-        return max(0, _cycles(part, rows, around) - self.call_cycles(part, around))
+        return max(0, self._cycles(part, rows, around) - self.call_cycles(part, around))
 
     def call_cycles(self, part: Part, around: Around = ()) -> int:
         """Cycles that each call adds."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, around)
         rows = row_count(part.output.type.shape)
-        whole = _cycles(part, rows, around)
+        whole = self._cycles(part, rows, around)
         if rows == 1:
             return whole
-        return min(whole, max(0, (rows * _cycles(part, 1, around) - whole) // (rows - 1)))
+        return min(whole, max(0, (rows * self._cycles(part, 1, around) - whole) // (rows - 1)))
 
     def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
         """Cycles of calls that compute so many rows each."""
         if part.kernel.cycles is None:
             return self.processor.cycles(part, stripes, around)
-        known = {rows: _cycles(part, rows, around) for rows in set(stripes)}
+        known = {rows: self._cycles(part, rows, around) for rows in set(stripes)}
         return sum(known[rows] for rows in stripes)
 
-
-def _cycles(part: Part, rows: int, around: Around) -> int:
-    """What the accelerator says that a call for so many rows takes.  Raises BackendError."""
-    assert part.kernel.cycles is not None
-    where = f'{part.engine}: the cost of "{part.kernel.name}", for "{part.name}"'
-    return round(cost_of(part.kernel.cycles, rows, around, where))
+    def _cycles(self, part: Part, rows: int, around: Around) -> int:
+        """What the accelerator says that a call for so many rows takes.  Raises BackendError."""
+        asked = part.kernel.cycles
+        assert asked is not None
+        key = asked, rows, around
+        if key not in self._known:
+            where = f'{part.engine}: the cost of "{part.kernel.name}", for "{part.name}"'
+            self._known[key] = round(cost_of(asked, rows, around, where))
+        return self._known[key]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ INNER_LOOPS = 3
 """Loops of the kernel within a row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """`splits`: per axis of x, extents of its parts, the major one first; parts are numbered
     through.  `merges`: per axis of y, the numbers of its parts, the major one first."""
@@ -33,12 +34,12 @@ class Layout:
     splits: tuple[tuple[int, ...], ...]
     merges: tuple[tuple[int, ...], ...]
 
-    @property
+    @cached_property
     def extents(self) -> tuple[int, ...]:
         """Extent of every part by its number."""
         return tuple(extent for axis in self.splits for extent in axis)
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[tuple[int, ...], ...]:
         """Per axis of x, the numbers of its parts."""
         ends = np.cumsum([len(axis) for axis in self.splits]).tolist()
@@ -78,7 +79,7 @@ class Rearrangement:
         return moved.reshape(layout.result_shape)[out.slices]
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        layout = self.layout(site.inputs[0].shape)
+        layout = _layout(self, site.inputs[0].shape)
         if out.empty:
             return (Region.whole((0,) * site.inputs[0].rank),)
         parts: dict[int, Interval] = {}
@@ -136,6 +137,12 @@ class Rearrangement:
         }
         tables = tuple((name, Table.of(np.array(c, np.int32))) for name, c in columns.items())
         return Kernel("rearrange", tuple(params), tables, by_rows=True)
+
+
+@lru_cache(maxsize=1024)
+def _layout(op: Rearrangement, x: tuple[int, ...]) -> Layout:
+    """The operator's layout, made once for each shape: schedules ask for regions many times."""
+    return op.layout(x)
 
 
 def _seen(interval: Interval, inner: int, extent: int) -> tuple[int, int]:

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from penstock.ir.op import Kernel
+from penstock.ir.op import Fetch
 from penstock.scheduling.demand import Numbers
 from penstock.scheduling.expenses import Expenses
-from penstock.scheduling.lifetimes import Cascade, Unfolded, problems
+from penstock.scheduling.lifetimes import Cascade, Unfolded
 from penstock.scheduling.plan import Fetched, Plan
 from penstock.scheduling.schedule import Schedule
 
@@ -34,20 +32,15 @@ class _Offer:
 
     cascade: int
     k: int
-    kernel: Kernel
+    fetch: Fetch
     early: bool
     spared: int
     sooner: int
 
-    @property
-    def fetched(self) -> Fetched:
-        assert self.kernel.fetch is not None
-        return Fetched(self.k, self.kernel.fetch, self.early)
-
     def pays(self, meanwhile: float) -> float:
         """Cycles that it spares where the call that fetches leaves so many."""
-        cycles = self.fetched.fetch.cycles
-        return self.spared - max(0.0, cycles - (max(0.0, meanwhile) if self.early else 0.0))
+        free = max(0.0, meanwhile) if self.early else 0.0
+        return self.spared - max(0.0, self.fetch.cycles - free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ def fetched_ahead(schedule: Schedule, expenses: Expenses, limits: Iterable[int])
     """The schedule, whose plans must be costed and fetch nothing, with constants fetched: for each
     limit, no more bytes than that are alive in the memory of inputs and outputs."""
     unfolded = Unfolded(schedule)
-    cascades, live = unfolded.cascades, _live(unfolded)
+    cascades, live = unfolded.cascades, unfolded.live_bytes
     meanwhile = [0.0, *(float(expenses.first_call(cascade)) for cascade in cascades)]
     offers = sorted(
         _offers(schedule, cascades, expenses), key=lambda o: -o.pays(meanwhile[o.cascade])
@@ -74,16 +67,6 @@ def fetched_ahead(schedule: Schedule, expenses: Expenses, limits: Iterable[int])
         peak = int(room.live.max())
         found = replace(schedule, plans=tuple(room.plans), peak_bytes=peak)
         yield Ahead(found, schedule.cost.cycles - round(room.spared))
-
-
-def _live(unfolded: Unfolded) -> Numbers:
-    """Bytes that are alive in the memory of inputs and outputs, by tick."""
-    buffers = dict(problems(unfolded))[unfolded.schedule.homes.tensors].buffers
-    change = np.zeros(max((b.upper for b in buffers), default=0) + 1, np.int64)
-    for buffer in buffers:
-        change[buffer.lower] += buffer.size_bytes
-        change[buffer.upper] -= buffer.size_bytes
-    return np.cumsum(change)
 
 
 def _offers(
@@ -98,6 +81,7 @@ def _offers(
             hosts = [early for early in (True, False) if engines[c + 1 - early] == part.engine]
             stripes = _stripes(cascade, k) if hosts and part.fetching else []
             for kernel in part.fetching if hosts else ():
+                assert kernel.fetch is not None
                 other = part.by(kernel)
                 spared = cost.cycles - expenses.model.cycles(other, stripes)
                 sooner = 0
@@ -105,7 +89,7 @@ def _offers(
                     sooner = expenses.first_call(cascade)
                     sooner -= expenses.model.cycles(other, stripes[:1])
                 if spared > 0:
-                    yield from (_Offer(c, k, kernel, early, spared, sooner) for early in hosts)
+                    yield from (_Offer(c, k, kernel.fetch, e, spared, sooner) for e in hosts)
 
 
 def _first_part(cascade: Cascade) -> int:
@@ -128,7 +112,7 @@ class _Room:
         limit_bytes: int,
     ) -> None:
         self._parts, self._cascades = schedule.parts.parts, cascades
-        self.live, self._limit_bytes = live, limit_bytes
+        self.live, self._limit_bytes = live.copy(), limit_bytes
         self.plans, self._meanwhile = list(schedule.plans), list(meanwhile)
         self.spared = 0.0
 
@@ -140,18 +124,18 @@ class _Room:
         pays = offer.pays(self._meanwhile[c]) - self._later(offer)
         if taken or pays <= 0:
             return
-        grown = replace(plan, fetched=(*plan.fetched, offer.fetched))
-        grown = replace(grown, scratch_bytes=self._scratch_bytes(plan, grown))
-        live = self.live.copy()
+        fetched = (*plan.fetched, Fetched(offer.k, offer.fetch, offer.early))
+        scratch = self._scratch_bytes(plan, fetched)
         ticks = _ticks(self._cascades[c])
-        live[ticks] += grown.scratch_bytes - plan.scratch_bytes
         begun = _ticks(self._cascades[c - 1]).start if offer.early else ticks.start
-        live[begun : ticks.stop] += offer.fetched.fetch.size_bytes
-        if live[begun : ticks.stop].max() <= self._limit_bytes:
-            self.live, self.plans[c] = live, grown
+        live = self.live[begun : ticks.stop] + offer.fetch.size_bytes
+        live[ticks.start - begun :] += scratch - plan.scratch_bytes
+        if live.max() <= self._limit_bytes:
+            self.live[begun : ticks.stop] = live
+            self.plans[c] = replace(plan, fetched=fetched, scratch_bytes=scratch)
             self.spared += pays
             if offer.early:
-                self._meanwhile[c] -= offer.fetched.fetch.cycles
+                self._meanwhile[c] -= offer.fetch.cycles
             self._meanwhile[c + 1] -= offer.sooner
 
     def _later(self, offer: _Offer) -> float:
@@ -159,12 +143,14 @@ class _Room:
         free = self._meanwhile[offer.cascade + 1]
         return max(0.0, offer.sooner - free) - max(0.0, -free)
 
-    def _scratch_bytes(self, plan: Plan, grown: Plan) -> int:
-        """Working memory that a plan needs when each part runs the kernel that it runs so far, but
-        those for which more is fetched."""
-        fetching = {f.part for f in grown.fetched}
+    def _scratch_bytes(self, plan: Plan, fetched: Sequence[Fetched]) -> int:
+        """Working memory that a plan needs where this is fetched, and each other part runs the
+        kernel that it runs so far."""
+        fetching = {f.part: f.fetch for f in fetched}
         return max(
-            (grown if k in fetching else plan).served(k, self._parts[k]).kernel.scratch_bytes
+            self._parts[k].kernel_for(fetching[k]).scratch_bytes
+            if k in fetching
+            else plan.kernel(k, self._parts[k]).scratch_bytes
             for k in plan.parts
         )
 

@@ -61,11 +61,13 @@ class Expenses:
         homes = schedule.homes
         costs: list[Cost] = []
         for k, some in stripes.items():
-            part = cascade.plan.served(k, self.parts.parts[k])
+            part = self.parts.parts[k]
+            kernel = cascade.plan.kernel(k, part)
             inputs, output = self._memories_of(part, homes, copied)
-            calls = Calls(k, id(part.kernel), tuple(some), inputs, output)
+            calls = Calls(k, id(kernel), tuple(some), inputs, output)
             if calls not in self._costs:
-                self._costs[calls] = self._cost(part, calls, homes.around(part, self.owners))
+                around = homes.around(part, self.owners)
+                self._costs[calls] = self._cost(part.by(kernel), calls, around)
             costs.append(self._costs[calls])
         return replace(cascade.plan, costs=tuple(costs))
 

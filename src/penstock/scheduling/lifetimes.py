@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -131,21 +130,48 @@ class Unfolded:
             dead[place] = np.maximum(dead[place], lives.dead[mine])
         return owner, dead
 
-    def blocks(self) -> Iterator[Block]:
-        """Every block, storage by storage."""
+    @cached_property
+    def block_table(self) -> Numbers:
+        """Every block, storage by storage, a line each: the storage's number, and a Block's rows
+        and ticks."""
+        storages = self.schedule.parts.rows.storages
         owner, dead = self.places
         starts, born = self.lives.starts, self.lives.born
-        for s, storage in enumerate(self.schedule.parts.rows.storages):
-            rows = slice(starts[s], starts[s + 1])
-            keys = np.stack([owner[rows] == s, born[rows], dead[rows]])
-            changes = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
-            if not storage.contiguous:
-                changes |= changes.any()
-            bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), storage.rows]
-            found = keys[:, bounds[:-1]].T.tolist()
-            for (lower, upper), (own, first, end) in zip(pairwise(bounds), found, strict=True):
-                if own:
-                    yield Block(storage.name, lower, upper, first, end)
+        of = np.repeat(np.arange(len(storages)), np.diff(starts))
+        keys = np.stack([owner == of, born, dead])
+        first = np.append(True, of[1:] != of[:-1])
+        change = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)) & ~first
+        changes = np.bincount(of[change], minlength=len(storages)) > 0
+        apart = changes & ~np.array([storage.contiguous for storage in storages], np.bool_)
+        begins = np.flatnonzero(first | change | apart[of])
+        s, ends = of[begins], np.append(begins[1:], len(of))
+        rows = begins - starts[s], ends - starts[s]
+        return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[owner[begins] == s]
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block, storage by storage."""
+        storages = self.schedule.parts.rows.storages
+        for s, *rows_and_ticks in self.block_table.tolist():
+            yield Block(storages[s].name, *rows_and_ticks)
+
+    @cached_property
+    def live_bytes(self) -> Numbers:
+        """Bytes that are alive in the memory of inputs and outputs, by tick."""
+        storages, home = self.schedule.parts.rows.storages, self.schedule.homes.tensors
+        s, lower, upper, born, dead = self.block_table[self._homes()[self.block_table[:, 0]] == 0].T
+        places = np.array([storage.places for storage in storages], np.int64)
+        row_bytes = np.array([storage.row_bytes for storage in storages], np.int64)
+        sizes = np.minimum(upper - lower, places[s]) * row_bytes[s]
+        others = [buffer for memory, buffer in _beside_blocks(self) if memory == home]
+        change = np.zeros(
+            max((*dead.tolist(), *(b.upper for b in others)), default=0) + 1, np.int64
+        )
+        np.add.at(change, born, sizes)
+        np.subtract.at(change, dead, sizes)
+        for buffer in others:
+            change[buffer.lower] += buffer.size_bytes
+            change[buffer.upper] -= buffer.size_bytes
+        return change.cumsum()
 
     def _tables(self, *, nearest_first: bool) -> Tables:
         schedule = self.schedule
@@ -196,8 +222,7 @@ def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:
     """By memory, the blocks, copies, fetched constants and scratch buffers to be placed in it."""
     homes = unfolded.schedule.homes
     found: dict[str, list[Buffer]] = {homes.tensors: []}
-    every = (*_blocks(unfolded), *_copies(unfolded), *_fetched(unfolded), *_scratch(unfolded))
-    for memory, buffer in every:
+    for memory, buffer in (*_blocks(unfolded), *_beside_blocks(unfolded)):
         found.setdefault(memory, []).append(buffer)
     return tuple((memory, Problem(tuple(buffers))) for memory, buffers in found.items())
 
@@ -225,6 +250,13 @@ def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
                 (block.lower - first) * storage.row_bytes if tied else 0,
             ),
         )
+
+
+def _beside_blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
+    """Copies, fetched constants and scratch buffers."""
+    yield from _copies(unfolded)
+    yield from _fetched(unfolded)
+    yield from _scratch(unfolded)
 
 
 def _alignments(parts: Parts) -> Mapping[str, int]:

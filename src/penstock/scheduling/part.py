@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Kernel, row_axis
+from penstock.ir.op import Fetch, Kernel, row_axis
 from penstock.ir.region import Region
 from penstock.scheduling.rows import RowParts
 
@@ -37,18 +37,28 @@ class Part:
 
     def by(self, kernel: Kernel) -> Part:
         """The part with this kernel alone."""
+        if self.lean is None and not self.fetching and self.kernel is kernel:
+            return self
         return replace(self, kernel=kernel, lean=None, fetching=())
 
-    def within(self, scratch_bytes: int) -> Part:
-        """The part with the one kernel that serves it where there is so much room for scratch."""
+    def kernel_within(self, scratch_bytes: int) -> Kernel:
+        """The kernel that serves it where there is so much room for scratch."""
         if self.lean is not None and self.kernel.scratch_bytes > scratch_bytes:
-            return self.by(self.lean)
-        return self.by(self.kernel) if self.lean or self.fetching else self
+            return self.lean
+        return self.kernel
+
+    def kernel_for(self, fetch: Fetch) -> Kernel:
+        """The kernel for which this is fetched."""
+        return next(kernel for kernel in self.fetching if kernel.fetch == fetch)
+
+    def within(self, scratch_bytes: int) -> Part:
+        """The part with that kernel alone."""
+        return self.by(self.kernel_within(scratch_bytes))
 
     @property
     def least_scratch_bytes(self) -> int:
         """Scratch that it cannot do without."""
-        return self.within(0).kernel.scratch_bytes
+        return self.kernel_within(0).scratch_bytes
 
     @property
     def name(self) -> str:
@@ -135,6 +145,11 @@ class Parts:
         """Inputs of the graph that are there before anything runs."""
         pulled = {part.name for part in self.parts if part.pulled is not None}
         return tuple(v for v in self.graph.inputs if v.name not in pulled)
+
+    @property
+    def fetching_nothing(self) -> Parts:
+        """The same without the kernels for which constants are fetched."""
+        return replace(self, parts=tuple(replace(part, fetching=()) for part in self.parts))
 
     @cached_property
     def rows(self) -> RowParts:

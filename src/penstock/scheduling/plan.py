@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from penstock.ir.op import Fetch
+from penstock.ir.op import Fetch, Kernel
 from penstock.scheduling.cost import NOTHING, Cost
 from penstock.scheduling.part import Part
 
@@ -51,12 +51,16 @@ class Plan:
     scratch_bytes: int = 0
     fetched: tuple[Fetched, ...] = ()
 
-    def served(self, k: int, part: Part) -> Part:
-        """Part number k with the one kernel that serves it here."""
+    def kernel(self, k: int, part: Part) -> Kernel:
+        """The kernel that serves part number k here."""
         fetch = next((f.fetch for f in self.fetched if f.part == k), None)
         if fetch is None:
-            return part.within(self.scratch_bytes)
-        return part.by(next(kernel for kernel in part.fetching if kernel.fetch == fetch))
+            return part.kernel_within(self.scratch_bytes)
+        return part.kernel_for(fetch)
+
+    def served(self, k: int, part: Part) -> Part:
+        """Part number k with that kernel alone."""
+        return part.by(self.kernel(k, part))
 
     @property
     def cost(self) -> Cost:

@@ -66,9 +66,8 @@ class Rooms:
         for room in sorted({least, *(n for n in fast if n > least)}):
             pairs = zip(fast, self.slower[inside], strict=True)
             more = sum(slower for needed, slower in pairs if needed > room)
-            yield Valued(
-                replace(cascade, scratch_bytes=room), peak_bytes + room - least, time + more * fine
-            )
+            candidate = cascade if room == cascade.scratch_bytes else cascade.within(room)
+            yield Valued(candidate, peak_bytes + room - least, time + more * fine)
 
     def _fetched(self, alone: Candidate, rest_bytes: int, time: int, fine: int) -> Iterator[Valued]:
         """A part alone with each choice of what is fetched for it; what else is alive."""

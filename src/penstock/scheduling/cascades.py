@@ -251,13 +251,19 @@ class _Maker:
         for k, schedule in enumerate(schedules):
             limits = (*sorted({max(peaks[k], peak) for peak in peaks[k : k + LIMITS]}), UNLIMITED)
             if any(plan.fetched for plan in schedule.plans):
-                bare = (replace(plan, fetched=()) for plan in schedule.plans)
+                bare = (self._fetching_nothing(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
             every += fetched_ahead(schedule, self.expenses, limits)
         found = {a.schedule.plans: a.schedule for a in _efficient(every, 0.0)}
         return [
             self._costed(s) if any(plan.fetched for plan in s.plans) else s for s in found.values()
         ]
+
+    def _fetching_nothing(self, plan: Plan) -> Plan:
+        """The plan without what is fetched, with the scratch that its parts then need at least."""
+        parts = self.expenses.parts.parts
+        least = max(parts[k].least_scratch_bytes for k in plan.parts)
+        return replace(plan, fetched=(), scratch_bytes=max(plan.scratch_bytes, least))
 
     def _costed(self, schedule: Schedule) -> Schedule:
         cascades = Unfolded(schedule).cascades

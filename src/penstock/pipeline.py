@@ -256,8 +256,8 @@ def place(
 
 def least_bytes(graph: Graph, request: Request) -> int:
     """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
-    request's budget.  There is no room then for constants that are fetched ahead."""
-    parts = assign(graph, request.target, stream_input=request.stream_input).fetching_nothing
+    request's budget."""
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
     known = _engines_and_memories(request.target)
     for found in schedules(parts, *known, request.options):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain, pairwise
 
 from penstock.errors import CapacityError, UsageError
 from penstock.scheduling.ahead import Ahead, fetched_ahead
@@ -54,9 +55,10 @@ def schedules(
     found, orders = _orders(parts, options)
     make = _Maker(Expenses(parts, model, memories), found, options)
     chosen = _worth_making(parts, orders, model, memories, options)
-    made = (schedule for proposal in chosen for schedule in make.schedules(proposal))
-    fetches = options.partition == CASCADES and any(part.fetching for part in parts.parts)
-    yield from make.fetching(list(made)) if fetches else made
+    if options.partition == CASCADES and any(part.fetching for part in parts.parts):
+        yield from make.fetching(chosen)
+    else:
+        yield from (schedule for proposal in chosen for schedule in make.schedules(proposal))
 
 
 def _worth_making(
@@ -178,18 +180,28 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-LIMITS, UNLIMITED = 2, 1 << 60
-"""A schedule fetches constants up to what it and the next ones need, so many; or without end."""
+UNLIMITED = 1 << 60
+"""More bytes than there are."""
+Group = tuple[int, Sequence[Ahead]]
+"""A schedule, and others made of it; all of these and of groups that follow need at least so many
+bytes."""
 
 
-def _efficient(every: Iterable[Ahead], slack: float) -> list[Ahead]:
-    """As `_worth_placing`, of schedules whose cycles are known."""
-    kept: list[Ahead] = []
-    for a in sorted(every, key=lambda a: (a.cycles, a.schedule.peak_bytes)):
-        least = min((other.schedule.peak_bytes for other in kept), default=a.schedule.peak_bytes)
-        if a.schedule.peak_bytes <= least * (1 + slack):
-            kept.append(a)
-    return sorted(kept, key=lambda a: (a.schedule.peak_bytes, a.cycles))
+def _unbeaten(groups: Iterable[Group]) -> Iterator[Ahead]:
+    """Those of which no other is as fast and needs less, least memory first; each as soon as no
+    group that follows can have one that needs less."""
+    known: list[tuple[int, int]] = []
+    waiting: list[tuple[int, int, bool, Ahead]] = []
+    for floor, group in chain(groups, [(UNLIMITED, ())]):
+        waiting.sort(key=lambda found: found[:3])
+        while waiting and waiting[0][0] < floor:
+            peak, cycles, _, ahead = waiting.pop(0)
+            if not any(c <= cycles and p < peak for c, p in known):
+                yield ahead
+        for k, ahead in enumerate(group):
+            peak, cycles = ahead.schedule.peak_bytes, ahead.cycles
+            known.append((cycles, peak))
+            waiting.append((peak, cycles, k > 0, ahead))
 
 
 def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
@@ -242,22 +254,48 @@ class _Maker:
         if memories.copier is not None and self.options.copies and self.options.double_buffering:
             yield from (self._costed(prefetched(costed, memories, fill)) for fill in FILLS)
 
-    def fetching(self, schedules: Sequence[Schedule]) -> list[Schedule]:
-        """The schedules, and each with constants fetched where there is room beside what it needs
-        itself, or up to what one of the next ones needs, or wherever it does good; of all these,
-        what is worth placing."""
-        peaks = [schedule.peak_bytes for schedule in schedules]
-        every = [Ahead(schedule, schedule.cost.cycles) for schedule in schedules]
-        for k, schedule in enumerate(schedules):
-            limits = (*sorted({max(peaks[k], peak) for peak in peaks[k : k + LIMITS]}), UNLIMITED)
+    def fetching(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
+        """The schedules of all proposals, and each with constants fetched where there is room
+        beside what it needs itself, or up to what the next one needs, or wherever it does good; of
+        all these, what is worth placing, least memory first."""
+        known: set[tuple[Plan, ...]] = set()
+        for ahead in _unbeaten(self._ahead(proposals)):
+            schedule = ahead.schedule
+            if schedule.plans not in known:
+                known.add(schedule.plans)
+                fetches = any(plan.fetched for plan in schedule.plans)
+                yield self._costed(schedule) if fetches else schedule
+
+    def _ahead(self, proposals: Sequence[Proposal]) -> Iterator[Group]:
+        """Each schedule, and it with constants fetched."""
+        for one, follower in pairwise(chain(self._with_floors(proposals), [None])):
+            assert one is not None
+            floor, schedule = one
+            needed = schedule.peak_bytes
+            above = max(needed, follower[1].peak_bytes) if follower is not None else needed
+            made = [Ahead(schedule, schedule.cost.cycles)]
             if any(plan.fetched for plan in schedule.plans):
                 bare = (self._fetching_nothing(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
-            every += fetched_ahead(schedule, self.expenses, limits)
-        found = {a.schedule.plans: a.schedule for a in _efficient(every, 0.0)}
-        return [
-            self._costed(s) if any(plan.fetched for plan in s.plans) else s for s in found.values()
-        ]
+            limits = dict.fromkeys((needed, above, UNLIMITED))
+            made += fetched_ahead(schedule, self.expenses, limits)
+            yield floor, made
+
+    def _with_floors(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
+        """Each schedule, and what it and all that follow need at least, whatever is fetched instead
+        of what they fetch, and in whatever working memory."""
+        floors = [p.peak_bytes - self._spare_bytes(p) for p in proposals]
+        floors = [*accumulate(reversed(floors), min)][::-1]
+        for floor, proposal in zip(floors, proposals, strict=True):
+            yield from ((floor, schedule) for schedule in self.schedules(proposal))
+
+    def _spare_bytes(self, proposal: Proposal) -> int:
+        """At most so many bytes are working memory or fetched at any time."""
+        parts = self.expenses.parts
+        fetched = (_fetched(c, proposal.order, parts) for c in proposal.cascades)
+        sizes = (sum(f.fetch.size_bytes for f in each) for each in fetched)
+        pairs = zip(proposal.cascades, sizes, strict=True)
+        return max(c.scratch_bytes + size for c, size in pairs)
 
     def _fetching_nothing(self, plan: Plan) -> Plan:
         """The plan without what is fetched, with the scratch that its parts then need at least."""

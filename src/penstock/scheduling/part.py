@@ -146,11 +146,6 @@ class Parts:
         pulled = {part.name for part in self.parts if part.pulled is not None}
         return tuple(v for v in self.graph.inputs if v.name not in pulled)
 
-    @property
-    def fetching_nothing(self) -> Parts:
-        """The same without the kernels for which constants are fetched."""
-        return replace(self, parts=tuple(replace(part, fetching=()) for part in self.parts))
-
     @cached_property
     def rows(self) -> RowParts:
         """What each part needs, row by row."""

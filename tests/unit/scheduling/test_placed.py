@@ -1,4 +1,5 @@
-"""The placed frontier, against every schedule placed by itself and each compared to all others."""
+"""The placed frontier, against every schedule placed by itself and each compared to all others; the
+least memory, against the lowest of all; and live bytes, against the blocks that are placed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,18 @@ from dataclasses import replace
 import pytest
 
 from penstock import api
-from penstock.pipeline import Point, parts_of, place, read, schedule, simplify_for
+from penstock.pipeline import (
+    Point,
+    Request,
+    least_bytes,
+    parts_of,
+    place,
+    read,
+    schedule,
+    simplify_for,
+)
+from penstock.scheduling.lifetimes import Unfolded, problems
+from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier
 
 
@@ -26,22 +38,26 @@ def is_beaten(point: Point, others: list[Point]) -> bool:
 NPU = ("ethos_u55:macs=256",)
 
 
-@pytest.mark.parametrize(
-    ("accelerators", "arena_bytes", "left_out"),
-    [((), None, True), (NPU, None, True), (NPU, 24_000, True)],
-)
-def test_what_is_not_placed_would_not_be_on_the_frontier(
-    accelerators: tuple[str, ...], arena_bytes: int | None, left_out: bool
-) -> None:
+def asked(accelerators: tuple[str, ...], *, stream_input: bool = False) -> tuple[Request, Parts]:
+    """ResNet8 as parts."""
     if accelerators:
         pytest.importorskip("ethosu.vela", reason="the package ethos-u-vela is not installed")
-    request = api.request("zoo:resnet8", "cortex-m55", accelerators=accelerators)
+    request = api.request(
+        "zoo:resnet8", "cortex-m55", accelerators=accelerators, stream_input=stream_input
+    )
+    return request, parts_of(simplify_for(read("zoo:resnet8"), request), request)
+
+
+@pytest.mark.parametrize(("accelerators", "arena_bytes"), [((), None), (NPU, None), (NPU, 24_000)])
+def test_what_is_not_placed_would_not_be_on_the_frontier(
+    accelerators: tuple[str, ...], arena_bytes: int | None
+) -> None:
+    request, parts = asked(accelerators)
     if arena_bytes is not None:
         (arena,) = request.target.memories_for("arena")
         small = replace(arena, size_bytes=arena_bytes)
         memories = tuple(small if m == arena else m for m in request.target.memories)
         request = replace(request, target=replace(request.target, memories=memories))
-    parts = parts_of(simplify_for(read("zoo:resnet8"), request), request)
     frontier = schedule(parts, request.target, request.options)
     begun: list[int] = []
     found = place(frontier, request.target, request.options, on_count=begun.append)
@@ -52,4 +68,29 @@ def test_what_is_not_placed_would_not_be_on_the_frontier(
     assert fitting
     wanted = {figures(point) for point in fitting if not is_beaten(point, fitting)}
     assert [figures(point) for point in found] == sorted(wanted)
-    assert (len(begun) < len(every)) == left_out
+    assert len(begun) < len(every)
+
+
+@pytest.mark.parametrize("stream_input", [False, True])
+@pytest.mark.parametrize("accelerators", [(), NPU])
+def test_the_least_memory_is_that_of_the_lowest_of_all_schedules(
+    accelerators: tuple[str, ...], stream_input: bool
+) -> None:
+    request, parts = asked(accelerators, stream_input=stream_input)
+    found = schedule(parts, request.target, request.options).schedules
+    assert [one.peak_bytes for one in found] == sorted(one.peak_bytes for one in found)
+    points = (place(Frontier((one,)), request.target, request.options) for one in found)
+    heights = [point.height_bytes for several in points for point in several]
+    assert least_bytes(parts.graph, request) == min(heights) + request.stack_bytes
+
+
+@pytest.mark.parametrize("accelerators", [(), NPU])
+def test_live_bytes_are_those_of_the_blocks_that_are_placed(accelerators: tuple[str, ...]) -> None:
+    request, parts = asked(accelerators)
+    for one in schedule(parts, request.target, request.options).schedules:
+        unfolded = Unfolded(one)
+        buffers = dict(problems(unfolded))[one.homes.tensors].buffers
+        ticks = range(max(buffer.upper for buffer in buffers) + 1)
+        live = [sum(b.size_bytes for b in buffers if b.lower <= t < b.upper) for t in ticks]
+        assert unfolded.live_bytes.tolist() == live
+        assert max(live) == one.peak_bytes

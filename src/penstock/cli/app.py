@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -54,6 +55,7 @@ def _root() -> None:
 def main() -> None:
     """The entry point: exits with 0 done, 1 the model, target or budget, 2 usage, 3 our fault."""
     gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
+    atexit.register(gc.freeze)  # nor at the end, when it all goes
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be in the terminal's code
             stream.reconfigure(errors="backslashreplace")

@@ -18,6 +18,7 @@ from itertools import groupby
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from penstock.reports.bars import Bar, draw_bars, draw_uprights
 from penstock.reports.formats import cut, number, printable, short_names
 from penstock.reports.paint import (
     CASCADE,
@@ -157,23 +158,28 @@ def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float], shif
 def _draw_engines(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
     """Who runs each layer; over the dots of accelerators' layers, squares in their colour."""
     colors = accelerator_colors(layer.engine for layer in layers if layer.offloaded)
+    squares: dict[str, list[float]] = {}
     for layer, y in zip(layers, heights, strict=True):
         name = cut(printable(layer.engine), _ENGINE_LETTERS)
         color = colors.get(layer.engine, PROCESSOR)
         axes.text(_ENGINE, y, name, va="center", color=color)
         if layer.offloaded:
-            axes.plot([_ARCS], [y], "s", color=color, markersize=6.0, zorder=4)
+            squares.setdefault(color, []).append(y)
+    for color, at in squares.items():
+        axes.plot([_ARCS] * len(at), at, "s", color=color, markersize=6.0, zorder=4)
 
 
 def _draw_edges(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
     """A line to the next layer, an arc to a later one.  The caller's inputs come from above."""
+    straight: list[tuple[float, float, float]] = []
     for place, layer in enumerate(layers):
         for source in layer.reads:
             above = heights[source] if source >= 0 else _MARGIN + 0.3 * _PITCH
             if place - source == 1:
-                axes.plot([_ARCS, _ARCS], [above, heights[place]], color=INK, linewidth=1.0)
+                straight.append((_ARCS, above, heights[place]))
             else:
                 _draw_arc(axes, above, heights[place])
+    draw_uprights(axes, straight, color=INK, linewidth=1.0)
 
 
 def _draw_arc(axes: Axes, above: float, below: float) -> None:
@@ -205,12 +211,13 @@ def _draw_bars(
     found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
     totals = [layer.written_bytes for layer in layers]
     points = (_BYTES - _BAR - 14) / max(totals, default=1)
+    bars: list[Bar] = []
     for (y, span), total in zip(found, totals, strict=True):
-        y_low = y - _BAR_HEIGHT / 2
         for size, color in ((total, PAINTS["arena"].face), (span.most_bytes, _DARK)):
-            axes.broken_barh([(left, points * size)], (y_low, _BAR_HEIGHT), color=color)
+            bars.append(Bar(left, y - _BAR_HEIGHT / 2, points * size, _BAR_HEIGHT, color))
         words = number(total) if span.most_bytes == total else _of(span.most_bytes, total)
         axes.text(left + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
+    draw_bars(axes, bars)
 
 
 def _of(alive: int, total: int) -> str:

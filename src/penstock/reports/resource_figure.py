@@ -12,10 +12,11 @@ is all its cycles.  matplotlib is imported only when a figure is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.ir.breakdown import Breakdown
+from penstock.reports.bars import Bar, draw_bars
 from penstock.reports.formats import cut, number, printable, share_or_none, short_names
 from penstock.reports.paint import MUTED, RESOURCES, WHOLE
 from penstock.reports.picture import png, svg
@@ -62,10 +63,13 @@ def resource_figure(layers: Sequence[Layer]) -> Figure:
     _draw_legend(axes, colors)
     _draw_heads(axes, most, scale, height - _MARGIN)
     names = short_names(layer.name for layer, _ in found)
+    bars: list[Bar] = []
     for k, (layer, breakdown) in enumerate(found):
-        middle = top + k * pitch + _height(breakdown) / 2
-        _draw_words(axes, layer, names[layer.name], middle)
-        _draw_bars(axes, breakdown, colors, top + k * pitch, scale)
+        at = top + k * pitch
+        _draw_words(axes, layer, names[layer.name], at + _height(breakdown) / 2)
+        _draw_limit(axes, breakdown, at, scale)
+        bars += _bars(breakdown, colors, at, scale)
+    draw_bars(axes, bars)
     return figure
 
 
@@ -89,11 +93,13 @@ def _height(breakdown: Breakdown) -> float:
 def _draw_legend(axes: Axes, colors: Mapping[str, str]) -> None:
     """A square and a name for each resource, in one line."""
     y, x = _MARGIN + _THICK / 2, float(_KIND)
+    squares: list[Bar] = []
     for name, color in (*colors.items(), ("all cycles", WHOLE)):
         words = cut(printable(name), _KIND_LETTERS)
-        axes.broken_barh([(x, _THICK)], (_MARGIN, _THICK), color=color)
+        squares.append(Bar(x, _MARGIN, _THICK, _THICK, color))
         axes.text(x + _THICK + 4, y, words, va="center")
         x += _THICK + 18 + 5.2 * len(words)
+    draw_bars(axes, squares)
 
 
 def _draw_heads(axes: Axes, most: float, scale: float, bottom: float) -> None:
@@ -133,19 +139,24 @@ def _draw_words(axes: Axes, layer: Layer, name: str, y: float) -> None:
     axes.text(_USED, y, share_or_none(layer.utilisation), ha="right", va="center")
 
 
-def _draw_bars(
-    axes: Axes, breakdown: Breakdown, colors: Mapping[str, str], top: float, scale: float
-) -> None:
-    """A layer's bars: the limiting resource first, then the others in their order."""
-    limit = breakdown.limit
+def _draw_limit(axes: Axes, breakdown: Breakdown, top: float, scale: float) -> None:
+    """Behind a layer's bars, the limiting resource and its cycles."""
+    limit, x = breakdown.limit, _BARS + breakdown.cycles * scale + 5
     assert limit is not None
-    others = [name for name in breakdown.by_resource if name != limit]
-    height, end = _height(breakdown), breakdown.cycles * scale
-    axes.broken_barh([(_BARS, end)], (top - 1, height + 2), color=WHOLE, zorder=1)
-    for k, name in enumerate((limit, *others)):
-        lower = top + (_THICK + (k - 1) * _THIN if k else 0)
-        bar = [(_BARS, breakdown.by_resource[name] * scale)]
-        inside = (lower, _THICK if name == limit else _THIN - 0.6)
-        axes.broken_barh(bar, inside, color=colors[name], zorder=2)
     words = f"{cut(printable(limit), _KIND_LETTERS)} {number(round(breakdown.by_resource[limit]))}"
-    axes.text(_BARS + end + 5, top + height / 2, words, va="center", fontsize=7.5)
+    axes.text(x, top + _height(breakdown) / 2, words, va="center", fontsize=7.5)
+
+
+def _bars(
+    breakdown: Breakdown, colors: Mapping[str, str], top: float, scale: float
+) -> Iterator[Bar]:
+    """A layer's bars: all its cycles, on them the limiting resource first, then the others in their
+    order."""
+    limit = breakdown.limit
+    others = [name for name in breakdown.by_resource if name != limit]
+    yield Bar(_BARS, top - 1, breakdown.cycles * scale, _height(breakdown) + 2, WHOLE)
+    for k, name in enumerate((limit, *others)):
+        assert name is not None
+        lower = top + (_THICK + (k - 1) * _THIN if k else 0)
+        height = _THICK if name == limit else _THIN - 0.6
+        yield Bar(_BARS, lower, breakdown.by_resource[name] * scale, height, colors[name])

@@ -33,15 +33,16 @@ class Spent:
 
 def spent(schedule: Schedule) -> Mapping[str, Spent]:
     """By name of a part, of those that accelerators run."""
-    kernels = [_cached(part.kernel) if is_offloaded(part) else None for part in schedule.steps]
+    steps = schedule.steps
+    kernels = [_cached(part.kernel) if is_offloaded(part) else None for part in steps]
     if not any(kernels):
         return {}
     homes, owners = schedule.homes, schedule.parts.owners
-    around = [homes.around(part, owners) for part in schedule.steps]
+    around = [homes.around(part, owners) for part in steps]
     found: dict[str, Spent] = {}
     for cascade in Unfolded(schedule).cascades:
         for position, first, end in cascade.calls[:, :3].tolist():
-            kernel, name = kernels[position], schedule.steps[position].name
+            kernel, name = kernels[position], steps[position].name
             if kernel is not None:
                 found.setdefault(name, Spent()).add(kernel, first, end, around[position])
     return found

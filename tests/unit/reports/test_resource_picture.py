@@ -38,8 +38,9 @@ def drawn(layers: tuple[Layer, ...]) -> list[tuple[float, float, tuple[float, ..
     bars = [c for c in axes.collections if isinstance(c, PolyCollection)]
     found: list[tuple[float, float, tuple[float, ...]]] = []
     for bar in bars:
-        box = bar.get_paths()[0].get_extents()
-        found.append((box.width, box.height, tuple(bar.get_facecolor()[0])))
+        for path, color in zip(bar.get_paths(), bar.get_facecolor(), strict=True):
+            box = path.get_extents()
+            found.append((box.width, box.height, tuple(color)))
     return found
 
 

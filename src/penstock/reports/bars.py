@@ -1,0 +1,40 @@
+"""bars: many rectangles of a figure at once, and many lines: one by one they take most of the time
+that a figure takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Bar(NamedTuple):
+    """A rectangle from its corner of the least coordinates, in the axes' own."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    color: str
+
+
+def draw_bars(axes: Axes, bars: Sequence[Bar], zorder: float = 1) -> None:
+    """Rectangles, the later ones over the earlier ones."""
+    from matplotlib.collections import PolyCollection
+
+    corners = [
+        [(b.x, b.y), (b.x + b.width, b.y), (b.x + b.width, b.y + b.height), (b.x, b.y + b.height)]
+        for b in bars
+    ]
+    colors = [b.color for b in bars]
+    axes.add_collection(PolyCollection(corners, color=colors, zorder=zorder), autolim=False)
+
+
+def draw_uprights(axes: Axes, lines: Sequence[tuple[float, float, float]], **style: object) -> None:
+    """Upright lines at x, from y to y."""
+    from matplotlib.collections import LineCollection
+
+    ends = [[(x, y), (x, below)] for x, y, below in lines]
+    axes.add_collection(LineCollection(ends, **style), autolim=False)  # pyright: ignore

@@ -219,7 +219,8 @@ def compile(
     with executor_of(_travelling(wanted, workers)) as executor:
         elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
-        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted)
+        whole = done.points[0].ram_bytes(wanted)
+        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted, whole)
     report = make_report(
         done.model,
         wanted.target.name,

@@ -48,6 +48,7 @@ from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
+from penstock.scheduling.proposals import UNLIMITED
 from penstock.scheduling.schedule import Frontier, Schedule
 from penstock.workers import mapped
 from penstock.zoo.registry import open_zoo
@@ -254,23 +255,33 @@ def place(
     return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
 
 
-def least_bytes(graph: Graph, request: Request) -> int:
+def least_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
     """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
-    request's budget."""
+    request's budget; found sooner where it is no more than is said to be likely."""
     parts = assign(graph, request.target, stream_input=request.stream_input)
+    stack_bytes = request.stack_bytes
+    for limit in dict.fromkeys((likely_bytes - stack_bytes, UNLIMITED)):
+        least = _least_height_bytes(parts, request, limit)
+        if least is not None and least <= limit:
+            return least + stack_bytes
+    return stack_bytes
+
+
+def _least_height_bytes(parts: Parts, request: Request, limit_bytes: int) -> int | None:
+    """The least that must be saved for schedules whose live bytes are within the limit."""
     least: int | None = None
     known = _engines_and_memories(request.target)
-    for found in schedules(parts, *known, request.options):
+    for found in schedules(parts, *known, request.options, limit_bytes):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
         (point,) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
-    return (least or 0) + request.stack_bytes
+    return least
 
 
-def least_streamed_bytes(graph: Graph, request: Request) -> int:
+def least_streamed_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
     """The least RAM that the network needs where its input is streamed, planned anew."""
-    return least_bytes(graph, replace(request, stream_input=True))
+    return least_bytes(graph, replace(request, stream_input=True), likely_bytes)
 
 
 def least_streamed_bytes_of(request: Request) -> int:

@@ -12,14 +12,14 @@ any time than is said, and a call fetches no more than `MOST_FETCHED`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import Fetch
 from penstock.scheduling.demand import Numbers
 from penstock.scheduling.expenses import Expenses
 from penstock.scheduling.lifetimes import Cascade, Unfolded
 from penstock.scheduling.plan import Fetched, Plan
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.schedule import Homes, Schedule
 
 MOST_FETCHED = 3
 """Of a cascade, early or not; accelerators know a few regions of memory only."""
@@ -27,10 +27,9 @@ MOST_FETCHED = 3
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A kernel that serves part number k of cascade number `cascade` in so many cycles less, apart
-    from waiting for what it fetches; by so many the cascade's first call is done `sooner`."""
+    """A kernel that serves part number k of a cascade in so many cycles less, apart from waiting
+    for what it fetches; by so many the cascade's first call is done `sooner`."""
 
-    cascade: int
     k: int
     fetch: Fetch
     early: bool
@@ -51,45 +50,64 @@ class Ahead:
     cycles: int
 
 
-def fetched_ahead(schedule: Schedule, expenses: Expenses, limits: Iterable[int]) -> Iterator[Ahead]:
-    """The schedule, whose plans must be costed and fetch nothing, with constants fetched: for each
-    limit, no more bytes than that are alive in the memory of inputs and outputs."""
-    unfolded = Unfolded(schedule)
-    cascades, live = unfolded.cascades, unfolded.live_bytes
-    meanwhile = [0.0, *(float(expenses.first_call(cascade)) for cascade in cascades)]
-    offers = sorted(
-        _offers(schedule, cascades, expenses), key=lambda o: -o.pays(meanwhile[o.cascade])
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """All that fetching spares; what a cascade is offered is remembered, since schedules have most
+    of their cascades in common."""
+
+    expenses: Expenses
+    _known: dict[tuple[Plan, Homes, str], tuple[_Offer, ...]] = field(
+        default_factory=dict[tuple[Plan, Homes, str], tuple[_Offer, ...]]
     )
-    for limit in limits:
-        room = _Room(schedule, cascades, live, meanwhile, limit)
-        for offer in offers:
-            room.take(offer)
-        peak = int(room.live.max())
-        found = replace(schedule, plans=tuple(room.plans), peak_bytes=peak)
-        yield Ahead(found, schedule.cost.cycles - round(room.spared))
 
+    def of(self, schedule: Schedule, cascades: Sequence[Cascade]) -> Iterator[tuple[int, _Offer]]:
+        """With the number of the cascade for which it is."""
+        before = ""
+        for c, cascade in enumerate(cascades):
+            key = cascade.plan, schedule.homes, before
+            if key not in self._known:
+                self._known[key] = tuple(self._of(cascade, before))
+            yield from ((c, offer) for offer in self._known[key])
+            before = self._engine(cascade)
 
-def _offers(
-    schedule: Schedule, cascades: Sequence[Cascade], expenses: Expenses
-) -> Iterator[_Offer]:
-    """All that spares cycles."""
-    parts = schedule.parts.parts
-    engines = ["", *(parts[_first_part(cascade)].engine for cascade in cascades)]
-    for c, cascade in enumerate(cascades):
+    def _of(self, cascade: Cascade, before: str) -> Iterator[_Offer]:
+        """For a cascade behind one whose first call is of the engine `before`."""
+        engine, first = self._engine(cascade), _first_part(cascade)
         for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
-            part = parts[k]
-            hosts = [early for early in (True, False) if engines[c + 1 - early] == part.engine]
+            part = self.expenses.parts.parts[k]
+            hosts = [
+                early for early in (True, False) if part.engine == (before if early else engine)
+            ]
             stripes = _stripes(cascade, k) if hosts and part.fetching else []
             for kernel in part.fetching if hosts else ():
                 assert kernel.fetch is not None
                 other = part.by(kernel)
-                spared = cost.cycles - expenses.model.cycles(other, stripes)
+                spared = cost.cycles - self.expenses.model.cycles(other, stripes)
                 sooner = 0
-                if _first_part(cascade) == k:
-                    sooner = expenses.first_call(cascade)
-                    sooner -= expenses.model.cycles(other, stripes[:1])
+                if first == k:
+                    sooner = self.expenses.first_call(cascade)
+                    sooner -= self.expenses.model.cycles(other, stripes[:1])
                 if spared > 0:
-                    yield from (_Offer(c, k, kernel.fetch, e, spared, sooner) for e in hosts)
+                    yield from (_Offer(k, kernel.fetch, e, spared, sooner) for e in hosts)
+
+    def _engine(self, cascade: Cascade) -> str:
+        return self.expenses.parts.parts[_first_part(cascade)].engine
+
+
+def fetched_ahead(schedule: Schedule, offers: Offers, limits: Iterable[int]) -> Iterator[Ahead]:
+    """The schedule, whose plans must be costed and fetch nothing, with constants fetched: for each
+    limit, no more bytes than that are alive in the memory of inputs and outputs."""
+    unfolded = Unfolded(schedule)
+    cascades, live = unfolded.cascades, unfolded.live_bytes
+    meanwhile = [0.0, *(float(offers.expenses.first_call(cascade)) for cascade in cascades)]
+    found = sorted(offers.of(schedule, cascades), key=lambda o: -o[1].pays(meanwhile[o[0]]))
+    for limit in limits:
+        room = _Room(schedule, cascades, live, meanwhile, limit)
+        for c, offer in found:
+            room.take(c, offer)
+        peak = int(room.live.max())
+        full = replace(schedule, plans=tuple(room.plans), peak_bytes=peak)
+        yield Ahead(full, schedule.cost.cycles - round(room.spared))
 
 
 def _first_part(cascade: Cascade) -> int:
@@ -116,13 +134,14 @@ class _Room:
         self.plans, self._meanwhile = list(schedule.plans), list(meanwhile)
         self.spared = 0.0
 
-    def take(self, offer: _Offer) -> None:
-        """Fetches what is offered, if there is room, and it pays."""
-        c, plan = offer.cascade, self.plans[offer.cascade]
+    def take(self, c: int, offer: _Offer) -> None:
+        """Fetches what cascade number c is offered, if there is room, and it pays."""
+        pays = offer.pays(self._meanwhile[c]) - self._later(c, offer)
+        if pays <= 0:
+            return
+        plan = self.plans[c]
         alike = [f for f in plan.fetched if f.early == offer.early]
-        taken = any(f.part == offer.k for f in plan.fetched) or len(alike) >= MOST_FETCHED
-        pays = offer.pays(self._meanwhile[c]) - self._later(offer)
-        if taken or pays <= 0:
+        if len(alike) >= MOST_FETCHED or any(f.part == offer.k for f in plan.fetched):
             return
         fetched = (*plan.fetched, Fetched(offer.k, offer.fetch, offer.early))
         scratch = self._scratch_bytes(plan, fetched)
@@ -138,9 +157,10 @@ class _Room:
                 self._meanwhile[c] -= offer.fetch.cycles
             self._meanwhile[c + 1] -= offer.sooner
 
-    def _later(self, offer: _Offer) -> float:
-        """Cycles that what is fetched in a call is waited for since that is done sooner."""
-        free = self._meanwhile[offer.cascade + 1]
+    def _later(self, c: int, offer: _Offer) -> float:
+        """Cycles that what is fetched in a call of cascade number c is waited for since that is
+        done sooner."""
+        free = self._meanwhile[c + 1]
         return max(0.0, offer.sooner - free) - max(0.0, -free)
 
     def _scratch_bytes(self, plan: Plan, fetched: Sequence[Fetched]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
 from penstock.errors import CapacityError, UsageError
-from penstock.scheduling.ahead import Ahead, fetched_ahead
+from penstock.scheduling.ahead import Ahead, Offers, fetched_ahead
 from penstock.scheduling.cost import CostModel
 from penstock.scheduling.demand import WHOLE
 from penstock.scheduling.expenses import Expenses
@@ -34,7 +34,7 @@ from penstock.scheduling.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.prefetch import FILLS, prefetched
-from penstock.scheduling.proposals import Candidate, Plans, Proposal, proposals
+from penstock.scheduling.proposals import UNLIMITED, Candidate, Plans, Proposal, proposals
 from penstock.scheduling.regions import FILL, RegionSearch
 from penstock.scheduling.schedule import Frontier, Gaps, Homes, Schedule
 from penstock.scheduling.steps import OrderProblem, Step
@@ -47,14 +47,20 @@ def cascades(parts: Parts, model: CostModel, memories: Memories, options: Option
 
 
 def schedules(
-    parts: Parts, model: CostModel, memories: Memories, options: Options
+    parts: Parts,
+    model: CostModel,
+    memories: Memories,
+    options: Options,
+    limit_bytes: int = UNLIMITED,
 ) -> Iterator[Schedule]:
     """The same one by one, least memory first; what each costs is found out when it is asked for.
+    A search for cascades finds only those that need no more than the limit, apart from what they
+    fetch and their working memory.
 
     Raises UsageError, see `_in_second`."""
     found, orders = _orders(parts, options)
     make = _Maker(Expenses(parts, model, memories), found, options)
-    chosen = _worth_making(parts, orders, model, memories, options)
+    chosen = _worth_making(parts, orders, model, memories, options, limit_bytes)
     if options.partition == CASCADES and any(part.fetching for part in parts.parts):
         yield from make.fetching(chosen)
     else:
@@ -67,6 +73,7 @@ def _worth_making(
     model: CostModel,
     memories: Memories,
     options: Options,
+    limit_bytes: int,
 ) -> list[Proposal]:
     """The proposals of which schedules are made, least memory first."""
     if options.partition != CASCADES:
@@ -74,10 +81,12 @@ def _worth_making(
     every: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
     for order in orders:
-        every += proposals(order, _plans(parts, order, model, memories, options), inputs_bytes)
+        plans = _plans(parts, order, model, memories, options)
+        every += proposals(order, plans, inputs_bytes, limit_bytes)
         if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
             alone = replace(memories, tensors=memories.tensors[:1])
-            every += proposals(order, _plans(parts, order, model, alone, options), inputs_bytes)
+            plans = _plans(parts, order, model, alone, options)
+            every += proposals(order, plans, inputs_bytes, limit_bytes)
     chosen = _worth_placing(every, options.slack)
     if len(memories.tensors) > 1:
         alone = _worth_placing((p for p in every if not any(c.away for c in p.cascades)), 0.0)
@@ -180,8 +189,6 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-UNLIMITED = 1 << 60
-"""More bytes than there are."""
 Group = tuple[int, Sequence[Ahead]]
 """A schedule, and others made of it; all of these and of groups that follow need at least so many
 bytes."""
@@ -268,6 +275,7 @@ class _Maker:
 
     def _ahead(self, proposals: Sequence[Proposal]) -> Iterator[Group]:
         """Each schedule, and it with constants fetched."""
+        offers = Offers(self.expenses)
         for one, follower in pairwise(chain(self._with_floors(proposals), [None])):
             assert one is not None
             floor, schedule = one
@@ -278,24 +286,15 @@ class _Maker:
                 bare = (self._fetching_nothing(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
             limits = dict.fromkeys((needed, above, UNLIMITED))
-            made += fetched_ahead(schedule, self.expenses, limits)
+            made += fetched_ahead(schedule, offers, limits)
             yield floor, made
 
     def _with_floors(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
         """Each schedule, and what it and all that follow need at least, whatever is fetched instead
         of what they fetch, and in whatever working memory."""
-        floors = [p.peak_bytes - self._spare_bytes(p) for p in proposals]
-        floors = [*accumulate(reversed(floors), min)][::-1]
+        floors = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for floor, proposal in zip(floors, proposals, strict=True):
             yield from ((floor, schedule) for schedule in self.schedules(proposal))
-
-    def _spare_bytes(self, proposal: Proposal) -> int:
-        """At most so many bytes are working memory or fetched at any time."""
-        parts = self.expenses.parts
-        fetched = (_fetched(c, proposal.order, parts) for c in proposal.cascades)
-        sizes = (sum(f.fetch.size_bytes for f in each) for each in fetched)
-        pairs = zip(proposal.cascades, sizes, strict=True)
-        return max(c.scratch_bytes + size for c, size in pairs)
 
     def _fetching_nothing(self, plan: Plan) -> Plan:
         """The plan without what is fetched, with the scratch that its parts then need at least."""

@@ -13,6 +13,7 @@ time than what it does: the innermost loops call only what the compiler is seen 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ class Tables(NamedTuple):
     resident: Numbers
 
 
+@lru_cache(maxsize=8)
 def tables_of(
     row_parts: RowParts,
     order: tuple[int, ...],
@@ -76,7 +78,7 @@ def tables_of(
     keep_inputs: bool,
     nearest_first: bool,
 ) -> Tables:
-    """The arrays of parts in an order; `call_cycles`: by part, what each call of it adds;
+    """The arrays of parts in an order, of which schedules have many; `call_cycles`: by part, what each call of it adds;
     `nearest_first`: which reads of a part are asked for first, see Plan."""
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages

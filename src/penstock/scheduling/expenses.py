@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import row_axis, row_before, row_count
@@ -50,16 +50,26 @@ class Expenses:
         default_factory=dict[tuple[int, int, int], Moved]
     )
     _costs: dict[Calls, Cost] = field(default_factory=dict[Calls, Cost])
+    _plans: dict[tuple[Plan, Homes], tuple[Cost, ...]] = field(
+        default_factory=dict[tuple[Plan, Homes], tuple[Cost, ...]]
+    )
 
     def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
         """The cascade's plan with its costs."""
+        bare = cascade.plan.bare
+        key = (bare, schedule.homes)
+        if key not in self._plans:
+            self._plans[key] = tuple(self._of(schedule, cascade))
+        return replace(bare, costs=self._plans[key])
+
+    def _of(self, schedule: Schedule, cascade: Cascade) -> Iterator[Cost]:
+        """By part of the cascade, its costs."""
         parts = cascade.plan.parts
         stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
         for position, first, end in cascade.calls[:, :3].tolist():
             stripes[parts[position - cascade.lower]].append((first, end))
         copied = {copy.constant: copy.memory for copy in cascade.plan.copies}
         homes = schedule.homes
-        costs: list[Cost] = []
         for k, some in stripes.items():
             part = self.parts.parts[k]
             kernel = cascade.plan.kernel(k, part)
@@ -68,8 +78,7 @@ class Expenses:
             if calls not in self._costs:
                 around = homes.around(part, self.owners)
                 self._costs[calls] = self._cost(part.by(kernel), calls, around)
-            costs.append(self._costs[calls])
-        return replace(cascade.plan, costs=tuple(costs))
+            yield self._costs[calls]
 
     def first_call(self, cascade: Cascade) -> int:
         """Cycles of a cascade's first call."""

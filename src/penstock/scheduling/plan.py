@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from penstock.ir.op import Fetch, Kernel
@@ -50,6 +50,11 @@ class Plan:
     copying: Cost = NOTHING
     scratch_bytes: int = 0
     fetched: tuple[Fetched, ...] = ()
+
+    @property
+    def bare(self) -> Plan:
+        """The plan without costs."""
+        return replace(self, costs=(), copying=NOTHING) if self.costs else self
 
     def kernel(self, k: int, part: Part) -> Kernel:
         """The kernel that serves part number k here."""

@@ -58,34 +58,60 @@ class Valued:
     time: int
     before: Away = ()
     after: Away = ()
+    fetched_bytes: int = 0
+
+    @property
+    def tensors_bytes(self) -> int:
+        """The live bytes but scratch and what is fetched."""
+        return self.peak_bytes - self.candidate.scratch_bytes - self.fetched_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Cascades that cover an order: live bytes at the peak, and the time that calls add."""
+    """Cascades that cover an order: live bytes at the peak, of all and of tensors alone, and the
+    time that calls add."""
 
     order: tuple[int, ...]
     peak_bytes: int
+    tensors_bytes: int
     time: int
     cascades: tuple[Candidate, ...]
+
+    @staticmethod
+    def of(order: tuple[int, ...], every: Sequence[Valued], inputs_bytes: int) -> Proposal:
+        """What these are together; `inputs_bytes` are there before them."""
+        return Proposal(
+            order,
+            max((inputs_bytes, *(valued.peak_bytes for valued in every))),
+            max((inputs_bytes, *(valued.tensors_bytes for valued in every))),
+            sum(valued.time for valued in every),
+            tuple(valued.candidate for valued in every),
+        )
 
 
 Plans = Callable[[int, Sequence[Iterable[Away]]], Iterable[Valued]]
 """(position, states at each position before it) -> the candidates that end there."""
 
 
-def proposals(order: tuple[int, ...], plans: Plans, inputs_bytes: int) -> Iterator[Proposal]:
-    """The efficient proposals for an order; `inputs_bytes`: what the caller writes before it."""
+UNLIMITED = 1 << 60
+"""More bytes than there are."""
+
+
+def proposals(
+    order: tuple[int, ...], plans: Plans, inputs_bytes: int, limit_bytes: int = UNLIMITED
+) -> Iterator[Proposal]:
+    """The efficient proposals for an order, but those that need more than the limit;
+    `inputs_bytes`: what the caller writes before it."""
     found: list[Mapping[Away, _Kept]] = [{(): _Kept.start(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
         into: dict[Away, list[Valued]] = {}
         for plan in plans(upper, found):
-            into.setdefault(plan.after, []).append(plan)
+            if plan.peak_bytes <= limit_bytes and plan.before in found[plan.candidate.lower]:
+                into.setdefault(plan.after, []).append(plan)
         found.append({after: _Kept.efficient(found, some) for after, some in into.items()})
     for state, end in found[-1].items():
         for k in range(len(end.peaks)):
-            chain = tuple(_chain(found, state, k))
-            yield Proposal(order, int(end.peaks[k]), int(end.times[k]), chain)
+            yield Proposal.of(order, _chain(found, state, k), inputs_bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,13 +146,13 @@ class _Kept:
         return _Kept(peaks[kept], times[kept], tuple(plans[k] for k in of[kept]), before[kept])
 
 
-def _chain(found: Sequence[Mapping[Away, _Kept]], state: Away, k: int) -> list[Candidate]:
+def _chain(found: Sequence[Mapping[Away, _Kept]], state: Away, k: int) -> list[Valued]:
     """The cascades of proposal k of the last position in a state, in order."""
-    cascades: list[Candidate] = []
+    cascades: list[Valued] = []
     position = len(found) - 1
     while position:
         kept = found[position][state]
         last = kept.last[k]
-        cascades.append(last.candidate)
+        cascades.append(last)
         position, state, k = last.candidate.lower, last.before, int(kept.before[k])
     return cascades[::-1]

@@ -121,16 +121,15 @@ class RegionSearch:
         home = np.zeros(len(self._tables.rows), np.int64)
         for s, m in (pair for cascade in cascades for pair in cascade.away):
             home[s] = m
-        peak, time, chosen = inputs_bytes, 0, list[Candidate]()
+        chosen: list[Valued] = []
         for c in cascades:
             calls = unfold(self._tables, c.lower, c.upper, c.stripe)
             found = self._value(_Cascade(c, calls, (), ()), home, c.copied)
             if found is None:
                 return None
-            best = min(self._scratch.valued(c, *found, FINE), key=lambda v: (v.time, v.peak_bytes))
-            peak, time = max(peak, best.peak_bytes), time + best.time
-            chosen.append(best.candidate)
-        return Proposal(self._order, peak, time, tuple(chosen))
+            every = self._scratch.valued(c, *found, FINE)
+            chosen.append(min(every, key=lambda v: (v.time, v.peak_bytes)))
+        return Proposal.of(self._order, chosen, inputs_bytes)
 
     def plans(self, upper: int, states: Sequence[Iterable[Away]]) -> Iterator[Valued]:
         """The candidates that end at a position."""

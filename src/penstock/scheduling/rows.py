@@ -90,7 +90,7 @@ class RowPart:
     scratch_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowParts:
     """The parts of a graph and their storages; numbers in `inputs`, `outputs` and parts are those
     of storages."""

@@ -77,7 +77,7 @@ class Rooms:
             more = of.more + calls * of.more_a_call
             cascade = replace(alone, scratch_bytes=of.scratch_bytes, fetched=((position, number),))
             peak = rest_bytes + of.scratch_bytes + of.fetched_bytes
-            yield Valued(cascade, peak, time + more * fine)
+            yield Valued(cascade, peak, time + more * fine, fetched_bytes=of.fetched_bytes)
 
 
 def _fetching(part: Part, model: CostModel) -> tuple[Fetching, ...]:

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.scheduling.cost import CostModel
-from penstock.scheduling.demand import WHOLE, candidates, choices, rivals_of, tables_of, whole
+from penstock.scheduling.demand import (
+    WHOLE,
+    Numbers,
+    candidates,
+    choices,
+    rivals_of,
+    tables_of,
+    whole,
+)
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.proposals import Away, Candidate, Valued
@@ -69,6 +78,20 @@ class UniformSearch:
                 prune=self._options.prune_by_shorter,
             )
             self.calls += calls
-            for lower, stripe, peak, cycles in found.tolist():
+            for lower, stripe, peak, cycles in found[_unbeaten(found, upper)].tolist():
                 cascade = Candidate(lower, upper, stripe, nearest_first)
                 yield from self._scratch.valued(cascade, peak, cycles)
+
+
+def _unbeaten(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
+    """Which candidates of several parts that end at a position need less or add fewer cycles than
+    all others of their interval; all of one part, which may fetch in few calls or in many."""
+    lower, _, peak, cycles = found.T
+    alone = lower == upper - 1
+    if alone.all():
+        return alone
+    ranked = np.lexsort((cycles, peak, lower))
+    apart = (cycles - lower * (cycles.max() + 1))[ranked]  # below all of the intervals before
+    fewer = np.append(True, apart[1:] < np.minimum.accumulate(apart)[:-1])
+    alone[ranked[fewer]] = True
+    return alone

@@ -23,7 +23,7 @@ from penstock.ir.graph import Graph
 from penstock.ops.leaky_relu import LeakyRelu
 from penstock.pipeline import Compilation, Request
 from penstock.program.program import Call, Loop
-from penstock.scheduling.ahead import MOST_FETCHED, fetched_ahead
+from penstock.scheduling.ahead import MOST_FETCHED, Offers, fetched_ahead
 from penstock.scheduling.expenses import Expenses
 from penstock.scheduling.lifetimes import Unfolded, problems
 from penstock.scheduling.memories import Memories
@@ -193,7 +193,7 @@ def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room:
     bare = (s for s in done.frontier.schedules if not any(p.fetched for p in s.plans))
     for schedule in bare:
         limit = schedule.peak_bytes + room
-        (ahead,) = fetched_ahead(schedule, expenses, [limit])
+        (ahead,) = fetched_ahead(schedule, Offers(expenses), [limit])
         found = ahead.schedule
         assert alive(found) == found.peak_bytes <= limit
         cascades = Unfolded(found).cascades

@@ -37,4 +37,4 @@ def draw_uprights(axes: Axes, lines: Sequence[tuple[float, float, float]], **sty
     from matplotlib.collections import LineCollection
 
     ends = [[(x, y), (x, below)] for x, y, below in lines]
-    axes.add_collection(LineCollection(ends, **style), autolim=False)  # pyright: ignore
+    axes.add_collection(LineCollection(ends, **style), autolim=False)  # pyright: ignore[reportArgumentType]

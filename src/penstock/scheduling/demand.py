@@ -78,8 +78,9 @@ def tables_of(
     keep_inputs: bool,
     nearest_first: bool,
 ) -> Tables:
-    """The arrays of parts in an order, of which schedules have many; `call_cycles`: by part, what each call of it adds;
-    `nearest_first`: which reads of a part are asked for first, see Plan."""
+    """The arrays of parts in an order, of which schedules have many in common; `call_cycles`: by
+    part, what each call of it adds; `nearest_first`: which reads of a part are asked for first, see
+    Plan."""
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
     count = len(parts)

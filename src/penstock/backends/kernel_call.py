@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class Offloaded:
     node: Node
     target: AcceleratorTarget
     homes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @cached_property
+    def notes(self) -> dict[object, Any]:
+        """What its author's functions remember of it, by keys of theirs: costs are asked often."""
+        return {}
 
     @cached_property
     def composite(self) -> Composite:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import json
 import os
 import sys
@@ -22,10 +20,6 @@ _COMMAND_LINE: type[Exception] = next(
     for base in typer.BadParameter.__mro__
     if issubclass(base, Exception) and base.__name__ == "ClickException"
 )
-
-OBJECTS_BETWEEN_SEARCHES = 100_000
-"""So many more objects are there before those in cycles are looked for: the nouns live to the end,
-and a tenth of the time went into looking through them."""
 
 app = typer.Typer(
     name="penstock",
@@ -54,8 +48,6 @@ def _root() -> None:
 
 def main() -> None:
     """The entry point: exits with 0 done, 1 the model, target or budget, 2 usage, 3 our fault."""
-    gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
-    atexit.register(gc.freeze)  # nor at the end, when it all goes
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be in the terminal's code
             stream.reconfigure(errors="backslashreplace")

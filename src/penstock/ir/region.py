@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import le
 
 Interval = tuple[int, int]
 
@@ -45,7 +46,7 @@ class Region:
 
     @property
     def empty(self) -> bool:
-        return any(upper <= lower for lower, upper in self.intervals)
+        return any(map(le, self.upper, self.lower))
 
     def meet(self, other: Region) -> Region:
         """The indices in both; empty where they are disjoint."""

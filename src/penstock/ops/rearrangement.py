@@ -8,6 +8,7 @@ order; an axis that is only moved is one part.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -53,7 +54,15 @@ class Layout:
 
     def within(self, axis: tuple[int, ...], part: int) -> int:
         """Indices of an axis (numbers of its parts) behind one step of `part`."""
-        return math.prod(self.extents[p] for p in axis[axis.index(part) + 1 :])
+        return self._within[axis, part]
+
+    @cached_property
+    def _within(self) -> Mapping[tuple[tuple[int, ...], int], int]:
+        return {
+            (axis, part): math.prod(self.extents[p] for p in axis[k + 1 :])
+            for axis in (*self.numbers, *self.merges)
+            for k, part in enumerate(axis)
+        }
 
 
 class Rearrangement:

@@ -81,11 +81,11 @@ def _worth_making(
     every: list[Proposal] = []
     inputs_bytes = _inputs_bytes(parts)
     for order in orders:
-        plans = _plans(parts, order, model, memories, options)
+        plans = _plans(parts, order, model, memories, options, limit_bytes)
         every += proposals(order, plans, inputs_bytes, limit_bytes)
         if len(memories.tensors) > 1:  # what fits where nothing fits into the other memories
             alone = replace(memories, tensors=memories.tensors[:1])
-            plans = _plans(parts, order, model, alone, options)
+            plans = _plans(parts, order, model, alone, options, limit_bytes)
             every += proposals(order, plans, inputs_bytes, limit_bytes)
     chosen = _worth_placing(every, options.slack)
     if len(memories.tensors) > 1:
@@ -170,11 +170,16 @@ def _group_too_large(
 
 
 def _plans(
-    parts: Parts, order: tuple[int, ...], model: CostModel, memories: Memories, options: Options
+    parts: Parts,
+    order: tuple[int, ...],
+    model: CostModel,
+    memories: Memories,
+    options: Options,
+    limit_bytes: int,
 ) -> Plans:
     """Who says which candidates end at a position."""
     if memories.uniform:
-        return UniformSearch(parts, order, model, options).plans
+        return UniformSearch(parts, order, model, options, limit_bytes).plans
     return RegionSearch(parts, order, model, memories, options).plans
 
 

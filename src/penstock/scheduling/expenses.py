@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.ir.op import row_axis, row_before, row_count
 from penstock.ir.region import Region
-from penstock.scheduling.cost import Around, Bytes, Cost, CostModel
+from penstock.scheduling.cost import NOTHING, Around, Bytes, Cost, CostModel
 from penstock.scheduling.lifetimes import Cascade
 from penstock.scheduling.memories import FINE, Memories
 from penstock.scheduling.part import Part, Parts
@@ -50,17 +50,15 @@ class Expenses:
         default_factory=dict[tuple[int, int, int], Moved]
     )
     _costs: dict[Calls, Cost] = field(default_factory=dict[Calls, Cost])
-    _plans: dict[tuple[Plan, Homes], tuple[Cost, ...]] = field(
-        default_factory=dict[tuple[Plan, Homes], tuple[Cost, ...]]
-    )
+    _plans: dict[tuple[Plan, Homes], Plan] = field(default_factory=dict[tuple[Plan, Homes], Plan])
 
     def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
         """The cascade's plan with its costs."""
         bare = cascade.plan.bare
         key = (bare, schedule.homes)
         if key not in self._plans:
-            self._plans[key] = tuple(self._of(schedule, cascade))
-        return replace(bare, costs=self._plans[key])
+            self._plans[key] = replace(bare, costs=tuple(self._of(schedule, cascade)))
+        return self._plans[key]
 
     def _of(self, schedule: Schedule, cascade: Cascade) -> Iterator[Cost]:
         """By part of the cascade, its costs."""
@@ -93,18 +91,18 @@ class Expenses:
         while the plan before does; what is fetched early, while its first call does."""
         found: list[Plan] = []
         for cascade, plan in zip((None, *cascades), plans, strict=False):
-            meanwhile = found[-1].cost.cycles if found else 0
-            copying = self._copying(plan, homes, meanwhile)
+            copying = self._copying(plan, homes, found[-1] if found else None)
             if plan.fetched:
                 before = self.first_call(cascade) if cascade is not None else 0
                 copying += _fetching(plan, before)
-            found.append(replace(plan, copying=copying))
+            found.append(plan if plan.copying == copying else replace(plan, copying=copying))
         return tuple(found)
 
-    def _copying(self, plan: Plan, homes: Homes, meanwhile: int) -> Cost:
+    def _copying(self, plan: Plan, homes: Homes, before: Plan | None) -> Cost:
         copier = self.memories.copier
         if copier is None or not plan.copies:
-            return Cost()
+            return NOTHING
+        meanwhile = before.cost.cycles if before is not None else 0
         early = now = 0
         read: dict[str, int] = {}
         written: dict[str, int] = {}

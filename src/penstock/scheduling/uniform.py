@@ -23,7 +23,7 @@ from penstock.scheduling.demand import (
 )
 from penstock.scheduling.options import Options
 from penstock.scheduling.part import Parts
-from penstock.scheduling.proposals import Away, Candidate, Valued
+from penstock.scheduling.proposals import UNLIMITED, Away, Candidate, Valued
 from penstock.scheduling.scratch import Rooms
 
 SHARES = (2, 3, 4, 5)
@@ -42,14 +42,20 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """The candidates for one order; `calls`: how many it unfolded, a measure of its work."""
+    """The candidates for one order that need no more bytes than the limit; `calls`: how many it
+    unfolded, a measure of its work."""
 
     def __init__(
-        self, parts: Parts, order: tuple[int, ...], model: CostModel, options: Options
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        model: CostModel,
+        options: Options,
+        limit_bytes: int = UNLIMITED,
     ) -> None:
         rows, keep = parts.rows, options.keep_input
         calls = tuple(model.call_cycles(part) for part in parts.parts)
-        self._options = options
+        self._options, self._limit_bytes = options, limit_bytes
         self.calls = 0
         self._tables = tuple(
             tables_of(rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=nearest)
@@ -78,6 +84,7 @@ class UniformSearch:
                 prune=self._options.prune_by_shorter,
             )
             self.calls += calls
+            found = found[found[:, 2] <= self._limit_bytes]
             for lower, stripe, peak, cycles in found[_unbeaten(found, upper)].tolist():
                 cascade = Candidate(lower, upper, stripe, nearest_first)
                 yield from self._scratch.valued(cascade, peak, cycles)

@@ -94,6 +94,11 @@ class Variant:
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
         """What the main operator is on the NPU, and its constants."""
+        if self not in offloaded.notes:
+            offloaded.notes[self] = self._operation(offloaded)
+        return offloaded.notes[self]
+
+    def _operation(self, offloaded: Offloaded) -> tuple[Operation, Encoded]:
         plain = plain_operation(offloaded)
         if not plain.weighted:
             return plain, Encoded(_table(offloaded, plain), ())

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,8 +30,11 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Quantisation
+from penstock.ops.concatenation import Concatenation
 from penstock.ops.logistic import Logistic
+from penstock.ops.mean import Mean
+from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.pipeline import Compilation, Point, lower_point
 from penstock.program import lower as lowering
 from penstock.program.expr import evaluate
@@ -56,6 +59,7 @@ from penstock.simulators.operand import Operand, region_of
 STOP, DMA_START = 0x000, 0x010
 OUTPUT = ((0x111, 0x115), (0x112, 0x116), (0x113, 0x117))
 """Registers of the output's and a block's width, height and depth, less one."""
+WIDTH, HEIGHT = 0, 1
 KERNELS = (0x002, 0x003, 0x005, 0x006)
 """Convolutions, depthwise ones, pools, element-wise operations."""
 ALIGNMENT_BYTES = 16
@@ -63,6 +67,8 @@ HAZARD = "ethosu-110"
 """The code of what is not waited for."""
 DEEPEST = 3
 """The highest BLOCKDEP."""
+EVERY = 3
+"""Waits are taken out at one of so many points of a frontier."""
 POINTS = 4
 """So many points of a frontier, from the one of least memory, have other rings."""
 
@@ -94,6 +100,26 @@ def _layer(net: GraphBuilder, kind: str, size: int, x: Value, before: Value, nam
             return net.add(x, before, name=name)
 
 
+def put_together() -> Graph:
+    """Tensors one behind the other along channels, then a transposed convolution with a window of
+    nine rows, and a mean of it."""
+    net = GraphBuilder("together")
+    x = net.conv2d(net.input((1, 16, 6, 2)), 16, 3, name="first")
+    alike = x.type.quantisation
+    parts = [net.conv2d(x, 16, 1, quantisation=alike, name="part"), x]
+    x = net.apply(Concatenation(3), *parts, quantisation=alike, name="together")
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(-127, 128, (16, 9, 3, 32)).astype(np.int8)
+    weights = net.constant(drawn, Quantisation((0.01,), (0,)), "weights")
+    scale = Quantisation((x.type.scale * 0.01,), (0,))
+    bias = net.constant(np.zeros(16, np.int32), scale, "bias")
+    spread = TransposeConv(Spread(32, 9, 2, 4), Spread(12, 3, 2, 1))
+    x = net.apply(spread, x, weights, bias, name="spread")
+    mean = net.apply(Mean((1, 2)), x, name="mean")
+    x = net.conv2d(net.conv2d(x, 16, 5, name="tall"), 8, 3, stride=2, name="last")
+    return net.build(x, net.conv2d(mean, 16, 1, name="of mean"))
+
+
 NETWORKS: Mapping[str, Graph] = {
     "convolutions": chain("conv 3"),
     "tall windows": chain("conv 5"),
@@ -101,6 +127,7 @@ NETWORKS: Mapping[str, Graph] = {
     "pools": chain("pool 3", "depthwise 5", channels=20),
     "a residual": chain("conv 3", "conv 3", "sum", channels=16, rows=20),
     "a table": chain("table", "conv 3", channels=16),
+    "put together": put_together(),
 }
 
 
@@ -181,28 +208,33 @@ def one_by_one(every: Sequence[Operation]) -> list[int]:
     return [*found, 0xFFFF << 16 | STOP]
 
 
-def matters(submission: Submission, every: Sequence[Operation], earlier: int, later: int) -> bool:
-    """Whether an operation has to be done before a later one: the other way round, other bytes are
-    left, or what is read is no weights."""
-    turned = [*every[:earlier], *every[earlier + 1 : later + 1], every[earlier]]
+def left(submission: Submission, every: Sequence[Operation]) -> bytes | None:
+    """All regions after operations, one by one; None where one reads what are no weights."""
     try:
-        found = submission.after(one_by_one([*turned, *every[later + 1 :]]))
+        return submission.after(one_by_one(every))
     except BackendError as error:
         if error.code == HAZARD:
             raise
-        return True
-    return found != submission.after(submission.words)
+        return None
 
 
 def is_copy(operation: Operation) -> bool:
     return operation[1][0] & 0xFFFF == DMA_START
 
 
-def blocks(operation: Operation) -> int:
-    """In how many blocks an operation computes its output."""
+def block_counts(operation: Operation) -> tuple[int, ...]:
+    """Blocks along width, height and depth of the output."""
     registers = operation[0]
     sides = (((registers[code][0] >> 16) + 1 for code in pair) for pair in OUTPUT)
-    return prod(-(-extent // block) for extent, block in sides)
+    return tuple(-(-extent // block) for extent, block in sides)
+
+
+def up_to(operation: Operation, side: int, blocks: int) -> Operation:
+    """An operation with no more than so many blocks along a side of its output."""
+    registers, command = operation
+    extent, block = (registers[code][0] >> 16 for code in OUTPUT[side])
+    least = min(extent, blocks * (block + 1) - 1)
+    return {**registers, OUTPUT[side][0]: [OUTPUT[side][0] | least << 16]}, command
 
 
 def without_waits(submission: Submission) -> Iterator[tuple[str, bool, bool]]:
@@ -210,32 +242,50 @@ def without_waits(submission: Submission) -> Iterator[tuple[str, bool, bool]]:
 
     What a wait for copies waits for is the last copy before it, and what follows is the next other
     operation; a wait for other operations, the other way round.  One at the end, for calls to come,
-    is not judged: nothing follows it in the stream.  A BLOCKDEP below the highest is
-    raised to that, for one operation; what that waits for is the one before.  Only operations of
-    one block are taken, which reads all that the operation reads: the first of several blocks may
-    have no need to wait."""
+    is not judged: nothing follows it in the stream."""
     every, waits = operations(submission.words)
-    assert submission.after(one_by_one(every)) == submission.after(submission.words)
+    right = submission.after(submission.words)
+    assert left(submission, every) == right
     listed = commands(list(submission.words))
     for place, code, count in waits:
         copies = code == DMA_WAIT
-        left = listed[place][0] >> 16
         before = [k for k in range(count) if is_copy(every[k]) == copies]
         behind = [k for k in range(count, len(every)) if is_copy(every[k]) != copies]
         if not behind:
             continue
-        needed = matters(submission, every, before[-1 - left], behind[0])
+        earlier, later = before[-1 - (listed[place][0] >> 16)], behind[0]
+        turned = [*every[:earlier], *every[earlier + 1 : later + 1], every[earlier]]
+        needed = left(submission, [*turned, *every[later + 1 :]]) != right
         words = [word for k, c in enumerate(listed) for word in c if k != place]
         yield ("copy" if copies else "blocks"), needed, submission.refused(words)
-    starts = [k for k, c in enumerate(listed) if c[0] & 0xFFFF in KERNELS]
-    kernels = [k for k, operation in enumerate(every) if not is_copy(operation)]
-    for earlier, later, start in zip(kernels, kernels[1:], starts[1:], strict=False):
-        depth = every[later][0][BLOCKDEP]
-        if depth[0] >> 16 < DEEPEST and blocks(every[later]) == 1:
-            raised = [[BLOCKDEP | DEEPEST << 16], listed[start], depth]
-            changed = [*listed[:start], *raised, *listed[start + 1 :]]
-            needed = matters(submission, every, earlier, later)
-            yield "depth", needed, submission.refused([w for c in changed for w in c])
+
+
+def with_raised_depths(submission: Submission) -> Iterator[tuple[str, bool, bool]]:
+    """The same of every BLOCKDEP below the highest, which is raised to that, for one operation.
+
+    Its first blocks then begin when the last ones of the operation before are not done.  Blocks
+    are done channels first, then columns, then rows: where one column of them is no more than that,
+    the last columns are not done.  So it is needed if the first blocks, all channels of them, leave
+    other bytes where they are computed when the other operation has gone no further.  Operations of
+    several rows of blocks, or of more channels, are not judged: none of ours is waited for so."""
+    every, _ = operations(submission.words)
+    listed = commands(list(submission.words))
+    starts = [k for k, c in enumerate(listed) if c[0] & 0xFFFF in (*KERNELS, DMA_START)]
+    for k, (one, two) in enumerate(pairwise(every)):
+        if is_copy(one) or is_copy(two) or two[0][BLOCKDEP][0] >> 16 == DEEPEST:
+            continue
+        columns, rows, channels = block_counts(one)
+        if rows > 1 or channels > DEEPEST:
+            continue
+        done = columns - DEEPEST // channels
+        begun = [up_to(one, WIDTH, done)] if done > 0 else []
+        first = up_to(up_to(two, WIDTH, 1), HEIGHT, 1)
+        early, late = [*every[:k], *begun, first, one], [*every[:k], one, first]
+        raised = [[BLOCKDEP | DEEPEST << 16], listed[starts[k + 1]], two[0][BLOCKDEP]]
+        changed = [*listed[: starts[k + 1]], *raised, *listed[starts[k + 1] + 1 :]]
+        words = [word for c in changed for word in c]
+        needed = left(submission, early) != left(submission, late)
+        yield "depth", needed, submission.refused(words)
 
 
 def striped(program: Program) -> Iterator[tuple[str, int]]:
@@ -331,19 +381,39 @@ def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
 @pytest.mark.parametrize(
     ("network", "accelerator", "least"),
     [
-        ("a table", "ethos_u55:macs=64", {"copy": 8}),
-        ("a table", "ethos_u65_256", {"copy": 8}),
+        ("tall windows", "ethos_u55:macs=256", {"depth": 8}),
+        ("tall windows", "ethos_u55:macs=128,memory_mode=sram_only", {"depth": 20}),
+        ("copied weights", "ethos_u55:macs=64", {"copy": 6, "blocks": 8}),
+        ("copied weights", "ethos_u55:macs=256", {"copy": 2, "blocks": 4}),
+        ("pools", "ethos_u55:macs=256", {"depth": 10}),
+        ("pools", "ethos_u65_256", {"copy": 5, "depth": 20}),
+        ("a residual", "ethos_u65_256", {"copy": 1}),
+        ("a table", "ethos_u55:macs=64", {"copy": 20}),
+        ("a table", "ethos_u55:macs=128,memory_mode=sram_only", {"copy": 20}),
+        ("a table", "ethos_u65:memory_mode=dedicated_sram", {"copy": 20}),
+        ("put together", "ethos_u65_256", {"depth": 1}),
     ],
 )
 def test_a_wait_that_is_needed_and_removed_is_caught(
     network: str, accelerator: str, least: Mapping[str, int]
 ) -> None:
-    """`least`: so many waits of each kind are needed, or more."""
+    """`least`: so many waits of each kind are needed, or more.
+
+    Our streams have waits for copies of tables, and of constants that are fetched or copied in
+    segments; waits for blocks where a third segment is copied to where the first one was, which
+    pays where constants are in flash; BLOCKDEPs where the rows of a window are copied together
+    (of convolutions, depthwise and transposed ones).  Where all lies in SRAM nothing is fetched or
+    copied but tables."""
     done = compiled(NETWORKS[network], accelerator)
-    program = lower_point(done.points[0], done.request.accelerators)
+    inputs = inputs_of_graph(done.graph, 3)
+    every: dict[tuple[int, ...], Submission] = {}
+    for point in done.points[::EVERY]:
+        program = lower_point(point, done.request.accelerators)
+        every |= {s.words: s for s in submissions(program, inputs)}
     counts = Counter[str]()
-    for submission in submissions(program, inputs_of_graph(done.graph, 3)):
-        for kind, needed, refused in without_waits(submission):
+    for submission in every.values():
+        judged = [*without_waits(submission), *with_raised_depths(submission)]
+        for kind, needed, refused in judged:
             assert refused or not needed, (kind, disassemble(bytes_of(submission.words)))
             counts[kind] += needed
     assert all(counts[kind] >= count for kind, count in least.items()), counts
@@ -352,8 +422,14 @@ def test_a_wait_that_is_needed_and_removed_is_caught(
 @pytest.mark.parametrize(
     ("network", "accelerator"),
     [
-        *((name, "ethos_u55:macs=128,memory_mode=sram_only") for name in NETWORKS),
-        ("tall windows", "ethos_u65_256:memory_mode=sram_only"),
+        ("convolutions", "ethos_u55:macs=128"),
+        ("tall windows", "ethos_u55:macs=128,memory_mode=sram_only"),
+        ("tall windows", "ethos_u65_256"),
+        ("copied weights", "ethos_u55:macs=128,memory_mode=sram_only"),
+        ("copied weights", "ethos_u65_256"),
+        ("pools", "ethos_u65_256"),
+        ("a residual", "ethos_u65:memory_mode=dedicated_sram"),
+        ("a table", "ethos_u55:macs=128"),
     ],
 )
 def test_a_ring_one_row_too_small_is_caught(network: str, accelerator: str) -> None:

@@ -110,10 +110,10 @@ class Stage:
         """The words of all operations."""
         return api.npu_generate_register_command_stream(self.operations, self.npu)
 
-    def run(self, words: list[int] | None = None) -> Execution:
-        """Runs them, or other words."""
-        words = self.stream() if words is None else words
-        return execute(np.array(words, "<u4").tobytes(), self.regions, self.accelerator)
+    def run(self, words: list[int] | None = None, *, waited: bool = False) -> Execution:
+        """Runs them, or other words, which are to have `waited` for copies."""
+        raw = np.array(self.stream() if words is None else words, "<u4").tobytes()
+        return execute(raw, self.regions, self.accelerator, waited=waited)
 
     def result(self, map: Any) -> Image:
         """What lies in a map."""

@@ -28,10 +28,10 @@ from strategies import seeds
 SHARED = (1 << 8) | 3
 
 
-def hazard(stage: Stage, words: list[int]) -> str:
+def hazard(stage: Stage, words: list[int], *, waited: bool = False) -> str:
     """The message that a stream raises."""
     with pytest.raises(BackendError) as raised:
-        stage.run(words)
+        stage.run(words, waited=waited)
     assert raised.value.code == "ethosu-110"
     return str(raised.value)
 
@@ -118,6 +118,37 @@ def test_copies_one_after_the_other_on_u55_beside_each_other_on_u65() -> None:
             stage.run(words)
         else:
             assert "no NPU_OP_DMA_WAIT" in hazard(stage, words)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u65-256"])
+def test_a_copy_that_may_be_under_way_at_the_end_is_told_and_refused_if_asked(
+    accelerator: str,
+) -> None:
+    """Two are done by then, if a wait says so, or one if it says that."""
+    stage = Stage(accelerator)
+    first, second, third = (stage.map((4, 4, 16)) for _ in range(3))
+    pooled(stage, first, second)
+    copied(stage, (CONSTANTS, 0), at(first), 64)
+    copied(stage, (CONSTANTS, 64), at(third), 64)
+    *words, stop = stage.stream()
+    names = ("operation 1 (dma)", "operation 2 (dma)")[accelerator == "ethos-u55-256" :]
+    for wait, under_way in (([], names), ([DMA_WAIT | 1 << 16], names[-1:])):
+        told = stage.run([*words, *wait, stop]).unfinished
+        assert tuple(where.split(",")[0] for where in told) == under_way
+        message = hazard(stage, [*words, *wait, stop], waited=True)
+        assert "it may still be under way when the stream ends" in message
+        assert "operation 2 (dma)" in message
+        assert "no NPU_OP_DMA_WAIT" in message
+    assert stage.run([*words, DMA_WAIT, stop], waited=True).unfinished == ()
+
+
+def test_blocks_may_be_under_way_at_the_end() -> None:
+    """Every stream of Vela's ends so."""
+    stage = Stage()
+    first, second = stage.map((4, 4, 16)), stage.map((4, 4, 16))
+    copied(stage, (CONSTANTS, 0), at(first), 64)
+    pooled(stage, first, second)
+    assert stage.run(waited=True).unfinished == ()
 
 
 def test_a_block_dependency_that_is_too_high() -> None:

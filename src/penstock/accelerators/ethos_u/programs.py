@@ -235,10 +235,10 @@ def _fetched(command: StreamCommand) -> Any:
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Runs a payload: every base is a region."""
+    """Runs a payload: every base is a region.  Calls to come may need what it copies."""
     del device
     raw = payload[:size].tobytes()
-    execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw))
+    execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw), waited=True)
 
 
 def _in_streams_only(device: object, *arguments: object) -> None:

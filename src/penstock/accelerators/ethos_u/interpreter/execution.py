@@ -60,12 +60,14 @@ class Execution:
     wrote, each counted once for an operation, by region.
 
     `ordered` names pairs of operations of which the later writes what the earlier may still read or
-    write, so that they are right only because the hardware finishes blocks in order."""
+    write, so that they are right only because the hardware finishes blocks in order.  `unfinished`
+    names copies that nothing says are done when the stream ends."""
 
     operations: Mapping[str, int]
     bytes_read: Mapping[int, int]
     bytes_written: Mapping[int, int]
     ordered: tuple[str, ...]
+    unfinished: tuple[str, ...]
 
 
 def execute(
@@ -73,10 +75,13 @@ def execute(
     regions: Mapping[int, Any],
     accelerator: str,
     observe: Callable[[Operation], None] = lambda operation: None,
+    *,
+    waited: bool = False,
 ) -> Execution:
     """Runs a stream of words, little-endian; `regions` are arrays of uint8 by number, changed in
     place.  `accelerator` is one of ethos-u55-32, -64, -128, -256 and ethos-u65-256.  `observe` is
-    told of every operation when it is done.
+    told of every operation when it is done.  `waited`: the stream has to wait for every copy before
+    it ends.
 
     Raises BackendError where the stream is wrong: an unknown command, a register not set, a hazard;
     CapacityError where an access lies outside of its region, UnsupportedError where there is no
@@ -90,7 +95,7 @@ def execute(
                 why="a region is a NumPy array of uint8 with one axis, changed in place",
                 help="give array.view(np.uint8).reshape(-1) of a contiguous array",
             )
-    return _Run(hardware_of(accelerator), regions, observe).run(stream)
+    return _Run(hardware_of(accelerator), regions, observe, waited).run(stream)
 
 
 @dataclass(slots=True)
@@ -100,6 +105,7 @@ class _Run:
     hardware: Hardware
     regions: Mapping[int, Any]
     observe: Callable[[Operation], None]
+    waited: bool
     memory: Memory = field(init=False)
     brought: Any = field(init=False)
     flight: Flight = field(init=False)
@@ -124,9 +130,9 @@ class _Run:
                 self.flight.wait(name, command.fields["outstanding"])
             elif command.format.name in OPERATIONS:
                 self._operation(registers, command)
-        return Execution(
-            dict(self.counts), dict(self.read), dict(self.written), tuple(self.flight.ordered)
-        )
+        unfinished = self.flight.end(waited=self.waited)
+        counters = dict(self.counts), dict(self.read), dict(self.written)
+        return Execution(*counters, tuple(self.flight.ordered), unfinished)
 
     def _operation(self, registers: Registers, command: Command) -> None:
         operation = registers.operation(command, self.counts.total())

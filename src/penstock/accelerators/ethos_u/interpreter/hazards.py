@@ -16,6 +16,11 @@ that order as well: it takes BLOCKDEP from what is read alone.  Between copies a
 there is no order: every meeting is an error, and so is one of accumulators and tables in shared
 memory.
 
+A stream may end while a copy is under way.  Where an output of a network is a copy of another
+tensor, streams of vela's older core do, and are right only if NPU_OP_STOP waits for it; nothing
+else that is known says so.  So that is told (`end`), and an error only where whoever runs the
+stream wants it to wait.  That block operations are under way at the end is the rule.
+
 Source: vela, calculation of waits and BLOCKDEP; that of order and of at most two operations is what
 its streams need to be right.
 """
@@ -88,6 +93,21 @@ class Flight:
     def wait(self, command: str, outstanding: int) -> None:
         """What KERNEL_WAIT and DMA_WAIT do."""
         _forget(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
+
+    def end(self, *, waited: bool) -> tuple[str, ...]:
+        """The copies that may be under way when the stream ends.  Raises BackendError where there
+        are any and all have to be `waited` for."""
+        found = tuple(copy.where for copy, _ in self.copies)
+        if found and waited:
+            raise BackendError(
+                "ethosu-110",
+                "it may still be under way when the stream ends",
+                where=found[-1],
+                why="no NPU_OP_DMA_WAIT after it says that it is done, and what runs next may read "
+                "what it writes",
+                help="wait for it (NPU_OP_DMA_WAIT) before NPU_OP_STOP",
+            )
+        return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
         """One more operation.  Raises BackendError where it may be too early."""

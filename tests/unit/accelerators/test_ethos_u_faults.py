@@ -245,6 +245,8 @@ def without_waits(submission: Submission) -> Iterator[tuple[str, bool, bool]]:
     calls to come: it is needed if other bytes are left without the last copy, unless that has been
     waited for before."""
     every, waits = operations(submission.words)
+    if not waits:
+        return
     right = submission.after(submission.words)
     assert left(submission, every) == right
     listed = commands(list(submission.words))

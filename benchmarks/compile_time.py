@@ -1,0 +1,99 @@
+"""compile_time: seconds of the whole command `penstock compile`, from the shell and back.
+
+    python -m benchmarks.compile_time [FOLDER] [--accelerator NAME] [--network NAME ...] [--runs N]
+
+Each network is compiled by a process of its own, N times: the least and the middle of wall-clock
+seconds, and the least that the processor spent.  Beside them, in the same run, the command's help
+alone (what starting takes), and Arm's Vela on the same file, where it is installed, FOLDER holds
+models and the accelerator is an Ethos-U.  Machines differ, and so do hours: compare by ratio.  The
+first run after an installation translates the searches into machine code and is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from rich.table import Table
+
+from benchmarks.entry import console, entry
+from benchmarks.ethos_u import ACCELERATORS
+from benchmarks.shared import find_shared
+from benchmarks.vela import has_vela
+from penstock.errors import ToolError
+
+ZOO = ("zoo:mobilenet_v1", "zoo:mobilenet_v2")
+NETWORKS = ("rand_mobilenet_v1_1.0_224_int8", "mobilenetv2_160_035")
+Spent = tuple[float, float]
+"""Seconds on the wall, and of the processor."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a table, a line each network."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
+    parser.add_argument("--accelerator", default="ethos_u55:macs=256", help="NAME[:attr=value,...]")
+    parser.add_argument("--target", default="cortex-m55", help="the processor beside it")
+    parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="of each command")
+    wanted = parser.parse_args(arguments)
+    models: list[str] = [] if wanted.folder else list(ZOO)
+    if wanted.folder:
+        models += map(str, find_shared(wanted.folder).named(wanted.network or list(NETWORKS)))
+        models += () if wanted.network else ZOO
+    table = Table(title=f"seconds of whole commands, {wanted.accelerator} beside {wanted.target}")
+    table.add_column("command", no_wrap=True)
+    for heading in ("least", "middle", "processor, least"):
+        table.add_column(heading, justify="right")
+    penstock = [sys.executable, "-m", "penstock"]
+    table.add_row("penstock --help", *cells([*penstock, "--help"], wanted.runs))
+    asked = ("--target", wanted.target, "--accelerator", wanted.accelerator)
+    for model in models:
+        name = Path(model).stem
+        command = [*penstock, "compile", model, *asked, "-o", "out"]
+        table.add_row(f"penstock compile {name}", *cells(command, wanted.runs))
+        chip = ACCELERATORS.get(wanted.accelerator)
+        if chip and has_vela() and not model.startswith("zoo:"):
+            vela = [sys.executable, "-m", "ethosu.vela", model, "--accelerator-config", chip]
+            table.add_row(f"vela {name}", *cells(vela, wanted.runs))
+    console().print(table)
+    return 0
+
+
+def cells(command: Sequence[str], runs: int) -> tuple[str, ...]:
+    """Seconds of a command, as the table shows them."""
+    print(" ".join(command[2:]), file=sys.stderr)
+    _, *every = (timed(command) for _ in range(runs + 1))
+    walls, processor = zip(*every, strict=True)
+    return tuple(f"{seconds:.1f}" for seconds in (min(walls), median(walls), min(processor)))
+
+
+def timed(command: Sequence[str]) -> Spent:
+    """What a command takes in an empty folder.  Raises ToolError where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        before, begun = os.times(), perf_counter()
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        wall, after = perf_counter() - begun, os.times()
+    if done.returncode:
+        raise ToolError(
+            "bench-030",
+            f"a command failed: {' '.join(command[1:])}",
+            where="benchmarks.compile_time",
+            why=(done.stderr.strip().splitlines() or ["it said nothing"])[0],
+            help="run it by itself",
+        )
+    used = (after.children_user + after.children_system) - (
+        before.children_user + before.children_system
+    )
+    return wall, used
+
+
+if __name__ == "__main__":
+    entry(main)

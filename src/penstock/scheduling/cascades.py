@@ -194,21 +194,37 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
+NOTICED = 1e-3
+"""Where constants can be fetched, there are many schedules that differ by little: fewer cycles by
+less than this share are no reason to need more memory."""
+
+
+def _noticed(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
+    """The proposals, least memory first, but those that are faster by less than that."""
+    least: float | None = None
+    for p in proposals:
+        if least is None or not least * (1 - NOTICED) < p.time < least:
+            yield p
+            least = p.time if least is None else min(least, p.time)
+
+
 Group = tuple[int, Sequence[Ahead]]
 """A schedule, and others made of it; all of these and of groups that follow need at least so many
 bytes."""
 
 
 def _unbeaten(groups: Iterable[Group]) -> Iterator[Ahead]:
-    """Those of which no other is as fast and needs less, least memory first; each as soon as no
-    group that follows can have one that needs less."""
+    """Those of which no other is as fast and needs less, or was given that is nearly as fast; least
+    memory first, each as soon as no group that follows can have one that needs less."""
     known: list[tuple[int, int]] = []
+    given: list[tuple[float, int]] = []
     waiting: list[tuple[int, int, bool, Ahead]] = []
     for floor, group in chain(groups, [(UNLIMITED, ())]):
         waiting.sort(key=lambda found: found[:3])
         while waiting and waiting[0][0] < floor:
             peak, cycles, _, ahead = waiting.pop(0)
-            if not any(c <= cycles and p < peak for c, p in known):
+            if not any(c <= cycles and p < peak for c, p in chain(known, given)):
+                given.append((cycles * (1 - NOTICED), peak))
                 yield ahead
         for k, ahead in enumerate(group):
             peak, cycles = ahead.schedule.peak_bytes, ahead.cycles
@@ -271,7 +287,7 @@ class _Maker:
         beside what it needs itself, or up to what the next one needs, or wherever it does good; of
         all these, what is worth placing, least memory first."""
         known: set[tuple[Plan, ...]] = set()
-        for ahead in _unbeaten(self._ahead(proposals)):
+        for ahead in _unbeaten(self._ahead([*_noticed(proposals)])):
             schedule = ahead.schedule
             if schedule.plans not in known:
                 known.add(schedule.plans)

@@ -67,7 +67,7 @@ HAZARD = "ethosu-110"
 """The code of what is not waited for."""
 DEEPEST = 3
 """The highest BLOCKDEP."""
-EVERY = 3
+EVERY = 2
 """Waits are taken out at one of so many points of a frontier."""
 POINTS = 4
 """So many points of a frontier, from the one of least memory, have other rings."""

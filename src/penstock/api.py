@@ -16,7 +16,7 @@ from typing import Literal, TypedDict, Unpack
 import numpy as np
 
 from penstock import execution, ladder, pipeline
-from penstock.accelerators.registry import open_accelerators
+from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
@@ -161,6 +161,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
 
     Raises UsageError, TargetError, BackendError."""
     _check_settings(settings)
+    check_is_target(target)
     chip = load_target(target)
     sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
     chip = chip.resized(sizes)

@@ -110,6 +110,7 @@ COMMANDS: dict[str, str] = {
     "usage-016": "compile good.tflite --order-states -1",
     "usage-056": "compile good.tflite --partition tears",
     "usage-057": "compile good.tflite --partition paper",
+    "usage-058": "compile good.tflite --target ethos_u55:macs=256",
     "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",

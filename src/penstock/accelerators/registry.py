@@ -72,6 +72,19 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
     return tuple(found.values())
 
 
+def check_is_target(text: str) -> None:
+    """Raises UsageError where what is named as a target is an accelerator."""
+    name = text.partition(":")[0]
+    if name in names():
+        raise UsageError(
+            "usage-058",
+            f"{name} is an accelerator, no target",
+            where=f"--target {text}",
+            why="it works beside a processor, which starts it and runs what it does not take",
+            help=f"name it behind the target: --target cortex-m55 {OPTION} {text}",
+        )
+
+
 def listed() -> tuple[Listed, ...]:
     """Every accelerator, by name; those that are broken, too."""
     return tuple(_listed(name, sources) for name, sources in sorted(_sources().items()))

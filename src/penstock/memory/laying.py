@@ -21,6 +21,8 @@ from penstock.memory.problem import Column
 
 Table = npt.NDArray[np.int64]
 """(fields, columns)"""
+NONE = np.int64(0)
+"""A zero that is no literal, of which numba would make a type, and a function anew for it."""
 
 # Fields of rows: life, bytes, and distance above the base of their shape. Rows of a shape are
 # neighbours.
@@ -89,9 +91,10 @@ def improve(
     Returns the height, the bases (-1 each if the height could not be lowered), and comparisons.
     """
     order = order.copy()
-    bases, best = np.full(shapes.shape[1], -1), np.full(shapes.shape[1], -1)
+    bases = np.full(shapes.shape[1], -1)
+    best = bases.copy()
     shelf = np.empty((5, rows.shape[1]), dtype=np.int64)
-    turn, filled, work = 0, 0, 0
+    turn, filled, work = int(NONE), int(NONE), 0
     ceiling, left = (bound + height) // 2, patience
     while bound < height and work < allowance:
         turn, filled, spent = lay(order, turn, rows, shapes, ceiling, shelf, filled, bases)
@@ -99,7 +102,7 @@ def improve(
         left -= 1
         if turn == len(order):
             height = shelf[HIGH, :filled].max()
-            best[:] = bases
+            best = bases.copy()
             ceiling, left = (bound + height) // 2, patience
             turn = _first_above(ceiling, shelf, filled, turn)
         elif left == 0:
@@ -108,7 +111,8 @@ def improve(
             break  # no one can make room for it, or all is under the bound
         sooner = pinned + (turn - pinned) // 2
         late = order[turn]
-        order[sooner + 1 : turn + 1] = order[sooner:turn].copy()
+        for place in range(turn, sooner, -1):
+            order[place] = order[place - 1]
         order[sooner] = late
         turn, filled = sooner, _take_off(sooner, shelf, filled)
     return height, best, work
@@ -136,9 +140,11 @@ def _base_of_many(
     first: int, last: int, alignment: int, rows: Table, shelf: Table, filled: int
 ) -> tuple[int, int]:
     """The lowest base of a shape of rows, and comparisons made: raised until none is in the way."""
-    lower, upper = rows[ROW_LOWER, first:last].min(), rows[ROW_UPPER, first:last].max()
-    height = (rows[ROW_DISTANCE, first:last] + rows[ROW_SIZE, first:last]).max()
-    base, work = 0, 1
+    lower, upper, height = rows[ROW_LOWER, first], rows[ROW_UPPER, first], 0
+    for row in range(first, last):
+        lower, upper = min(lower, rows[ROW_LOWER, row]), max(upper, rows[ROW_UPPER, row])
+        height = max(height, rows[ROW_DISTANCE, row] + rows[ROW_SIZE, row])
+    base, work = int(NONE), 1
     before = -1
     while before < base:
         before = base

@@ -54,8 +54,8 @@ def schedules(
     limit_bytes: int = UNLIMITED,
 ) -> Iterator[Schedule]:
     """The same one by one, least memory first; what each costs is found out when it is asked for.
-    A search for cascades finds only those that need no more than the limit, apart from what they
-    fetch and their working memory.
+    A search for cascades leaves out those that need more than the limit; with constants fetched
+    ahead they may need more again.
 
     Raises UsageError, see `_in_second`."""
     found, orders = _orders(parts, options)

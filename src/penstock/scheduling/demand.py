@@ -331,6 +331,15 @@ def _joined(
 
 
 @compiled
+def _most_scratch(t: Tables, lower: int, upper: int) -> int:
+    """What the parts of a cascade need that use one scratch."""
+    most = 0
+    for p in range(lower, upper):
+        most = max(most, t.scratch[p])
+    return most
+
+
+@compiled
 def _run(
     t: Tables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
@@ -341,7 +350,7 @@ def _run(
     home = np.zeros(t.rows.shape[0], np.int64)
     asked = np.empty(upper - lower + 1, np.int64)  # a stack of parts ..
     targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows are needed
-    live = t.resident[lower] + t.scratch[lower:upper].max()
+    live = t.resident[lower] + _most_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
     askers = np.full((2, upper - lower), -1, np.int64)
     for turn in range(2 * (upper - lower)):
@@ -489,7 +498,7 @@ def _traffic(
     for s in range(t.rows.shape[0]):
         if t.maker[s] < lower <= t.last[s]:
             live[home[s]] += t.places[s] * t.row_bytes[s]
-    live[0] += t.scratch[lower:upper].max()
+    live[0] += _most_scratch(t, lower, upper)
     peaks = live.copy()
     if (peaks > rooms).any():
         return peaks, -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 
-OBJECTS_BETWEEN_SEARCHES = 100_000
+OBJECTS_BETWEEN_SEARCHES = 1_000_000
 """So many more objects are there before those in cycles are looked for: the modules and the nouns
 live to the end, and a tenth of the time went into looking through them."""
 

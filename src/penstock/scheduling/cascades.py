@@ -194,7 +194,7 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-NOTICED = 1e-3
+NOTICED = 2e-3
 """Where constants can be fetched, there are many schedules that differ by little: fewer cycles by
 less than this share are no reason to need more memory."""
 

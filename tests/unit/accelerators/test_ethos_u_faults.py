@@ -67,8 +67,6 @@ HAZARD = "ethosu-110"
 """The code of what is not waited for."""
 DEEPEST = 3
 """The highest BLOCKDEP."""
-EVERY = 2
-"""Waits are taken out at one of so many points of a frontier."""
 POINTS = 4
 """So many points of a frontier, from the one of least memory, have other rings."""
 
@@ -415,7 +413,7 @@ def test_a_wait_that_is_needed_and_removed_is_caught(
     done = compiled(NETWORKS[network], accelerator)
     inputs = inputs_of_graph(done.graph, 3)
     every: dict[tuple[int, ...], Submission] = {}
-    for point in done.points[::EVERY]:
+    for point in done.points:
         program = lower_point(point, done.request.accelerators)
         every |= {s.words: s for s in submissions(program, inputs)}
     counts = Counter[str]()

@@ -42,7 +42,7 @@ from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
-from penstock.scheduling.cascades import cascades, schedules
+from penstock.scheduling.cascades import NOTICED, cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
@@ -406,11 +406,12 @@ class _Clock:
 def _unbeaten(
     schedules: Iterable[Schedule], points: Sequence[Point], target: Target
 ) -> Iterator[Schedule]:
-    """The schedules, but those that are slower than one of the points placed by then, and need no
-    less even if they can be placed without gaps."""
+    """The schedules, but those that are slower than one of the points placed by then, or not faster
+    by what is noticed, and need no less even if they can be placed without gaps."""
     for found in schedules:
+        noticed = 1 - NOTICED if found.parts.fetches else 1.0
         if not any(
-            point.schedule.cost.cycles < found.cost.cycles
+            point.schedule.cost.cycles * noticed < found.cost.cycles
             and point.height_bytes <= found.peak_bytes
             and point.fits(target)
             for point in points

@@ -61,7 +61,7 @@ def schedules(
     found, orders = _orders(parts, options)
     make = _Maker(Expenses(parts, model, memories), found, options)
     chosen = _worth_making(parts, orders, model, memories, options, limit_bytes)
-    if options.partition == CASCADES and any(part.fetching for part in parts.parts):
+    if options.partition == CASCADES and parts.fetches:
         yield from make.fetching(chosen)
     else:
         yield from (schedule for proposal in chosen for schedule in make.schedules(proposal))
@@ -214,17 +214,15 @@ bytes."""
 
 
 def _unbeaten(groups: Iterable[Group]) -> Iterator[Ahead]:
-    """Those of which no other is as fast and needs less, or was given that is nearly as fast; least
-    memory first, each as soon as no group that follows can have one that needs less."""
+    """Those of which no other is as fast and needs less, least memory first; each as soon as no
+    group that follows can have one that needs less."""
     known: list[tuple[int, int]] = []
-    given: list[tuple[float, int]] = []
     waiting: list[tuple[int, int, bool, Ahead]] = []
     for floor, group in chain(groups, [(UNLIMITED, ())]):
         waiting.sort(key=lambda found: found[:3])
         while waiting and waiting[0][0] < floor:
             peak, cycles, _, ahead = waiting.pop(0)
-            if not any(c <= cycles and p < peak for c, p in chain(known, given)):
-                given.append((cycles * (1 - NOTICED), peak))
+            if not any(c <= cycles and p < peak for c, p in known):
                 yield ahead
         for k, ahead in enumerate(group):
             peak, cycles = ahead.schedule.peak_bytes, ahead.cycles
@@ -284,8 +282,8 @@ class _Maker:
 
     def fetching(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """The schedules of all proposals, and each with constants fetched where there is room
-        beside what it needs itself, or up to what the next one needs, or wherever it does good; of
-        all these, what is worth placing, least memory first."""
+        beside what it needs itself, or up to what the next one needs or half the way there, or
+        wherever it does good; of all these, what is worth placing, least memory first."""
         known: set[tuple[Plan, ...]] = set()
         for ahead in _unbeaten(self._ahead([*_noticed(proposals)])):
             schedule = ahead.schedule
@@ -306,7 +304,7 @@ class _Maker:
             if any(plan.fetched for plan in schedule.plans):
                 bare = (self._fetching_nothing(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
-            limits = dict.fromkeys((needed, above, UNLIMITED))
+            limits = dict.fromkeys((needed, (needed + above) // 2, above, UNLIMITED))
             made += fetched_ahead(schedule, offers, limits)
             yield floor, made
 

@@ -147,6 +147,11 @@ class Parts:
         return tuple(v for v in self.graph.inputs if v.name not in pulled)
 
     @cached_property
+    def fetches(self) -> bool:
+        """Whether constants can be fetched for any part."""
+        return any(part.fetching for part in self.parts)
+
+    @cached_property
     def rows(self) -> RowParts:
         """What each part needs, row by row."""
         return RowParts.of(self)

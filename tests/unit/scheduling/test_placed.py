@@ -18,6 +18,7 @@ from penstock.pipeline import (
     schedule,
     simplify_for,
 )
+from penstock.scheduling.cascades import NOTICED
 from penstock.scheduling.lifetimes import Unfolded, problems
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier
@@ -66,8 +67,15 @@ def test_what_is_not_placed_would_not_be_on_the_frontier(
         every += place(Frontier((one,)), request.target, request.options)
     fitting = [point for point in every if point.fits(request.target)]
     assert fitting
-    wanted = {figures(point) for point in fitting if not is_beaten(point, fitting)}
-    assert [figures(point) for point in found] == sorted(wanted)
+    wanted = [figures(point) for point in fitting if not is_beaten(point, fitting)]
+    have = [figures(point) for point in found]
+    if parts.fetches:  # of points that are nearly equally fast, one
+        share = 1 - NOTICED
+        assert all(any(h <= m and c * share <= n for h, c in have) for m, n in wanted)
+        assert {*have} <= {figures(point) for point in fitting}
+        assert not any(is_beaten(point, list(found)) for point in found)
+    else:
+        assert have == sorted({*wanted})
     assert len(begun) < len(every)
 
 

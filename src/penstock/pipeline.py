@@ -43,7 +43,7 @@ from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
 from penstock.program.program import Program
 from penstock.scheduling.cascades import NOTICED, cascades, schedules
-from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
+from penstock.scheduling.lifetimes import Unfolded, block_name, problems
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.pareto import frontier as efficient_items
@@ -499,10 +499,12 @@ def _lowering(least: Point, request: Request) -> Iterator[str]:
 
 def _held(schedule: Schedule) -> list[tuple[str, int]]:
     """Tensors and their bytes at the moment of greatest need, the largest first."""
-    _, rectangles = problems(Unfolded(schedule))[0]
+    unfolded = Unfolded(schedule)
+    _, rectangles = problems(unfolded)[0]
     sizes = {b.name: b.size_bytes for b in rectangles.buffers}
+    storages = {block_name(schedule, block): block.storage for block in unfolded.blocks()}
     held: dict[str, int] = {}
     for name in live_peak(rectangles).names:
-        storage = storage_of_block(name)
+        storage = storages.get(name, name)
         held[storage] = held.get(storage, 0) + sizes[name]
     return sorted(held.items(), key=lambda item: -item[1])

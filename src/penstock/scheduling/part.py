@@ -152,6 +152,11 @@ class Parts:
         return any(part.fetching for part in self.parts)
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the graph's values, which no other buffer may have."""
+        return self.graph.names()
+
+    @cached_property
     def rows(self) -> RowParts:
         """What each part needs, row by row."""
         return RowParts.of(self)

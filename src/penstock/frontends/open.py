@@ -7,14 +7,14 @@ import zlib
 from io import BytesIO
 from pathlib import Path
 
-from penstock.errors import ModelError, PenstockError, UnsupportedError
+from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends import tflite
+from penstock.frontends.causes import Problem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
 from penstock.frontends.onnx.rewrites import rewritten
 from penstock.frontends.onnx.scales import scales_of
 from penstock.frontends.onnx.walk import Understood, walked
-from penstock.frontends.problems import collected
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
@@ -93,14 +93,15 @@ def understand_onnx(file: File, reading: Reading) -> Understood:
 def understand(model: ForeignModel) -> Graph:
     """The graph that a decoded model means, in the file's order, verified."""
     nodes: list[Node] = []
-    problems: list[PenstockError] = []
+    problems: list[Problem] = []
     for foreign in model.nodes:
         try:
             nodes += _understand_node(foreign)
         except ModelError as error:
-            problems.append(error if error.where else error.at(foreign.where))
+            placed = error if error.where else error.at(foreign.where)
+            problems.append(explained(placed, foreign, model))
     if problems:
-        raise collected(problems)
+        raise most_severe_first(problems)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes))
     verify(graph)
     check_rows(graph)

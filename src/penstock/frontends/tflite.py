@@ -19,6 +19,7 @@ import tflite
 from flatbuffers import number_types
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
@@ -26,6 +27,16 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+
+
+_HANDLES = ("RESOURCE", "VARIANT")
+"""Element types of handles to state."""
+_OTHER_TYPES = dict.fromkeys(
+    ("FLOAT16", "BFLOAT16", "FLOAT64"),
+    "quantise the model to int8 in full (post-training integer quantisation)",
+)
+_ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
+"""Remedies by element type."""
 
 
 class _Malformed(Exception):
@@ -163,10 +174,8 @@ class _Reader:
                 "model-004",
                 f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
                 where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
-                why="networks with state (RESOURCE, VARIANT) are not taken yet"
-                if label in ("RESOURCE", "VARIANT")
-                else "",
-                help="quantise the model to int8 in full (post-training integer quantisation)",
+                why=STATE if label in _HANDLES else "",
+                help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
             )
         return DType[label]
 

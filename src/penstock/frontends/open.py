@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from penstock.frontends.onnx.scales import scales_of
 from penstock.frontends.onnx.walk import Understood, walked
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
 from penstock.ops.registry import foreign_names, onnx_names
 
@@ -93,10 +95,11 @@ def understand_onnx(file: File, reading: Reading) -> Understood:
 def understand(model: ForeignModel) -> Graph:
     """The graph that a decoded model means, in the file's order, verified."""
     nodes: list[Node] = []
+    taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
     problems: list[Problem] = []
     for foreign in model.nodes:
         try:
-            nodes += _understand_node(foreign)
+            nodes += _understand_node(foreign, taken)
         except ModelError as error:
             placed = error if error.where else error.at(foreign.where)
             problems.append(explained(placed, foreign, model))
@@ -108,12 +111,29 @@ def understand(model: ForeignModel) -> Graph:
     return graph
 
 
-def _understand_node(foreign: ForeignNode) -> list[Node]:
+def _file_values(model: ForeignModel) -> Iterator[Value]:
+    """Every tensor of the file that a node reads or writes."""
+    yield from (*model.inputs, *model.outputs)
+    for node in model.nodes:
+        yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
+    """The nodes of ours; values between them get names that are not `taken`."""
     understand_it = foreign_names().get(foreign.name)
     if understand_it is None:
         raise foreign.unsupported("operator is not supported")
     check_foreign(foreign)
-    made = [Node(m.op, m.inputs, m.output, foreign.where) for m in understand_it(foreign)]
+
+    def own(value: Value) -> Value:
+        if value.origin is not None:
+            return value
+        return replace(value, name=free_name(value.name, taken))
+
+    made = [
+        Node(m.op, tuple(map(own, m.inputs)), own(m.output), foreign.where)
+        for m in understand_it(foreign)
+    ]
     for node in made:
         check_node(node)
     return made

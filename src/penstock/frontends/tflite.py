@@ -278,16 +278,21 @@ class _Reader:
     def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
         """The node's options table, field by field, in snake case.
 
-        Options of another operator are not read, as in TensorFlow Lite."""
+        Options of another operator are not read, as in TensorFlow Lite; where there are none, the
+        fields have their defaults."""
         code = operator.BuiltinOptionsType()
         kind = _enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()
         if kind is None:
             raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
-        if kind != options_table(name) or union is None:
+        table = options_table(name)
+        if table is None:
             return {}
-        options: Any = _schema(kind)()
-        options.Init(union.Bytes, union.Pos)
+        options: Any = _schema(table)()
+        if kind == table and union is not None:
+            options.Init(union.Bytes, union.Pos)
+        else:
+            options.Init(*_EMPTY_TABLE)
         return {
             _snake_case(field): self._attribute(options, field) for field in _fields(type(options))
         }
@@ -320,6 +325,9 @@ def _enumeration(name: str) -> dict[int, str]:
     members = vars(_schema(name))
     return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
 
+
+_EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
+"""A flatbuffer with a table without fields, and the table's position."""
 
 _SHARED_OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",

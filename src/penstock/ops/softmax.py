@@ -95,6 +95,8 @@ ONNX = {"Softmax": OnnxName(Layout.VECTORS, fixed=PROBABILITIES)}
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Softmax."""
     x = node.input(0)
+    if not x.type.shape:
+        raise node.unsupported("input is a scalar, must have at least one axis")
     if x.type.shape[-1] > MOST_ELEMENTS:
         raise node.unsupported(
             f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"

@@ -47,7 +47,6 @@ from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.part import Parts
-from penstock.scheduling.proposals import UNLIMITED
 from penstock.scheduling.schedule import Frontier, Schedule
 from penstock.scheduling.selection import Optimize, merged, noticeably_faster, select
 from penstock.workers import mapped
@@ -206,6 +205,11 @@ def simplify(
     return graph
 
 
+def simplified(request: Request) -> Graph:
+    """The request's model, read and simplified.  Raises ModelError, UsageError."""
+    return simplify_for(read(request.model, request.reading), request)
+
+
 def simplify_for(graph: Graph, request: Request) -> Graph:
     """`simplify` as a request wants it; accelerators are shown reductions whole."""
     options = request.options
@@ -269,39 +273,25 @@ def _bytes_and_cycles(point: Point) -> tuple[int, int]:
     return point.height_bytes, point.schedule.cost.cycles
 
 
-def least_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
-    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
-    request's budget; found sooner where it is no more than is said to be likely."""
+def points_of(graph: Graph, request: Request) -> tuple[Point, ...]:
+    """The points of a graph whose nodes are assigned to engines, least memory first."""
     parts = assign(graph, request.target, stream_input=request.stream_input)
-    stack_bytes = request.stack_bytes
-    for limit in dict.fromkeys((likely_bytes - stack_bytes, UNLIMITED)):
-        least = _least_height_bytes(parts, request, limit)
-        if least is not None and least <= limit:
-            return least + stack_bytes
-    return stack_bytes
+    found = schedule(parts, request.target, request.options)
+    return place(found, request.target, request.options)
 
 
-def _least_height_bytes(parts: Parts, request: Request, limit_bytes: int) -> int | None:
-    """The least that must be saved for schedules whose live bytes are within the limit."""
+def least_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
+    request's budget."""
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
     known = _engines_and_memories(request.target)
-    for found in schedules(parts, *known, request.options, limit_bytes):
+    for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
         (point,) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
-    return least
-
-
-def least_streamed_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
-    """The least RAM that the network needs where its input is streamed, planned anew."""
-    return least_bytes(graph, replace(request, stream_input=True), likely_bytes)
-
-
-def least_streamed_bytes_of(request: Request) -> int:
-    """The same, from the model on: what another process can do by itself from the beginning."""
-    graph = simplify_for(read(request.model, request.reading), request)
-    return least_streamed_bytes(graph, request)
+    return request.stack_bytes + (least or 0)
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
@@ -433,9 +423,9 @@ def _promising(
 ) -> Iterator[Schedule]:
     """The schedules, least memory first, that `merged` may keep once they are placed.
 
-    A schedule takes at least its live bytes.  So do all that follow it, hence none of them displaces
-    a point within these bytes that `merged` keeps now: what is not noticeably faster than the last
-    such point is skipped."""
+    A schedule takes at least its live bytes, and so do all that follow it.  Hence none of them
+    displaces a point within these bytes that `merged` keeps now: what is not noticeably faster than
+    the last such point is skipped."""
     for found in schedules:
         within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
         kept = merged(within, _bytes_and_cycles)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeVar
 
+from penstock.errors import UsageError
 from penstock.scheduling.pareto import frontier
 
 T = TypeVar("T")
@@ -28,6 +29,18 @@ class Optimize(StrEnum):
     SPEED = "speed"
     BALANCED = "balanced"
     SIZE = "size"
+
+    @staticmethod
+    def of(name: str) -> Optimize:
+        """The goal of that name.  Raises UsageError."""
+        if name not in tuple(Optimize):
+            raise UsageError(
+                "usage-013",
+                f"{name!r} is not known",
+                where="--optimize",
+                help=f"take one of {', '.join(Optimize)}",
+            )
+        return Optimize(name)
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:

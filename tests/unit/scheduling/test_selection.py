@@ -23,11 +23,7 @@ CHAIN = [(k, 100_000 - 90 * k) for k in range(1, 60)]
 def front(points: list[Point]) -> list[Point]:
     """Non-dominated points, by definition: each compared with each."""
     return sorted(
-        {
-            p
-            for p in points
-            if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)
-        }
+        {p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)}
     )
 
 

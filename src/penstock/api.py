@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.alternatives import alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
@@ -32,7 +33,7 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.onnx.file import decode, looks_like_onnx
 from penstock.frontends.open import read_bytes, understand_onnx, unpacked
 from penstock.frontends.reading import AS_IT_IS, Reading
-from penstock.hardware.load import load_target
+from penstock.hardware.load import DEFAULT_TARGET, load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
@@ -43,8 +44,6 @@ from penstock.pipeline import (
     Compilation,
     Request,
     compile_request,
-    least_streamed_bytes,
-    least_streamed_bytes_of,
 )
 from penstock.reports.engine_work import Cycles, NodeLine, is_offloaded
 from penstock.reports.html import render_html
@@ -62,6 +61,7 @@ from penstock.reports.report import (
 from penstock.reports.resource_figure import resource_svg
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
+from penstock.scheduling.selection import Optimize
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
@@ -147,7 +147,7 @@ class Settings(TypedDict, total=False):
     flash: Size | None
     stack: Size
     rounding: Literal["double", "single"]
-    optimize: Literal["speed", "size"]
+    optimize: Optimize | Literal["speed", "balanced", "size"] | None
     stream_input: bool
     options: Options
     accelerators: Sequence[str]
@@ -156,7 +156,9 @@ class Settings(TypedDict, total=False):
     dimensions: Mapping[str, int]
 
 
-def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
+def request(
+    model: str | Path, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
+) -> Request:
     """What is to be compiled, with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
@@ -169,11 +171,16 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     _check_memories(chip, sizes)
-    optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
+    wanted = settings.get("optimize")
+    goal = None if wanted is None else Optimize.of(wanted)
+    if goal is Optimize.SIZE:
+        chip = chip.optimised_for("size")
+    if goal is None and any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+        goal = Optimize.SPEED  # the size of a memory is a budget, too
     return Request(
         str(model),
-        dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
+        chip,
         None if sram is None else _bytes(sram, "--sram"),
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
@@ -183,6 +190,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         accelerators,
         settings.get("strict", False),
         Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
+        goal,
     )
 
 
@@ -206,7 +214,7 @@ def _check_settings(settings: Mapping[str, object]) -> None:
 
 def compile(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_stage: OnStage = _silent,
@@ -218,10 +226,9 @@ def compile(
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
     with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+        elsewhere = mapped(streamed_of, (wanted,), executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
-        whole = done.points[0].ram_bytes(wanted)
-        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted, whole)
+        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -231,16 +238,21 @@ def compile(
         done.point.free_bytes,
         wanted.stack_bytes,
         frontier_of(done),
-        streamed,
+        with_streaming.least_bytes,
     )
-    report = dataclasses.replace(report, numbers_assumed=wanted.reading.assume_int8)
+    report = dataclasses.replace(
+        report,
+        numbers_assumed=wanted.reading.assume_int8,
+        optimize=wanted.goal.value,
+        alternatives=alternatives(done, with_streaming),
+    )
     _check_flash(report, wanted)
     return Compiled(done, report)
 
 
 def explore(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_progress: OnProgress = _unseen,
@@ -274,9 +286,12 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
-    """Every efficient schedule as it is placed, least memory first."""
-    costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
-    return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
+    """Every point of the frontier, least memory first."""
+    pairs = ((p, p.schedule.cost) for p in done.points)
+    return tuple(
+        Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)
+        for p, cost in pairs
+    )
 
 
 def _travelling(wanted: Request, workers: Workers) -> Workers:
@@ -323,7 +338,7 @@ class Ran:
 
 def run(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
@@ -440,7 +455,7 @@ def _origin(graph: Graph, tensor: str) -> str:
 
 def verify(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite", "onnx"] | None = None,

@@ -10,7 +10,9 @@
 #ifndef PENSTOCK_THUMB_H
 #define PENSTOCK_THUMB_H
 
-#include "dsp.h"
+#include <stdint.h>
+
+#include "words.h"
 
 #if defined(__thumb__) && defined(__ARM_ARCH_PROFILE)
 #if __ARM_ARCH_PROFILE == 'M'
@@ -19,6 +21,10 @@
 #endif
 #ifndef PENSTOCK_HAS_THUMB
 #define PENSTOCK_HAS_THUMB 0
+#if PENSTOCK_ARM_CORE
+#error "The kernels of this bundle use Thumb instructions of M-profile cores, which the selected Arm core is not. \
+Name the core, such as -mcpu=cortex-m0plus -mthumb; or run penstock compile with the --target of this core."
+#endif
 #endif
 
 #if PENSTOCK_HAS_THUMB

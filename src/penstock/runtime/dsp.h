@@ -1,7 +1,7 @@
 /* dsp.h: pairs of 16-bit numbers, as the DSP extension of Armv7E-M and Armv8-M multiplies them.
  *
- * With the extension, these are single instructions.  Machines other than Arm cores compile the same
- * arithmetic in C, for tests on a host; an Arm core without the extension is an error. */
+ * With the extension, these are single instructions.  Machines other than Arm cores compile the
+ * same arithmetic in C, for tests on a host; an Arm core without the extension is an error. */
 #ifndef PENSTOCK_DSP_H
 #define PENSTOCK_DSP_H
 
@@ -19,8 +19,8 @@
 #ifndef PENSTOCK_HAS_DSP
 #define PENSTOCK_HAS_DSP 0
 #if PENSTOCK_ARM_CORE
-#error "The kernels of this bundle use the DSP extension, which the selected Arm core lacks. \
-Compile for a core with it, such as -mcpu=cortex-m4; or run penstock compile with the --target of this core."
+#error "The kernels of this bundle need the DSP extension, which this Arm core lacks. \
+Compile for a core that has it (-mcpu=cortex-m4), or run penstock compile for this one (--target)."
 #endif
 #endif
 
@@ -65,7 +65,9 @@ static inline int32_t penstock_add_upper(uint32_t x, uint32_t w, int32_t sum) {
 /* The number in int8 that is nearest. */
 static inline int32_t penstock_saturate(int32_t x) {
 #if PENSTOCK_HAS_DSP
-    return (int32_t)__ssat(x, 8);
+    int32_t y; /* GNU's macro __ssat() warns of a conversion between signs */
+    __asm__("ssat %0,#8,%1" : "=r"(y) : "r"(x));
+    return y;
 #else
     return x < -128 ? -128 : (x > 127 ? 127 : x);
 #endif

@@ -19,8 +19,8 @@
 #else
 #define PENSTOCK_HAS_MVE 0
 #if PENSTOCK_ARM_CORE
-#error "The kernels of this bundle use MVE (Helium) instructions, which the selected Arm core lacks. \
-Compile for a core with them, such as -mcpu=cortex-m55; or run penstock compile with the --target of this core."
+#error "The kernels of this bundle need MVE (Helium), which this Arm core lacks. \
+Compile for a core that has it (-mcpu=cortex-m55), or run penstock compile for this one (--target)."
 #endif
 #endif
 

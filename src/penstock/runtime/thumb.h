@@ -22,8 +22,8 @@
 #ifndef PENSTOCK_HAS_THUMB
 #define PENSTOCK_HAS_THUMB 0
 #if PENSTOCK_ARM_CORE
-#error "The kernels of this bundle use Thumb instructions of M-profile cores, which the selected Arm core is not. \
-Name the core, such as -mcpu=cortex-m0plus -mthumb; or run penstock compile with the --target of this core."
+#error "The kernels of this bundle need a Cortex-M core, which this Arm core is not. \
+Compile for one (-mcpu=cortex-m0plus -mthumb), or run penstock compile for this one (--target)."
 #endif
 #endif
 

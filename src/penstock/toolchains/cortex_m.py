@@ -24,7 +24,7 @@ CODE_FLAGS = (
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
 )
-"""What shapes the code besides core and optimisation level; CMake projects of bundles have it, too."""
+"""Shape the code, besides core and optimisation level; the CMake projects of bundles share them."""
 CORTEX_M_FLAGS = ("-std=c11", *CODE_FLAGS)
 OPTIMISE_FLAGS: dict[Optimise, tuple[str, ...]] = {"speed": ("-O3",), "size": ("-Os",)}
 ZIG_FLAGS = (

@@ -330,7 +330,12 @@ def write(program: Program, request: Request) -> Bundle:
         for a in request.accelerators
     }
     return generate(
-        program, prefix_of(program.name), provenance, keeps_input=keeps_input, drivers=drivers
+        program,
+        prefix_of(program.name),
+        provenance,
+        keeps_input=keeps_input,
+        drivers=drivers,
+        optimise=request.target.compiler.optimise,
     )
 
 

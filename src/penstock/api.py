@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -217,8 +219,8 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+    with executor_of(workers) as executor:
+        elsewhere = _least_streamed_elsewhere(wanted, executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
         whole = done.points[0].ram_bytes(wanted)
         streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted, whole)
@@ -238,6 +240,12 @@ def compile(
     return Compiled(done, report)
 
 
+def _least_streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[int]:
+    """The least RAM with a streamed input, found by a worker meanwhile."""
+    model = pipeline.read(wanted.model, wanted.reading)
+    return mapped(partial(least_streamed_bytes_of, request=wanted), (model,), executor)
+
+
 def explore(
     model: str | Path | Request,
     target: str = "host",
@@ -250,7 +258,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -277,12 +285,6 @@ def frontier_of(done: Compilation) -> tuple[Point, ...]:
     """Every efficient schedule as it is placed, least memory first."""
     costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
     return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
-
-
-def _travelling(wanted: Request, workers: Workers) -> Workers:
-    """The workers; this process alone where there are accelerators, for the functions that they are
-    described with do not travel between processes."""
-    return 1 if wanted.accelerators and workers else workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +459,7 @@ def verify(
     with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
     against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)

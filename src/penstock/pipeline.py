@@ -245,10 +245,12 @@ def place(
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    unbeaten = _unbeaten(frontier.schedules, points, target)
+    unbeaten = (s for s in frontier.schedules if not _beaten(s, points, target))
     for point in _placed(unbeaten, target, options, executor):
         on_count(len(points))
-        points.append(point)
+        # Workers are ahead: they were given schedules before the points that beat them were known.
+        if not _beaten(point.schedule, points, target):
+            points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
     least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
     fitting = [p for p in points if p.fits(target)] or [least]
@@ -284,9 +286,10 @@ def least_streamed_bytes(graph: Graph, request: Request, likely_bytes: int = UNL
     return least_bytes(graph, replace(request, stream_input=True), likely_bytes)
 
 
-def least_streamed_bytes_of(request: Request) -> int:
-    """The same, from the model on: what another process can do by itself from the beginning."""
-    graph = simplify_for(read(request.model, request.reading), request)
+def least_streamed_bytes_of(model: Graph, request: Request) -> int:
+    """The same, from the model on: what another process can do from the beginning, and without
+    the model's file."""
+    graph = parts_of(simplify_for(model, request), request).graph
     return least_streamed_bytes(graph, request)
 
 
@@ -403,27 +406,23 @@ class _Clock:
         return noun
 
 
-def _unbeaten(
-    schedules: Iterable[Schedule], points: Sequence[Point], target: Target
-) -> Iterator[Schedule]:
-    """The schedules, but those that are slower than one of the points placed by then, or not faster
-    by what is noticed, and need no less even if they can be placed without gaps."""
-    for found in schedules:
-        noticed = 1 - NOTICED if found.parts.fetches else 1.0
-        if not any(
-            point.schedule.cost.cycles * noticed < found.cost.cycles
-            and point.height_bytes <= found.peak_bytes
-            and point.fits(target)
-            for point in points
-        ):
-            yield found
+def _beaten(found: Schedule, points: Sequence[Point], target: Target) -> bool:
+    """Whether a schedule is slower than one of the points placed by then, or not faster by what is
+    noticed, and needs no less even if it can be placed without gaps."""
+    noticed = 1 - NOTICED if found.parts.fetches else 1.0
+    return any(
+        point.schedule.cost.cycles * noticed < found.cost.cycles
+        and point.height_bytes <= found.peak_bytes
+        and point.fits(target)
+        for point in points
+    )
 
 
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[Point]:
     """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    unless there are workers, which are given the blocks alone, not the network."""
+    or earlier where there are workers, which are given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     schedules, again = tee(schedules)

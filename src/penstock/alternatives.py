@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph
-from penstock.pipeline import Compilation, Point, Request, chosen_index, points_of, simplified
+from penstock.pipeline import (
+    Compilation,
+    Point,
+    Request,
+    chosen_index,
+    parts_of,
+    points_of,
+    simplify_for,
+)
 from penstock.reports.report import Alternative
 from penstock.scheduling.selection import Optimize, select
 
@@ -36,9 +44,10 @@ def streamed(graph: Graph, request: Request) -> Streamed:
     return Streamed(points[0].ram_bytes(wanted), found)
 
 
-def streamed_of(request: Request) -> Streamed:
-    """The same, from the model on: what another process can do by itself from the beginning."""
-    return streamed(simplified(request), request)
+def streamed_of(model: Graph, request: Request) -> Streamed:
+    """The same, from the model on: what another process can do from the beginning, and without the
+    model's file."""
+    return streamed(parts_of(simplify_for(model, request), request).graph, request)
 
 
 def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:

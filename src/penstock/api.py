@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -17,7 +19,7 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
-from penstock.alternatives import alternatives, streamed, streamed_of
+from penstock.alternatives import Streamed, alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
@@ -225,8 +227,8 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(streamed_of, (wanted,), executor) if executor else None
+    with executor_of(workers) as executor:
+        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
         with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
     report = make_report(
@@ -250,6 +252,12 @@ def compile(
     return Compiled(done, report)
 
 
+def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
+    """The plan with a streamed input, made by a worker meanwhile."""
+    model = pipeline.read(wanted.model, wanted.reading)
+    return mapped(partial(streamed_of, request=wanted), (model,), executor)
+
+
 def explore(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -262,7 +270,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -292,12 +300,6 @@ def frontier_of(done: Compilation) -> tuple[Point, ...]:
         Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)
         for p, cost in pairs
     )
-
-
-def _travelling(wanted: Request, workers: Workers) -> Workers:
-    """The workers; this process alone where there are accelerators, for the functions that they are
-    described with do not travel between processes."""
-    return 1 if wanted.accelerators and workers else workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +474,7 @@ def verify(
     with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
     against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)

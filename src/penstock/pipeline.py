@@ -205,11 +205,6 @@ def simplify(
     return graph
 
 
-def simplified(request: Request) -> Graph:
-    """The request's model, read and simplified.  Raises ModelError, UsageError."""
-    return simplify_for(read(request.model, request.reading), request)
-
-
 def simplify_for(graph: Graph, request: Request) -> Graph:
     """`simplify` as a request wants it; accelerators are shown reductions whole."""
     options = request.options
@@ -259,10 +254,12 @@ def place(
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    promising = _promising(frontier.schedules, points, target)
+    promising = (s for s in frontier.schedules if _is_promising(s, points, target))
     for point in _placed(promising, target, options, executor):
         on_count(len(points))
-        points.append(point)
+        # Workers run ahead: they got schedules before the points that rule these out were known.
+        if _is_promising(point.schedule, points, target):
+            points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
     least = min(points, key=_bytes_and_cycles)
     fitting = [p for p in points if p.fits(target)] or [least]
@@ -423,27 +420,22 @@ class _Clock:
         return noun
 
 
-def _promising(
-    schedules: Iterable[Schedule], points: Sequence[Point], target: Target
-) -> Iterator[Schedule]:
-    """The schedules, least memory first, that `merged` may keep once they are placed.
+def _is_promising(found: Schedule, points: Sequence[Point], target: Target) -> bool:
+    """Whether `merged` may keep a schedule, beside the points placed so far.
 
-    A schedule takes at least its live bytes, and so do all that follow it.  Hence none of them
-    displaces a point within these bytes that `merged` keeps now: what is not noticeably faster than
-    the last such point is skipped."""
-    for found in schedules:
-        within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
-        kept = merged(within, _bytes_and_cycles)
-        cycles = found.cost.cycles
-        if not kept or noticeably_faster(cycles, kept[-1].schedule.cost.cycles):
-            yield found
+    Schedules come least memory first.  A schedule takes at least its live bytes, and so do all that
+    follow it.  Hence none of them displaces a point within these bytes that `merged` keeps now:
+    what is not noticeably faster than the last such point is skipped."""
+    within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
+    kept = merged(within, _bytes_and_cycles)
+    return not kept or noticeably_faster(found.cost.cycles, kept[-1].schedule.cost.cycles)
 
 
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[Point]:
     """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    unless there are workers, which are given the blocks alone, not the network."""
+    or earlier where there are workers, which are given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     schedules, again = tee(schedules)

@@ -1,4 +1,4 @@
-"""Kernels for an extension: an error on Arm cores that lack it, C on other machines."""
+"""Kernels for an extension of Arm cores: an error on Arm cores without it, C on other machines."""
 
 from __future__ import annotations
 

@@ -196,6 +196,8 @@ def profile(
         print_json(done.as_json())
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
+        for line in summary.constant_lines(done.compiled.layers):
+            out.print(line)
         if done.functions:
             out.print(summary.code_table(done.functions))
         if done.unmeasured:

@@ -117,6 +117,11 @@ class Part:
         """Nominal multiply-accumulates of region `out` of the output."""
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
+    def executed_macs(self, nominal: int) -> int:
+        """How many of the nominal multiply-accumulates of some rows the part's kernel executes."""
+        shape = self.output.type.shape
+        return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Left:

@@ -352,6 +352,18 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model, request.reading))
+    return _compiled(model, request, clock, executor)
+
+
+def compile_graph(model: Graph, request: Request) -> Compilation:
+    """Compile a graph that no file holds; `request.model` names it."""
+    return _compiled(model, request, _Clock(lambda stage: None), None)
+
+
+def _compiled(
+    model: Graph, request: Request, clock: _Clock, executor: Executor | None
+) -> Compilation:
+    """The stages after `read`."""
     graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.backends.cortex_m import dsp, mve, thumb
+from penstock.backends.cortex_m.figures import cycles
 from penstock.backends.cortex_m.forms import with_forms
 from penstock.ir.op import Kernel, Op, Site
 
@@ -37,7 +38,8 @@ def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None
     lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
     if lean is None:
         return fast, _certified(None, op, site, kernels)
-    return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
+    is_faster = cycles(op, site, lean, kernels) <= cycles(op, site, fast, kernels)
+    return (lean, None) if is_faster else (fast, lean)
 
 
 def _certified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
@@ -46,8 +48,3 @@ def _certified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kern
         return special
     kernel = op.kernel(site)
     return kernel if kernels == "portable" else with_forms(op, site, kernel)
-
-
-def _cycles(kernel: Kernel) -> int:
-    assert kernel.work_cycles is not None, "special kernels know what they cost"
-    return kernel.work_cycles

@@ -98,7 +98,8 @@ class Kernel:
     `traffic`: by what they are, the bytes that a call for rows [first, end) of the output moves,
         where the accelerator's author says so.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
-        engine; `call_cycles`: what each call adds.
+        engine; `call_cycles`: what each call adds; `odd_cycles`: what a call adds besides that
+        computes an odd number of rows.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
     `fetch`: what of its constants must be there before.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
@@ -122,6 +123,7 @@ class Kernel:
     traffic: Callable[[int, int], Mapping[str, int]] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
+    odd_cycles: int = 0
     classes: str = ""
     alignment_bytes: int = 1
     fetch: Fetch | None = None

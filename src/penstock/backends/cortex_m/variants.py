@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.backends.cortex_m import dsp, mve, thumb
+from penstock.backends.cortex_m.figures import cycles
 from penstock.backends.cortex_m.forms import with_forms
 from penstock.backends.cortex_m.layer import LayerOp, constant_outputs
 from penstock.ir.op import Kernel, Op, Site
@@ -42,7 +43,8 @@ def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None
     if lean is None:
         return fast, _certified(None, op, site, kernels)
     lean = _with_constant_channels(lean, op, site)
-    return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
+    is_faster = cycles(op, site, lean, kernels) <= cycles(op, site, fast, kernels)
+    return (lean, None) if is_faster else (fast, lean)
 
 
 def _certified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
@@ -61,8 +63,3 @@ def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
         return kernel
     is_constant, _ = constant_outputs(op, site)
     return replace(kernel, constant_channels=tuple(np.flatnonzero(is_constant).tolist()))
-
-
-def _cycles(kernel: Kernel) -> int:
-    assert kernel.work_cycles is not None, "special kernels know what they cost"
-    return kernel.work_cycles

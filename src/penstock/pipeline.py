@@ -41,6 +41,7 @@ from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
+from penstock.program.placed_cost import with_placed_costs
 from penstock.program.program import Program
 from penstock.scheduling.cascades import NOTICED, cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
@@ -430,7 +431,8 @@ def _placed(
     blocks = (problems(Unfolded(schedule)) for schedule in again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
     for schedule, found in zip(schedules, placements, strict=True):
-        yield Point(schedule, found[0][1], found[1:], free)
+        point = Point(schedule, found[0][1], found[1:], free)
+        yield replace(point, schedule=with_placed_costs(schedule, point.addresses))
 
 
 def _place(

@@ -16,6 +16,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Fetch, Kernel, Table, Work, row_axis
+from penstock.ir.placed_call import PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
@@ -250,6 +251,7 @@ def offloading_kernel(
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
     fetch: Fetch | None = None,
+    placed: PlacedCost | None = None,
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
 
@@ -288,6 +290,7 @@ def offloading_kernel(
         folded=folded,
         alignment_bytes=alignment_bytes,
         fetch=fetch,
+        placed=placed,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

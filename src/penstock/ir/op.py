@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.placed_call import PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
@@ -101,6 +102,8 @@ class Kernel:
         engine; `call_cycles`: what each call adds.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
     `fetch`: what of its constants must be there before.
+    `placed`: on an accelerator whose calls take more or less time depending on where their rows
+        lie, what a call takes once they have addresses.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
     """
@@ -122,6 +125,7 @@ class Kernel:
     classes: str = ""
     alignment_bytes: int = 1
     fetch: Fetch | None = None
+    placed: PlacedCost | None = None
 
     @property
     def table_bytes(self) -> int:

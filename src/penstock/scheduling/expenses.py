@@ -92,10 +92,12 @@ class Expenses:
         found: list[Plan] = []
         for cascade, plan in zip((None, *cascades), plans, strict=False):
             copying = self._copying(plan, homes, found[-1] if found else None)
+            waiting = NOTHING
             if plan.fetched:
                 before = self.first_call(cascade) if cascade is not None else 0
-                copying += _fetching(plan, before)
-            found.append(plan if plan.copying == copying else replace(plan, copying=copying))
+                waiting = _fetching(plan, before)
+            same = (plan.copying, plan.waiting) == (copying, waiting)
+            found.append(plan if same else replace(plan, copying=copying, waiting=waiting))
         return tuple(found)
 
     def _copying(self, plan: Plan, homes: Homes, before: Plan | None) -> Cost:

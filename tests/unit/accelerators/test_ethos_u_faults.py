@@ -353,9 +353,9 @@ def with_ring(done: Compilation, point: Point, tensor: str, rows: int) -> Progra
         ring = Rows(storage.row_bytes, rows)
         return {**found, tensor: Laid(storage, top, rows * ring.pitch, ring)}
 
-    laid_as_planned = lowering._laid  # pyright: ignore[reportPrivateUsage]
+    laid_as_planned = lowering.laid_storages
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowering, "_laid", laid)
+        patch.setattr(lowering, "laid_storages", laid)
         program = lowering.lower(Unfolded(point.schedule), addresses)
     size = next(b.size_bytes for b in program.buffers if b.name == tensor)
     memories = tuple(

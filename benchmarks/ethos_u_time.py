@@ -113,9 +113,7 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
     return evaluate(call.out.lower[axis], variables), evaluate(call.out.upper[axis], variables)
 
 
-def work_of(
-    operation: BlockOperation, chip: Configuration, constants: Collection[int]
-) -> Work:
+def work_of(operation: BlockOperation, chip: Configuration, constants: Collection[int]) -> Work:
     """An operation of a stream as the formulas see it."""
     spans = [span for span in (operation.weights, operation.scales) if span is not None]
     second = operation.second.map if operation.second else None

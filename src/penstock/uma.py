@@ -50,7 +50,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import Fetch, row_count
-from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
+from penstock.ir.placed_call import Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -97,6 +97,7 @@ __all__ = [
     "Expr",
     "Fetch",
     "Fill",
+    "Filling",
     "Graph",
     "Invoke",
     "KernelCall",

@@ -20,7 +20,6 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import row_count
-from penstock.ir.placed_call import PlacedCall
 
 _Answer = TypeVar("_Answer")
 Rule = Callable[[Node], bool | str]
@@ -30,7 +29,7 @@ _ON_NODES = (
 )
 MOST_CYCLES = 2**40
 """A call takes fewer: so sums of cycles fit 64 bits."""
-_ON_PLACED = "return the Breakdown of one call whose rows have addresses"
+_ON_CALLS = "return the Breakdown of the call"
 _ON_COSTS = "return the cycles of one call that computes so many rows of the output"
 
 
@@ -116,15 +115,14 @@ def cost_of(
     return _number(found.cycles, said, where)
 
 
-def placed_cost_of(
-    cost: Callable[..., object], offloaded: object, call: PlacedCall, where: str
+def breakdown_of(
+    cost: Callable[..., object], arguments: tuple[object, ...], said: str, where: str
 ) -> Breakdown:
-    """What a call takes where its rows lie.  Raises BackendError where that is no Breakdown."""
-    found = _asked(cost, (offloaded, call), where, _ON_PLACED)
-    said = f"placed_cost of rows [{call.first}, {call.end})"
+    """What a cost function gives that is asked about one call.  Raises BackendError where that is
+    no Breakdown."""
+    found = _asked(cost, arguments, where, _ON_CALLS)
     if not isinstance(found, Breakdown):
         raise _bad_cost(f"{said} is {_shown(found)}, not a Breakdown", where)
-    _check_breakdown(found, said, where)
     _number(found.cycles, said, where)
     return found
 

@@ -54,3 +54,14 @@ class PlacedCall:
 
 PlacedCost = Callable[[PlacedCall], Breakdown]
 """What a call takes, to the cycle, as its commands are made."""
+
+
+class Filling(NamedTuple):
+    """Constants that a call copies: how many bytes, and whether the call itself reads them."""
+
+    size_bytes: int
+    own: bool
+
+
+FilledCost = Callable[[int, tuple[Filling, ...]], Breakdown]
+"""What a call for so many rows takes that copies constants."""

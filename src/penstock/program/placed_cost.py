@@ -20,6 +20,7 @@ from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
 from penstock.program.lower import Addresses, Laid, laid_storages
 from penstock.scheduling.cost import NOTHING
 from penstock.scheduling.lifetimes import Cascade, Unfolded, fetched_name, scratch_of
+from penstock.scheduling.part import Part
 from penstock.scheduling.plan import Fetched, Plan
 from penstock.scheduling.rows import alike
 from penstock.scheduling.schedule import Schedule
@@ -28,10 +29,11 @@ from penstock.scheduling.schedule import Schedule
 def with_placed_costs(schedule: Schedule, addresses: Addresses) -> Schedule:
     """The schedule with the costs that its calls have at these addresses; as it is where no kernel
     knows them."""
-    if not any(part.kernel.placed for part in schedule.steps):
+    steps = schedule.steps
+    if not any(part.kernel.placed for part in steps):
         return schedule
     unfolded = Unfolded(schedule)
-    costs = _Costs(unfolded, addresses, _Places.of(unfolded, addresses))
+    costs = _Costs(unfolded, addresses, steps, _Places.of(unfolded, addresses, steps))
     pairs = zip_longest(unfolded.cascades, unfolded.cascades[1:])
     return replace(schedule, plans=tuple(costs.plan(*pair) for pair in pairs))
 
@@ -44,7 +46,7 @@ class _Places:
     outputs: tuple[PlacedRows, ...]
 
     @staticmethod
-    def of(unfolded: Unfolded, addresses: Addresses) -> _Places:
+    def of(unfolded: Unfolded, addresses: Addresses, steps: tuple[Part, ...]) -> _Places:
         schedule = unfolded.schedule
         memories = [memory for memory, _ in addresses.heights]
         laid = laid_storages(unfolded, addresses)
@@ -59,10 +61,10 @@ class _Places:
                 known[value.name] = _rows(value, owner, laid[owner.name], memory)
             return known[value.name]
 
-        outputs = [rows_of(part.output) for part in schedule.steps]
+        outputs = [rows_of(part.output) for part in steps]
         assert all(outputs)
         return _Places(
-            tuple(tuple(map(rows_of, part.inputs)) for part in schedule.steps),
+            tuple(tuple(map(rows_of, part.inputs)) for part in steps),
             tuple(rows for rows in outputs if rows is not None),
         )
 
@@ -82,15 +84,16 @@ def _rows(value: Value, owner: Value, laid: Laid, memory: int) -> PlacedRows:
 class _Costs:
     unfolded: Unfolded
     addresses: Addresses
+    steps: tuple[Part, ...]
     places: _Places
 
     def plan(self, cascade: Cascade, after: Cascade | None) -> Plan:
         """The plan of a cascade with the costs of its calls; what they fetch is among them."""
-        schedule, plan = self.unfolded.schedule, cascade.plan
+        plan = cascade.plan
         taken: dict[int, Breakdown] = {}
         fills = tuple(self._fills(cascade, after))
         for position, first, end in cascade.calls[:, :3].tolist():
-            part = schedule.steps[position]
+            part = self.steps[position]
             if part.kernel.placed is not None:
                 call = self._call(plan, position, (first, end), fills)
                 found = part.kernel.placed(call)
@@ -110,7 +113,7 @@ class _Costs:
         self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]
     ) -> PlacedCall:
         schedule, offsets = self.unfolded.schedule, self.addresses.offsets
-        kernel = schedule.steps[position].kernel
+        kernel = self.steps[position].kernel
         k = schedule.order[position]
         mine = next((f for f in plan.fetched if f.part == k), None)
         return PlacedCall(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.accelerators.ethos_u.encoding import Segment
@@ -19,7 +20,7 @@ from penstock.accelerators.ethos_u.operation import Function, Operation
 from penstock.accelerators.ethos_u.performance import Block, Cycles
 from penstock.accelerators.ethos_u.segments import copied_before
 from penstock.accelerators.ethos_u.tiles import Tiles, tiles_of
-from penstock.accelerators.ethos_u.work import Work
+from penstock.accelerators.ethos_u.timeline import Job, operation_job
 from penstock.uma import Place
 
 FIRST, SECOND, RESULT, PIECES = range(4)
@@ -63,12 +64,41 @@ class Piece(NamedTuple):
     packed: int
 
 
+class Computed(NamedTuple):
+    """In which block an operation is computed, how long each part of the NPU takes, and how long
+    the whole."""
+
+    block: Block
+    cycles: Cycles
+    job: Job
+
+
+@lru_cache(maxsize=65536)
+def _computed(op: Operation, rows: int, read: int, segment: int, constants: int) -> Computed:
+    """So many rows of a segment with so many bytes of constants, from so many rows of the input."""
+    given = constants if op.weighted else None
+    work = op.work(rows, segment, read=read, constant_bytes=given)
+    found = op.soonest(work)
+    assert found is not None
+    block, cycles = found
+    return Computed(block, cycles, operation_job(cycles, work.chip))
+
+
 class Maps(NamedTuple):
     """Where the rows lie that an operation reads and writes."""
 
     source: Placed
     second: Placed | None
     result: Placed
+
+
+class Cut(NamedTuple):
+    """Rows [first, end) that one operation computes; no maps: one row, whose window's rows are
+    copied to the working memory before."""
+
+    first: int
+    end: int
+    maps: Maps | None
 
 
 class Compute(NamedTuple):
@@ -81,23 +111,12 @@ class Compute(NamedTuple):
     part: Part
 
     @property
-    def work(self) -> Work:
-        """What it is to buffers and multipliers."""
+    def computed(self) -> Computed:
+        """How it is computed."""
         lower, upper = self.op.reads(self.first, self.end)
         constants = self.part.bias_bytes + self.part.weight_bytes
-        return self.op.work(
-            self.end - self.first,
-            self.part.segment,
-            read=upper - lower,
-            constant_bytes=constants if self.op.weighted else None,
-        )
-
-    @property
-    def soonest(self) -> tuple[Block, Cycles]:
-        """The block in which it is computed, and how long it takes."""
-        found = self.op.soonest(self.work)
-        assert found is not None
-        return found
+        rows = self.end - self.first, upper - lower
+        return _computed(self.op, *rows, self.part.segment, constants)
 
 
 class ConstantsCopy(NamedTuple):
@@ -134,25 +153,35 @@ class Call:
         """What is done for rows [first, end) of the output."""
         yield from self.fetches
         if self.pieces:
-            yield from self._put_together(first, end)
+            for one, part in self._put_together():
+                yield from one._rows(one.cuts(first, end), part)
             return
         if self.op.function == Function.LOOKUP:
             yield TableCopy(self.op, self.places[0])
-        parts = self._parts()
+        parts, cuts = self._parts(), self.cuts(first, end)
         for k, part in enumerate(parts):
             for other in self.op.buffered:
                 if copied_before(self.op, other) == k:
                     yield self._copied(parts[other])
-            yield from self._rows(first, end, self._near(part))
+            yield from self._rows(cuts, self._near(part))
 
-    def _put_together(self, first: int, end: int) -> Iterator[Action]:
-        """Piece by piece, what copies its rows to its channels of the output."""
+    def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
+        """Into how many rows at a time rows [first, end) are cut, those of each piece that is put
+        together; 0 for a row whose window is copied first."""
+        calls = [one for one, _ in self._put_together()] if self.pieces else [self]
+        return tuple(
+            tuple(0 if cut.maps is None else cut.end - cut.first for cut in one.cuts(first, end))
+            for one in calls
+        )
+
+    def _put_together(self) -> Iterator[tuple[Call, Part]]:
+        """Piece by piece, the call that copies it to its channels of the output."""
         channel = 0
         for k, (channels, packed) in enumerate(self.pieces):
             op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
             rows = {FIRST: self.rows[PIECES + k], RESULT: self.rows[RESULT]}
             part = Part(0, channel, channels, None, 0, 0)
-            yield from replace(self, op=op, rows=rows)._rows(first, end, part)
+            yield Call(op, (), (), (), rows), part
             channel += channels
 
     def _parts(self) -> list[Part]:
@@ -164,7 +193,7 @@ class Call:
         for k, segment in enumerate(self.segments):
             found.append(Part(k, channel, segment.channels, place, *segment[1:]))
             channel += segment.channels
-            place = replace(place, offset_bytes=place.offset_bytes + segment.size_bytes)
+            place = Place(place.base, place.offset_bytes + segment.size_bytes)
         return found
 
     def _copied(self, part: Part) -> ConstantsCopy:
@@ -192,30 +221,40 @@ class Call:
             buffers = op.scratch_bytes - op.buffers * op.buffer_bytes
             at = self._scratch, buffers + part.segment % op.buffers * op.buffer_bytes
         place, offset = at
-        return part._replace(place=replace(place, offset_bytes=place.offset_bytes + offset))
+        return part._replace(place=Place(place.base, place.offset_bytes + offset))
 
-    def _rows(self, first: int, end: int, part: Part) -> Iterator[Compute]:
-        """Of one part, as many rows at a time as lie in two pieces."""
-        while first < end:
-            until = self._until(first, end)
-            if until == first:
-                until = first + 1
-                yield from self._gathered(first, part)
+    def _rows(self, cuts: Sequence[Cut], part: Part) -> Iterator[Compute]:
+        """The operations of one part."""
+        for cut in cuts:
+            if cut.maps is None:
+                yield from self._gathered(cut.first, part)
             else:
-                yield Compute(self.op, first, until, self._maps(first, until), part)
+                yield Compute(self.op, cut.first, cut.end, cut.maps, part)
+
+    def cuts(self, first: int, end: int) -> tuple[Cut, ...]:
+        """Rows [first, end), as many at a time as lie in two pieces."""
+        found: list[Cut] = []
+        while first < end:
+            until, maps = end, self._maps(first, end)
+            if maps is None:
+                until = first
+                while more := self._maps(first, until + 1):
+                    until, maps = until + 1, more
+            until = max(until, first + 1)
+            found.append(Cut(first, until, maps))
             first = until
+        return tuple(found)
 
-    def _until(self, first: int, end: int) -> int:
-        """Up to which row all that rows from `first` on touch lies in two pieces each."""
-        if self._possible(first, end):
-            return end
-        until = first
-        while self._possible(first, until + 1):
-            until += 1
-        return until
-
-    def _possible(self, first: int, end: int) -> bool:
-        return all(self._tiles(k, first, end) is not None for k in self.rows)
+    def _maps(self, first: int, end: int) -> Maps | None:
+        """Where all that rows [first, end) of the output touch lies; None unless it lies in two
+        pieces each."""
+        found: dict[int, Placed] = {}
+        for tensor in self.rows:
+            tiles = self._tiles(tensor, first, end)
+            if tiles is None:
+                return None
+            found[tensor] = tiles
+        return Maps(found[FIRST], found.get(SECOND), found[RESULT])
 
     def _tiles(self, tensor: int, first: int, end: int) -> Placed | None:
         """The base and the pieces of what rows [first, end) of the output touch of a tensor."""
@@ -228,11 +267,6 @@ class Call:
     def _row_bytes(self, tensor: int) -> int:
         op = self.op
         return (op.in_row_bytes, op.second_row_bytes, op.out_row_bytes)[tensor]
-
-    def _maps(self, first: int, end: int) -> Maps:
-        found = [self._tiles(k, first, end) for k in (FIRST, SECOND, RESULT) if k in self.rows]
-        source, *second, result = (tiles for tiles in found if tiles is not None)
-        return Maps(source, second[0] if second else None, result)
 
     def _gathered(self, row: int, part: Part) -> Iterator[Compute]:
         """The operations of one row whose window's rows are copied to the working memory before."""

@@ -26,16 +26,16 @@ from penstock.accelerators.ethos_u.encoding import Segment
 from penstock.accelerators.ethos_u.operation import BINARY, Operation, row_bytes
 from penstock.accelerators.ethos_u.timeline import timing
 from penstock.accelerators.ethos_u.waits import TABLE_BYTES, steps
-from penstock.uma import Breakdown, Place
+from penstock.uma import Breakdown, Filling, Place
 
-TABLE, SCRATCH, FETCHED, TENSORS = range(4)
+TABLE, SCRATCH, FETCHED, ELSEWHERE, TENSORS = range(5)
 """Regions of a call whose tensors lie nowhere yet; of tensors one each, from TENSORS on."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
     """Cycles of what a call of an operation does: in all, and of each part of the NPU."""
     chip, done = op.configuration, tuple(actions)
-    every = [action.soonest[1] for action in done if isinstance(action, Compute)]
+    every = [action.computed.cycles for action in done if isinstance(action, Compute)]
     copied = sum(_copied_bytes(action) for action in done)
     busy = {
         "multipliers": sum(float(each.multipliers[0]) for each in every),
@@ -60,11 +60,13 @@ def assumed(
     rows: int,
     segments: tuple[Segment, ...] = (),
     pieces: tuple[Piece, ...] = (),
+    fillings: tuple[Filling, ...] = (),
 ) -> Breakdown:
     """Cycles of a call that computes so many rows in the middle of the output, as far as there are
     any, where the rows of every tensor lie one behind the other.
 
-    `segments`: of its constants, encoded; by their share of all constants unless said."""
+    `segments`: of its constants, encoded; by their share of all constants unless said.
+    `fillings`: what it copies for its own use and for that of calls to come."""
     rows = min(rows, op.out_h)
     first = min(op.out_h - rows, -(-op.pad_top // op.stride_h))
     if op.weighted and not segments:
@@ -74,7 +76,15 @@ def assumed(
     places = [Place(TABLE, 0)]
     places += [Place(SCRATCH, 0)] if op.scratch_bytes else []
     places += [Place(FETCHED, 0)] if op.fetched else []
-    call = Call(op, tuple(places), segments, pieces, _one_behind_the_other(op, pieces))
+    fetches = tuple(
+        ConstantsCopy(
+            Place(TABLE, 0),
+            Place(FETCHED if own else ELSEWHERE, 0),
+            size,
+        )
+        for size, own in fillings
+    )
+    call = Call(op, tuple(places), segments, pieces, _one_behind_the_other(op, pieces), fetches)
     return cost_of(op, call.actions(first, first + rows))
 
 

@@ -43,7 +43,7 @@ def _operation(action: Compute) -> Any:
     made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
     made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
-    made.block_config = api.NpuShape3D(*action.soonest[0])
+    made.block_config = api.NpuShape3D(*action.computed.block)
     if op.kind is Kind.ELEMENTWISE:
         _add_second(api, op, made, maps.second, rows)
     else:

@@ -35,6 +35,7 @@ from penstock.uma import (
     Command,
     Expr,
     Fetch,
+    Filling,
     KernelCall,
     Loop,
     Offloaded,
@@ -144,10 +145,15 @@ class Variant:
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
         """Cycles of a call that computes so many rows."""
+        return self.filled_cost(offloaded, rows, ())
+
+    def filled_cost(
+        self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
+    ) -> Breakdown:
+        """The same of a call that copies constants for calls to come."""
         op, constants = self.operation(offloaded)
         together = pieces(offloaded) if op.function == Function.COPY else ()
-        return assumed(op, rows, constants.segments, together)
-
+        return assumed(op, rows, constants.segments, together, fillings)
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
         """What a call takes where its rows lie."""

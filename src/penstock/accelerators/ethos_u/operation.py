@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from penstock.accelerators.ethos_u.configurations import (
     BRICK,
@@ -132,8 +133,7 @@ class Operation:
     @property
     def slices(self) -> tuple[int, ...]:
         """Output channels of each segment."""
-        step = self.slice_channels or self.out_c
-        return tuple(min(step, self.out_c - k) for k in range(0, self.out_c, step))
+        return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
@@ -299,6 +299,12 @@ class Operation:
         }.get(Function(self.function), rates.other)
         limited = self.least > -128 or self.most < 127
         return max(own, rates.clamp) if limited else own
+
+
+@lru_cache
+def _slices(channels: int, step: int) -> tuple[int, ...]:
+    """So many channels in steps."""
+    return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:

@@ -9,7 +9,7 @@ Source: Vela 5.2.0, `register_command_stream_util.py`; facts, in our words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.accelerators.ethos_u.call import Action, Compute, ConstantsCopy, Placed
@@ -21,7 +21,6 @@ from penstock.accelerators.ethos_u.timeline import (
     Step,
     Wait,
     copy_job,
-    operation_job,
 )
 
 INSIDE = -1
@@ -41,12 +40,19 @@ class Used:
 
     def meets(self, other: Used) -> bool:
         """Whether both use bytes that one of them writes."""
-        pairs = ((self.writes, other.reads), (self.reads, other.writes), (self.writes, other.writes))
+        pairs = (
+            (self.writes, other.reads),
+            (self.reads, other.writes),
+            (self.writes, other.writes),
+        )
         return any(_meet(a, b) for one, two in pairs for a in one for b in two)
 
 
-def steps(actions: Iterable[Action], chip: Configuration) -> Iterator[Step]:
+def steps(actions: Sequence[Action], chip: Configuration) -> Iterator[Step]:
     """The actions as the clock sees them, each behind the wait that it needs."""
+    if all(isinstance(action, Compute) for action in actions):  # they only follow one another
+        yield from (_job(action, chip) for action in actions)
+        return
     most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
     under_way: dict[Queue, list[Used]] = {queue: [] for queue in Queue}
     for action in actions:
@@ -66,7 +72,7 @@ def steps(actions: Iterable[Action], chip: Configuration) -> Iterator[Step]:
 
 def _job(action: Action, chip: Configuration) -> Step:
     if isinstance(action, Compute):
-        return operation_job(action.soonest[1], action.work.chip)
+        return action.computed.job
     size = action.size_bytes if isinstance(action, ConstantsCopy) else TABLE_BYTES
     return copy_job(chip, size)
 

@@ -39,8 +39,8 @@ class Plan:
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
     the inputs of a part, the one that reads least ahead is produced first, not the one that reads
     furthest.  `copying`: what the copies cost, and waiting for them.  `waiting`: for what is
-    `fetched`, as far as that is not among the costs of calls.  `needs`: by part, what its calls need
-    of its accelerator, where that is known for the addresses of their tensors.
+    `fetched`, as far as that is not among the costs of calls.  `needs`: by part, what its calls
+    need of its accelerator, where that is known for the addresses of their tensors.
     `scratch_bytes`: working memory that its parts use one after the other; each runs the kernel
     that it has room for.
     """

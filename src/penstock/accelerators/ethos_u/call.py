@@ -1,8 +1,8 @@
 """call: what the NPU does for a call, in order: operations, and copies of constants.
 
-A call computes as many rows in one operation as lie in two tiles, in rings as in whole tensors; rows
-of one window that lie in more pieces are first copied, one under the other.  Where weights come in
-segments, each has operations of its own.
+A call computes as many rows in one operation as lie in two tiles, in rings as in whole tensors;
+rows of one window that lie in more pieces are first copied, one under the other.  Where weights
+come in segments, each has operations of its own.
 
 `Action`s say this without the compiler that writes register commands: `emission` makes words of
 them, `waits` and `timeline` say how long they take.

@@ -15,7 +15,6 @@ import numpy as np
 from penstock.accelerators.ethos_u.call import FIRST, PIECES, RESULT, SECOND, Piece
 from penstock.accelerators.ethos_u.configurations import Configuration, configuration
 from penstock.accelerators.ethos_u.cost import assumed
-from penstock.accelerators.ethos_u.placed import PlacedCosts
 from penstock.accelerators.ethos_u.encoding import Encoded, encoded
 from penstock.accelerators.ethos_u.operation import (
     BINARY,
@@ -25,6 +24,7 @@ from penstock.accelerators.ethos_u.operation import (
     Operation,
 )
 from penstock.accelerators.ethos_u.performance import copying_cycles
+from penstock.accelerators.ethos_u.placed import PlacedCosts
 from penstock.accelerators.ethos_u.programs import Drivers, drivers
 from penstock.accelerators.ethos_u.schedule import scheduled, scheduled_to_be_fetched
 from penstock.accelerators.ethos_u.segments import fetched_segments, fetching

@@ -1,4 +1,4 @@
-"""segments: which segments of an operation's constants are fetched before a call or copied in it."""
+"""segments: which of an operation's constants are fetched before a call, which copied in it."""
 
 from __future__ import annotations
 

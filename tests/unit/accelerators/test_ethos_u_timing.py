@@ -39,12 +39,10 @@ CONFIGURATIONS = (
       for mode in ("shared_sram", "sram_only")),
     *(("ethos_u65", 256, mode) for mode in ("shared_sram", "sram_only", "dedicated_sram")),
 )  # fmt: skip
-LAYERS = (
-    "conv", "conv", "conv", "depthwise", "max_pool", "average_pool", "add", "multiply", "table",
-    "together", "total", "transposed", "dense",
-)  # fmt: skip
 PLACES = 4000
 """Rows lie at multiples of 16 bytes below 16 times this, over each other or not."""
+channel_counts = st.sampled_from((1, 8, 16, 17, 40, 150, 600))
+clamps = st.sampled_from(("none", "relu6"))
 
 
 @st.composite
@@ -59,47 +57,76 @@ def networks(draw: st.DrawFn) -> Graph:
 
 
 def layer(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
-    _, height, width, channels = x.type.shape
-    rows, columns = (draw(st.integers(1, min(7, extent))) for extent in (height, width))
-    stride, clamp = draw(st.integers(1, 2)), draw(st.sampled_from(("none", "relu6")))
-    more = draw(st.sampled_from((1, 8, 16, 17, 40, 150, 600)))
-    match draw(st.sampled_from(LAYERS)):
-        case "depthwise":
-            return net.depthwise_conv2d(x, (rows, columns), stride, activation=clamp)
-        case "max_pool":
-            return net.max_pool2d(x, (rows, columns), stride, padding="same")
-        case "average_pool":
-            return net.average_pool2d(x, (min(rows, 4), min(columns, 4)), stride)
-        case "add":
-            return net.add(x, net.conv2d(x, channels, 1), clamp)
-        case "multiply":
-            extents = (1, *(draw(st.sampled_from((1, n))) for n in (height, width, channels)))
-            every = np.arange(np.prod(extents)).reshape(extents).astype(np.int8)
-            return net.apply(Mul(), x, net.constant(every, Quantisation((0.02,), (0,)), "by"))
-        case "table":
-            return net.apply(Logistic(), x, quantisation=Quantisation((1 / 256,), (-128,)))
-        case "together":
-            return net.apply(Concatenation(3), net.conv2d(x, 32, 1), x)
-        case "total":
-            return net.apply(Mean((1, 2)), x)
-        case "transposed":
-            return transposed(draw, net, x, min(more, 40))
-        case "dense" if height * width <= 64:
-            return net.reshape(net.fully_connected(x, more), (1, 1, 1, more))
-        case _:
-            dilation = draw(st.integers(1, 2)) if stride == 1 else 1
-            return net.conv2d(x, more, (rows, columns), stride, activation=clamp,
-                              dilation=dilation)  # fmt: skip
+    return draw(st.sampled_from(LAYERS))(draw, net, x)
 
 
-def transposed(draw: st.DrawFn, net: GraphBuilder, x: Value, channels: int) -> Value:
-    size = draw(st.integers(2, 3))
+def windows(draw: st.DrawFn, x: Value) -> tuple[tuple[int, int], int]:
+    """Rows and columns of a window, and how far it moves."""
+    rows, columns = (draw(st.integers(1, min(7, extent))) for extent in x.type.shape[1:3])
+    return (rows, columns), draw(st.integers(1, 2))
+
+
+def convolution(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    size, stride = windows(draw, x)
+    dilation = draw(st.integers(1, 2)) if stride == 1 else 1
+    channels, clamp = draw(channel_counts), draw(clamps)
+    return net.conv2d(x, channels, size, stride, activation=clamp, dilation=dilation)
+
+
+def depthwise(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    return net.depthwise_conv2d(x, *windows(draw, x), activation=draw(clamps))
+
+
+def max_pool(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    return net.max_pool2d(x, *windows(draw, x), padding="same")
+
+
+def average_pool(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    (rows, columns), stride = windows(draw, x)
+    return net.average_pool2d(x, (min(rows, 4), min(columns, 4)), stride)
+
+
+def addition(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    return net.add(x, net.conv2d(x, x.type.shape[3], 1), draw(clamps))
+
+
+def product(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    extents = (1, *(draw(st.sampled_from((1, extent))) for extent in x.type.shape[1:]))
+    every = np.arange(np.prod(extents)).reshape(extents).astype(np.int8)
+    return net.apply(Mul(), x, net.constant(every, Quantisation((0.02,), (0,)), "by"))
+
+
+def table(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    del draw
+    return net.apply(Logistic(), x, quantisation=Quantisation((1 / 256,), (-128,)))
+
+
+def together(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    return net.apply(Concatenation(3), net.conv2d(x, draw(channel_counts), 1), x)
+
+
+def total(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    del draw
+    return net.apply(Mean((1, 2)), x)
+
+
+def dense(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    channels = draw(channel_counts)
+    return net.reshape(net.fully_connected(x, channels), (1, 1, 1, channels))
+
+
+def transposed(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
+    size, channels = draw(st.integers(2, 3)), draw(st.integers(1, 40))
     spreads = [Spread(2 * (extent - 1) + size, size, 2, 0) for extent in x.type.shape[1:3]]
     shape = (channels, size, size, x.type.shape[3])
     weights = net.constant(np.ones(shape, np.int8), Quantisation((0.01,), (0,)), "w")
     scale = Quantisation((x.type.scale * 0.01,), (0,))
     bias = net.constant(np.zeros(channels, np.int32), scale, "b")
     return net.apply(TransposeConv(*spreads, Activation.NONE), x, weights, bias)
+
+
+LAYERS = (convolution, convolution, convolution, depthwise, max_pool, average_pool, addition,
+          product, table, together, total, dense, transposed)  # fmt: skip
 
 
 def scattered(point: Point, share: float, seed: int) -> Addresses:

@@ -19,7 +19,7 @@ Others on Ethos-U55-256, MobileNetV1 1.0 224, input and output included; each by
 
 MISSING = """\
 Not there yet: a measurement on hardware.
-penstock's cycles are by Vela's formulas, asked about stripes, with constants in flash."""
+penstock's cycles are the time of its streams by Vela's formulas, with constants in flash."""
 
 
 def main() -> None:

@@ -93,7 +93,8 @@ def addition(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
 def product(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:
     extents = (1, *(draw(st.sampled_from((1, extent))) for extent in x.type.shape[1:]))
     every = np.arange(np.prod(extents)).reshape(extents).astype(np.int8)
-    return net.apply(Mul(), x, net.constant(every, Quantisation((0.02,), (0,)), "by"))
+    by = net.constant(every, Quantisation((0.02,), (0,)), "by")
+    return net.apply(Mul(), x, by, quantisation=Quantisation((x.type.scale,), (0,)))
 
 
 def table(draw: st.DrawFn, net: GraphBuilder, x: Value) -> Value:

@@ -66,7 +66,7 @@ def test_a_stream_of_whole_operations_takes_what_vela_says(name: str) -> None:
     apart = [s._replace(features=0.0, constants=0.0) if isinstance(s, Job) else s for s in steps]
     assert int(timing(apart, CONFIGURATIONS[name])) == found.cycles
     copied = sum(s.constants for s in steps if isinstance(s, Job) and s.queue is Queue.COPIES)
-    assert found.cycles <= stream_cycles(*asked) <= found.cycles + ceil(copied)
+    assert found.cycles <= stream_cycles(*asked) <= found.cycles + 1 + ceil(copied)
 
 
 @with_vela

@@ -40,7 +40,7 @@ def whole_rows() -> bool:
 
 
 ABSENT = (
-    Absence("Measurements on hardware: cycles are those of Vela's formulas.",
+    Absence("Measurements on hardware: cycles are those of the streams, by Vela's formulas.",
             nothing_is_measured_on_hardware),
     Absence("Stripes along columns and channels: a stripe consists of whole rows.", whole_rows),
 )  # fmt: skip

@@ -41,6 +41,7 @@ from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
+from penstock.program.placed_cost import with_placed_costs
 from penstock.program.program import Program
 from penstock.scheduling.cascades import cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, block_name, problems
@@ -255,10 +256,10 @@ def place(
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
     promising = (s for s in frontier.schedules if _is_promising(s, points, target))
-    for point in _placed(promising, target, options, executor):
+    for found, point in _placed(promising, target, options, executor):
         on_count(len(points))
         # Workers run ahead: they got schedules before the points that rule these out were known.
-        if _is_promising(point.schedule, points, target):
+        if _is_promising(found, points, target):
             points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
     least = min(points, key=_bytes_and_cycles)
@@ -286,7 +287,7 @@ def least_bytes(graph: Graph, request: Request) -> int:
     for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
-        (point,) = _placed((found,), request.target, request.options, None)
+        ((_, point),) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
     return request.stack_bytes + (least or 0)
 
@@ -445,16 +446,20 @@ def _is_promising(found: Schedule, points: Sequence[Point], target: Target) -> b
 
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
-) -> Iterator[Point]:
-    """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    or earlier where there are workers, which are given the blocks alone, not the network."""
+) -> Iterator[tuple[Schedule, Point]]:
+    """Each schedule with its point, which has what the schedule costs at its addresses.
+
+    Without workers, the next schedule is asked for when the one before is placed.  Workers are
+    given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    schedules, again = tee(schedules)
-    blocks = (problems(Unfolded(schedule)) for schedule in again)
+    every, again = tee(map(Unfolded, schedules))
+    blocks = map(problems, again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
-    for schedule, found in zip(schedules, placements, strict=True):
-        yield Point(schedule, found[0][1], found[1:], free)
+    for unfolded, found in zip(every, placements, strict=True):
+        point = Point(unfolded.schedule, found[0][1], found[1:], free)
+        placed = with_placed_costs(unfolded, point.addresses)
+        yield unfolded.schedule, replace(point, schedule=placed)
 
 
 def _place(

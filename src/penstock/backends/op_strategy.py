@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
+from penstock.backends.author import breakdown_of
 from penstock.backends.description import authors_code, name_of, require_callable
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, offloading_kernel
 from penstock.backends.roofline import Roofline
@@ -22,6 +23,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Fetch, Kernel
+from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Command, Invoke, Loop
@@ -45,6 +47,12 @@ ScratchOf = Callable[[Offloaded], int]
 FetchOf = Callable[[Offloaded], Fetch | None]
 """Which constants are copied into the memory of tensors before."""
 
+PlacedCostOf = Callable[[Offloaded, PlacedCall], Breakdown]
+"""What a call takes where its rows lie."""
+
+FilledCostOf = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
+"""What a call for so many rows takes that copies constants."""
+
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
 ]
@@ -66,6 +74,8 @@ class Stated:
     folded: tuple[int, ...]
     alignment_bytes: int
     fetch: FetchOf | None
+    placed_cost: PlacedCostOf | None = None
+    filled_cost: FilledCostOf | None = None
 
 
 class OpStrategy:
@@ -100,6 +110,8 @@ class OpStrategy:
         folded: Sequence[int] = (),
         alignment_bytes: int = 1,
         fetch: FetchOf | None = None,
+        placed_cost: PlacedCostOf | None = None,
+        filled_cost: FilledCostOf | None = None,
     ) -> None:
         """Adds a way to run the operator.
 
@@ -122,6 +134,10 @@ class OpStrategy:
             into the memory of tensors before the first call, maybe while it does something else;
             None where that does no good here.  `call.fetched` is where they are.  The compiler
             takes such an implementation instead of another one where there is room and it pays.
+        `placed_cost`: what a call takes once its rows have addresses, where that depends on them:
+            a function of Offloaded and a PlacedCall.  It includes what the call fetches.
+        `filled_cost`: what a call takes that fetches constants, before anything has addresses: a
+            function of Offloaded, a number of rows, and Fillings.
 
         Raises BackendError."""
         del schedule
@@ -133,6 +149,12 @@ class OpStrategy:
             require_callable(traffic, "traffic function", "an Offloaded and two rows", where)
         if fetch is not None:
             require_callable(fetch, "fetch function", "an Offloaded", where)
+        if placed_cost is not None:
+            facts = "an Offloaded and a PlacedCall"
+            require_callable(placed_cost, "placed cost function", facts, where)
+        if filled_cost is not None:
+            facts = "an Offloaded, a number of rows and Fillings"
+            require_callable(filled_cost, "filled cost function", facts, where)
         taken = [stated.name for stated in self._stated]
         problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
         if alignment_bytes not in ALIGNMENTS:
@@ -158,6 +180,8 @@ class OpStrategy:
                 tuple(folded),
                 alignment_bytes,
                 fetch,
+                placed_cost,
+                filled_cost,
             )
         )
 
@@ -241,7 +265,25 @@ class _Made:
             folded=self.folded() if possible else (),
             alignment_bytes=self.stated.alignment_bytes,
             fetch=self.fetch() if possible else None,
+            placed=self.placed if possible and self.stated.placed_cost else None,
+            filled=self.filled if possible and self.stated.filled_cost else None,
         )
+
+    def placed(self, call: PlacedCall) -> Breakdown:
+        """What a call takes where its rows lie.  Raises BackendError where the author's function
+        fails, or gives no number of cycles."""
+        function = self.stated.placed_cost
+        assert function is not None
+        said = f"placed_cost of rows [{call.first}, {call.end})"
+        return breakdown_of(function, (self.offloaded, call), said, self.where)
+
+    def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
+        """What a call for so many rows takes that copies constants.  Raises BackendError, as
+        `placed` does."""
+        function = self.stated.filled_cost
+        assert function is not None
+        said = f"filled_cost of {rows} rows"
+        return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def fetch(self) -> Fetch | None:
         """What the author's function says that is fetched.  Raises BackendError where it is not of

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
@@ -102,6 +103,9 @@ class Kernel:
         computes an odd number of rows.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
     `fetch`: what of its constants must be there before.
+    `placed`: on an accelerator whose calls take more or less time depending on where their rows
+        lie, what a call takes once they have addresses.  `filled`: what a call takes that fetches
+        constants, before anything has addresses.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
     `constant_channels`: output channels proved to have the same value for every input, in ascending
@@ -127,6 +131,8 @@ class Kernel:
     classes: str = ""
     alignment_bytes: int = 1
     fetch: Fetch | None = None
+    placed: PlacedCost | None = None
+    filled: FilledCost | None = None
     constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
 

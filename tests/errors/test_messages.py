@@ -68,6 +68,7 @@ COMMANDS: dict[str, str] = {
     "model-004": "compile half_floats.tflite",
     "model-005": "compile pages.tflite",
     "model-026": "compile many_rows.onnx",
+    "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
     "onnx-001": "compile damaged.onnx",
     "onnx-002": "compile opset_6.onnx",

@@ -187,7 +187,7 @@ def request(
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         settings.get("stream_input", False),
-        Rounding(settings.get("rounding", "double")),
+        _rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
         accelerators,
         settings.get("strict", False),
@@ -700,11 +700,25 @@ def _check_flash(report: Report, wanted: Request) -> None:
         )
 
 
+def _rounding(name: str) -> Rounding:
+    """Raises UsageError where there is none of that name."""
+    try:
+        return Rounding(name)
+    except ValueError:
+        raise UsageError(
+            "usage-013",
+            f"{name!r} is not known",
+            where="--rounding",
+            help=f"take one of {', '.join(r.value for r in Rounding)}",
+        ) from None
+
+
 def _bytes(size: Size, option: str) -> int:
-    if isinstance(size, int):
+    """Bytes of a size.  Raises UsageError where it is none, such as a negative number."""
+    if isinstance(size, int) and size >= 0:
         return size
     try:
-        return parse_size(size)
+        return parse_size(str(size))
     except UsageError as error:
         raise error.at(option) from None
 

@@ -40,6 +40,9 @@ LOOKAHEAD = 32
 """Tasks submitted before the first result is read: enough for every core of a large machine, and a
 bound on the memory that pickled tasks take."""
 
+MOST_WORKERS = 1024
+"""Processes of one machine; no more tasks than LOOKAHEAD are pending anyway."""
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -221,7 +224,7 @@ def _cancelling(executor: Executor) -> Generator[Executor]:
 
 
 def _check_count(workers: object) -> None:
-    """Raises UsageError where it is no positive number."""
+    """Raises UsageError where it is no number of processes."""
     if not isinstance(workers, int):
         raise UsageError(
             "usage-018",
@@ -229,10 +232,10 @@ def _check_count(workers: object) -> None:
             where="workers",
             help="give a concurrent.futures.Executor; of a Dask client, client.get_executor()",
         )
-    if workers < 1:
+    if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(
             "usage-018",
-            f"the number of workers is {workers}, must be at least 1",
+            f"the number of workers is {workers}, must be at least 1 and at most {MOST_WORKERS}",
             where="--workers",
             help="1 is this process alone; more than there are cores gain nothing",
         )

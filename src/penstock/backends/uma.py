@@ -117,6 +117,7 @@ class _Registered:
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    least: dict[str, float] = field(default_factory=dict[str, float])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )
@@ -159,11 +160,13 @@ class UMABackend(ABC):
     def target_name(self) -> str:
         """The accelerator's name, as users write it: small letters, digits and _."""
 
-    def _register_target_attr(self, name: str, default: Value = "") -> None:
+    def _register_target_attr(
+        self, name: str, default: Value = "", *, least: float | None = None
+    ) -> None:
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
-        Its type is the default's: str, int, bool or float.  Source: RFC 0060,
-        _register_target_attr.
+        Its type is the default's: str, int, bool or float; a number less than `least` is refused.
+        Source: RFC 0060, _register_target_attr, which has no `least`.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -175,6 +178,8 @@ class UMABackend(ABC):
         Raises BackendError where it is of another type, or the name is taken or reserved."""
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
+        if least is not None:
+            self._registered.least[name] = least
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """A function of (graph, AcceleratorTarget) that gives a graph; runs before or after the
@@ -547,7 +552,9 @@ class UMABackend(ABC):
         self._check_engine(chip)
         own = self._registered
         name = self.target_name
-        set_values = values(name, own.attributes, attributes or {}, f"accelerator {name}")
+        set_values = values(
+            name, own.attributes, attributes or {}, f"accelerator {name}", own.least
+        )
         memories = self._memories(set_values, chip)
         target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
         return Accelerator(

@@ -18,7 +18,7 @@ from penstock.ir.graph import Graph
 from penstock.pipeline import Compilation, lower_point
 from penstock.program.program import Program
 from penstock.simulators.machine import Machine
-from tflite_rewriting import renamed, tensor_names
+from tools.tflite_rewriting import renamed, tensor_names
 
 DERIVED = (
     "packed", "image", "padded", "whole", "row", "running", "before_reshape", "scratch", "fetched",

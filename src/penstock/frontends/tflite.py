@@ -19,6 +19,7 @@ import tflite
 from flatbuffers import number_types
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
@@ -26,6 +27,16 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+
+
+_HANDLES = ("RESOURCE", "VARIANT")
+"""Element types of handles to state."""
+_OTHER_TYPES = dict.fromkeys(
+    ("FLOAT16", "BFLOAT16", "FLOAT64"),
+    "quantise the model to int8 in full (post-training integer quantisation)",
+)
+_ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
+"""Remedies by element type."""
 
 
 class _Malformed(Exception):
@@ -163,10 +174,8 @@ class _Reader:
                 "model-004",
                 f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
                 where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
-                why="networks with state (RESOURCE, VARIANT) are not taken yet"
-                if label in ("RESOURCE", "VARIANT")
-                else "",
-                help="quantise the model to int8 in full (post-training integer quantisation)",
+                why=STATE if label in _HANDLES else "",
+                help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
             )
         return DType[label]
 
@@ -269,16 +278,21 @@ class _Reader:
     def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
         """The node's options table, field by field, in snake case.
 
-        Options of another operator are not read, as in TensorFlow Lite."""
+        Options of another operator are not read, as in TensorFlow Lite; where there are none, the
+        fields have their defaults."""
         code = operator.BuiltinOptionsType()
         kind = _enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()
         if kind is None:
             raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
-        if kind != options_table(name) or union is None:
+        table = options_table(name)
+        if table is None:
             return {}
-        options: Any = _schema(kind)()
-        options.Init(union.Bytes, union.Pos)
+        options: Any = _schema(table)()
+        if kind == table and union is not None:
+            options.Init(union.Bytes, union.Pos)
+        else:
+            options.Init(*_EMPTY_TABLE)
         return {
             _snake_case(field): self._attribute(options, field) for field in _fields(type(options))
         }
@@ -311,6 +325,9 @@ def _enumeration(name: str) -> dict[int, str]:
     members = vars(_schema(name))
     return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
 
+
+_EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
+"""A flatbuffer with a table without fields, and the table's position."""
 
 _SHARED_OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",

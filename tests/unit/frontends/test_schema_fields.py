@@ -17,7 +17,7 @@ from penstock.ops.activation import Activation
 from penstock.ops.registry import foreign_names
 from penstock.simulators.graph import run_graph
 from penstock.simulators.tflite_micro import run_tflite_micro
-from tflite_rewriting import codes_of, with_codes
+from tools.tflite_rewriting import codes_of, with_codes
 from tools.tflite_writer import OPERATORS, OperatorSpec, TensorSpec, tflite, write_tflite
 
 INT8 = tflite.TensorType.INT8
@@ -36,9 +36,9 @@ def test_operator_codes_mean_the_same_in_either_field(path: Path) -> None:
     raw = path.read_bytes()
     if tflite.BuiltinOperator.CUSTOM in codes_of(raw):
         pytest.skip("it has custom operators")
-    encodings = [with_codes(raw, builtin=True, deprecated=False)]
+    encodings = [with_codes(raw, codes_of(raw), builtin=True, deprecated=False)]
     if max(codes_of(raw)) <= LARGEST_DEPRECATED:
-        encodings.append(with_codes(raw, builtin=False, deprecated=True))
+        encodings.append(with_codes(raw, codes_of(raw), builtin=False, deprecated=True))
     for encoded in encodings:
         assert result(encoded) == result(raw)
 
@@ -57,9 +57,13 @@ def test_every_operator_is_read_from_either_field() -> None:
     for name in sorted(foreign_names().keys() & OPERATORS.keys()):
         raw = write_tflite(tensors, (OperatorSpec(name, (0,), (1,)),), (0,), (1,))
         code = codes_of(raw)[0]
-        assert result(with_codes(raw, builtin=True, deprecated=False)) == result(raw), name
+        assert result(with_codes(raw, codes_of(raw), builtin=True, deprecated=False)) == result(
+            raw
+        ), name
         if code <= LARGEST_DEPRECATED:
-            assert result(with_codes(raw, builtin=False, deprecated=True)) == result(raw), name
+            assert result(with_codes(raw, codes_of(raw), builtin=False, deprecated=True)) == result(
+                raw
+            ), name
 
 
 @pytest.mark.parametrize("name", ["MUL", "SUB", "MAXIMUM"])
@@ -67,7 +71,7 @@ def test_a_file_with_the_new_field_alone_computes_what_the_reference_does(name: 
     pytest.importorskip("tflite_micro", reason="the package tflite-micro is not installed")
     tensors = tuple(TensorSpec(n, (1, 4), scales=(0.5,), zero_points=(0,)) for n in "aby")
     written = write_tflite(tensors, (OperatorSpec(name, (0, 1), (2,)),), (0, 1), (2,))
-    raw = with_codes(written, builtin=True, deprecated=False)
+    raw = with_codes(written, codes_of(written), builtin=True, deprecated=False)
     a, b = np.array([[1, -2, 30, 4]], np.int8), np.array([[7, 5, -3, 100]], np.int8)
     graph = parse(raw, "m.tflite")
     found = run_graph(graph, {"a": a, "b": b})["y"]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tflite
+from flatbuffers import number_types
 
 NAME_SLOT, CODES_SLOT = 10, 6
 """Offsets in the vtables of Tensor and Model."""
@@ -23,29 +24,33 @@ def _model(raw: bytes | bytearray) -> Any:
 def tensor_names(raw: bytes) -> list[str]:
     """Names of the tensors of the main subgraph."""
     graph = _model(raw).Subgraphs(0)
-    return [graph.Tensors(i).Name().decode() for i in range(graph.TensorsLength())]
+    texts = (graph.Tensors(i).Name() or b"" for i in range(graph.TensorsLength()))
+    return [text.decode("utf-8", "replace") for text in texts]
 
 
 def renamed(raw: bytes, names: Sequence[str]) -> bytes:
-    """The file with other names for the tensors of the main subgraph."""
+    """The file with other names for the tensors of the main subgraph that have one."""
     found = bytearray(raw)
     graph = _model(raw).Subgraphs(0)
     for i, name in enumerate(names):
         table = graph.Tensors(i)._tab
+        if not table.Offset(NAME_SLOT):
+            continue
         text = name.encode()
         string = struct.pack("<I", len(text)) + text + b"\0"
         _point(found, table.Pos + table.Offset(NAME_SLOT), string)
     return bytes(found)
 
 
-def with_codes(raw: bytes, *, builtin: bool, deprecated: bool) -> bytes:
-    """The file whose operator codes set `builtin_code`, `deprecated_builtin_code`, or both.
+def with_codes(raw: bytes, codes: Sequence[int], *, builtin: bool, deprecated: bool) -> bytes:
+    """The file whose operator codes are `codes` and set `builtin_code`, `deprecated_builtin_code`,
+    or both.
 
     The deprecated field is an int8; codes above 127 stand there as the placeholder 127."""
     found = bytearray(raw)
     model = _model(raw)
     vector = model._tab.Vector(model._tab.Offset(CODES_SLOT))
-    for i, code in enumerate(codes_of(raw)):
+    for i, code in enumerate(codes):
         custom = model.OperatorCodes(i).CustomCode()
         assert custom is None, "custom operators are not rewritten"
         values: dict[int, bytes] = {}
@@ -63,18 +68,11 @@ def codes_of(raw: bytes) -> list[int]:
     tables = [model.OperatorCodes(i)._tab for i in range(model.OperatorCodesLength())]
     return [
         max(
-            tab.GetSlot(4, 0, tflite_flags("Int8Flags")),
-            tab.GetSlot(10, 0, tflite_flags("Int32Flags")),
+            tab.GetSlot(4, 0, number_types.Int8Flags),
+            tab.GetSlot(10, 0, number_types.Int32Flags),
         )
         for tab in tables
     ]
-
-
-def tflite_flags(name: str) -> Any:
-    """A scalar type of the flatbuffers runtime."""
-    from flatbuffers import number_types
-
-    return getattr(number_types, name)
 
 
 def _table(values: Mapping[int, bytes]) -> tuple[bytes, int]:

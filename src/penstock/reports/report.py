@@ -91,13 +91,25 @@ class Optimality:
 
 
 @dataclass(frozen=True, slots=True)
+class Off:
+    """Elements that are not what real arithmetic gives, and by how many steps of their type at
+    most; within what is promised, so no mismatches."""
+
+    elements: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """A rung of the verification ladder."""
+    """A rung of the verification ladder; `note`: what else there is to say; `measured`: how far
+    elements are from real arithmetic, on rungs that measure it."""
 
     step: str
     tensors: int
     elements: int
     mismatches: int
+    note: str = ""
+    measured: Off | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from penstock.reports import formats
 from penstock.reports.engine_work import has_simulated, shares
+from penstock.reports.goal import alternative_lines, goal_words
 from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.paint import PROCESSOR, accelerator_colors
@@ -53,6 +54,8 @@ def render_html(
         measured_stack=report.stack_bytes_measured,
         verdicts=verdicts(report.optimality),
         frontier=report.frontier,
+        goal=goal_words(report),
+        alternatives=tuple(alternative_lines(report)),
         verified=report.verified,
         pictures=[memory_svg(timeline, budget_bytes) for timeline in timelines],
         rows=lines,

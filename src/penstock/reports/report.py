@@ -74,11 +74,21 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of the frontier."""
+    """A point of the frontier; `chosen`: the one that is compiled."""
 
     ram_bytes: int
     cycles: int
     macs_executed: int
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What the same command would compile with these options."""
+
+    options: str
+    ram_bytes: int
+    cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,8 @@ class Requantised:
 class Report:
     """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators.
     `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing;
-    `free_bytes`: of memories whose bytes are not to be saved, as those of accelerators, by name."""
+    `free_bytes`: of memories whose bytes are not to be saved, as those of accelerators, by name;
+    `optimize`: the goal that selected the point, and `alternatives` to that point."""
 
     model: str
     target: str
@@ -156,6 +167,8 @@ class Report:
     constant_channels: tuple[ConstantChannels, ...] = ()
     numbers_assumed: bool = False
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    optimize: str = "balanced"
+    alternatives: tuple[Alternative, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
         """The report as report.json has it."""

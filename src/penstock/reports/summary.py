@@ -27,6 +27,7 @@ from penstock.reports.formats import (
     striped,
 )
 from penstock.reports.frontier import Choices
+from penstock.reports.goal import GOALS, alternative_lines, goal_words
 from penstock.reports.report import Layer, Report
 from penstock.reports.row import Measured, Row, has_limits, rows
 from penstock.reports.verdict import verdicts
@@ -47,6 +48,9 @@ def summary(report: Report) -> RenderableType:
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
+    totals.add_row(Text("chosen"), Text(""), Text(goal_words(report), "dim"))
+    for words in alternative_lines(report):
+        totals.add_row(Text("or"), Text(""), Text(words, "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
         proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
@@ -199,9 +203,9 @@ def choice_table(choices: Choices) -> RenderableType:
 
 def _limit_words(choices: Choices) -> str:
     """What the budget picks, and what streaming the input would give."""
-    limit = number(choices.limit_bytes)
+    limit = f"{number(choices.limit_bytes)} bytes"
     fits = choices.chosen is not None
-    words = f">: the fastest in {limit} bytes" if fits else f"nothing fits into {limit} bytes"
+    words = f">: {GOALS[choices.optimize]}, in {limit}" if fits else f"nothing fits into {limit}"
     if choices.streamed:
         least = choices.streamed[0]
         above = f"{100 * choices.slowdown(least):.4f} %"

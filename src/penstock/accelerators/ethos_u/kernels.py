@@ -51,7 +51,6 @@ from penstock.uma import (
     Loop,
     Offloaded,
     Operand,
-    Value,
     Var,
     maximum,
     minimum,
@@ -340,15 +339,14 @@ def _clamped(offloaded: Offloaded) -> int:
 
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
-    main, composite = offloaded.main, offloaded.composite
-    first, second = (_is_packed(offloaded, main.inputs[k]) for k in operands(offloaded))
-    written = int(composite.nodes[-1].output.name.endswith("/packed"))
+    first, second = (_is_packed(offloaded, k) for k in operands(offloaded))
+    written = int(offloaded.output.layout is not None)
     return {"packed_in": first, "packed_second": second, "packed_out": written}
 
 
-def _is_packed(offloaded: Offloaded, value: Value) -> int:
-    """Whether an input lies in bricks."""
-    return int(f"{value.name}/packed" in offloaded.composite.inputs)
+def _is_packed(offloaded: Offloaded, k: int) -> int:
+    """Whether input k of the main operator lies in bricks."""
+    return int(offloaded.inputs[offloaded.source(k)].layout is not None)
 
 
 def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
@@ -371,7 +369,8 @@ def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
 def pieces(offloaded: Offloaded) -> tuple[Piece, ...]:
     """What is put together along channels."""
     return tuple(
-        Piece(value.type.shape[-1], _is_packed(offloaded, value)) for value in offloaded.main.inputs
+        Piece(value.type.shape[-1], _is_packed(offloaded, k))
+        for k, value in enumerate(offloaded.main.inputs)
     )
 
 
@@ -390,6 +389,4 @@ def _rows(
 
 def _operand(call: KernelCall, k: int) -> Operand:
     """Input k of the main operator, in packs or not, as it comes from outside."""
-    name, inputs = call.main.inputs[k].name, call.composite.inputs
-    packed = f"{name}/packed"
-    return call.operands[inputs.index(packed if packed in inputs else name)]
+    return call.operands[call.source(k)]

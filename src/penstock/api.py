@@ -27,7 +27,6 @@ from penstock.errors import (
     MismatchError,
     ModelError,
     OutputError,
-    ToolError,
     UsageError,
 )
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -318,9 +317,14 @@ class Ran:
     unmeasured: str = ""
 
     def as_json(self) -> dict[str, Json]:
-        """The report, the layers and the functions."""
+        """The report, the layers and the functions; why nothing is simulated, where it is not."""
         functions = dict(self.functions)
-        return {**self.report.as_json(), "layers": layer_rows(self), "functions": functions}
+        return {
+            **self.report.as_json(),
+            "layers": layer_rows(self),
+            "functions": functions,
+            "unmeasured": self.unmeasured or None,
+        }
 
     def bundle(self) -> Bundle:
         """profile.json, profile.html; and resources.svg, where an accelerator's author says what
@@ -368,25 +372,26 @@ def run(
 def profile(
     wanted: Request,
     *,
+    simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = _silent,
 ) -> Ran:
-    """Compiles a model and has its layers counted on the target's simulated core, where it has one.
+    """Compiles a model and counts its layers on the target's simulated core.
 
-    Of what accelerators run all is modelled: where there are some, and the tools for the core fail,
-    the model's figures are all there is.  Raises as `run`."""
+    All figures are estimates where `simulate` is false, where the target has no simulated core, and
+    where the driver of an accelerator has no model in C; `Ran.unmeasured` says which.  Raises as
+    `run`, and ToolError where a compiler or simulator fails."""
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     on_stage("run")
-    if wanted.target.core is None:
+    why = "" if simulate else "as asked for"
+    if not why and wanted.target.core is None:
         why = f"target {wanted.target.name} has no simulated core"
+    if not why and (missing := ladder.without_c(compiled.compilation)):
+        why = f"{', '.join(missing)} has no model of its driver in C"
+    if why:
         return Ran(compiled, (), compiled.report, (), unmeasured=why)
-    try:
-        return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
-    except ToolError as error:
-        if not wanted.accelerators:
-            raise
-        return Ran(compiled, (), compiled.report, (), unmeasured=error.what)
+    return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
 
 
 def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
@@ -494,7 +499,14 @@ def verify(
         )
         rungs = tuple(climbing)
     verified = tuple(
-        Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
+        Checked(
+            r.step,
+            r.comparison.tensors,
+            r.comparison.elements,
+            r.comparison.mismatches,
+            r.note,
+            r.measured,
+        )
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
 from penstock.backends.author import breakdown_of
-from penstock.backends.description import authors_code, name_of, require_callable
+from penstock.backends.description import authors_code, is_name, name_of, require_callable
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, offloading_kernel
 from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
@@ -187,7 +187,7 @@ class OpStrategy:
 
 
 def _problem(name: object, condition: object, scratch_bytes: object, taken: list[str]) -> str:
-    if not isinstance(name, str) or not name:
+    if not is_name(name):
         return f"the name is {name!r}, must be a text"
     if name in taken:
         return "there is another of this name in the strategy"
@@ -456,6 +456,8 @@ def _problems_of_commands(commands: Sequence[object], engine: str) -> Iterator[s
 
 def _problems_of_invocation(invoke: Invoke, engine: str) -> Iterator[str]:
     driver = invoke.driver
+    if not is_name(driver.name):
+        yield f"the name of a driver function is {driver.name!r}, must be a text"
     if driver.engine != engine:
         yield f'the driver function {driver.name} is of engine "{driver.engine}", not "{engine}"'
     for number, argument in enumerate(invoke.arguments):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +40,7 @@ from penstock.backends.accelerator import (
     ProgramPass,
     Value,
 )
-from penstock.backends.description import authors_code, name_of, require_callable
+from penstock.backends.description import authors_code, is_name, name_of, require_callable
 from penstock.backends.kernel_call import Offloaded
 from penstock.backends.offload import claimed
 from penstock.backends.op_strategy import StrategyFunction, strategy_record
@@ -248,6 +249,13 @@ class UMABackend(ABC):
         where = f'{self._place}, pattern "{name}"'
         if predicate is not None:
             require_callable(predicate, "predicate", "an Offloaded", where)
+        if not is_name(name):
+            raise BackendError(
+                "backend-034",
+                f"the pattern's name is {name!r}, must be a text",
+                where=where,
+                help="give it a name: strategies and reports call composites by it",
+            )
         taken = any(name == other for other, _, _ in self._registered.patterns)
         if not isinstance(cast(object, pattern), Pattern) or taken:
             raise BackendError(
@@ -396,6 +404,8 @@ class UMABackend(ABC):
         32768
 
         Raises BackendError."""
+        if not is_name(name):
+            raise self._bad_memory(name, size, f"its name is {name!r}, must be a text")
         if name in [other.region.name for other in self._registered.memories]:
             raise self._bad_memory(name, size, f'there is a memory "{name}"')
         bandwidth = bandwidth_bytes_per_cycle
@@ -583,7 +593,7 @@ class UMABackend(ABC):
 
     def _check_name(self) -> None:
         name = cast(object, self.target_name)
-        if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
             raise BackendError(
                 "backend-046",
                 f"target_name is {name!r}, must be made of small letters, digits and _",

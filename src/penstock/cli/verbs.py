@@ -179,6 +179,9 @@ def profile(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
+    simulate: Annotated[
+        bool, typer.Option(help="Count on the simulated core; without, all is estimated.")
+    ] = True,
     compiler: p.CompilerName = "zig",
     output: p.Output = None,
     workers: p.Workers = 1,
@@ -187,10 +190,16 @@ def profile(
 ) -> None:
     """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
     on accelerators what limits it and how busy the multipliers are; and what its code takes.  With
-    --output-folder, also as a page with pictures."""
+    --output-folder, also as a page with pictures.  A compiler that fails is an error."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.profile(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
+        done = api.profile(
+            wanted,
+            simulate=simulate,
+            compiler=_compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
         if output is not None:
             done.write(output)
     if as_json:

@@ -23,6 +23,7 @@ from penstock.reports.engine_work import (
     is_offloaded,
     left_to_cpu,
 )
+from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.spent import Spent, spent
 from penstock.scheduling.cost import Cost, total
 from penstock.scheduling.part import Part
@@ -101,13 +102,25 @@ class Optimality:
 
 
 @dataclass(frozen=True, slots=True)
+class Off:
+    """Elements that are not what real arithmetic gives, and by how many steps of their type at
+    most; within what is promised, so no mismatches."""
+
+    elements: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """A rung of the verification ladder."""
+    """A rung of the verification ladder; `note`: what else there is to say; `measured`: how far
+    elements are from real arithmetic, on rungs that measure it."""
 
     step: str
     tensors: int
     elements: int
     mismatches: int
+    note: str = ""
+    measured: Off | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +240,14 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
     owners, needed = schedule.parts.owners, spent(schedule)
-    constant = constant_by_layer(schedule)
+    constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
         Layer(
             numbers.get(part.name),
             part.name,
             *part.kind_and_origin,
-            part.output.type.shape,
+            logical_shape(part.output, making),
             number,
             None if plan.stripe is None else min(plan.stripe, row_count(part.output.type.shape)),
             tuple(dict.fromkeys(places.get(owners[v.name], -1) for v in part.variable_inputs)),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-
 from benchmarks.adversarial_names import drawn_name
+
 from benchmarks.onnx_subjects import onnx_subjects
 from lowered import inputs_of_graph
 from penstock.frontends.open import parse

@@ -15,12 +15,12 @@ from penstock.pipeline import with_point
 
 @pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
 def test_no_layer_of_weight_is_estimated_wrongly(seed: int) -> None:
-    """Alone (even seeds) and shared (odd ones): most layers within a quarter, and together within
-    a tenth."""
+    """Kernels that several layers share are within a quarter; of those that a compiler specialises
+    for one layer, all but a few."""
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     judged = judge(compiled(random_layers.mixture(seed), "cortex-m4", WHOLE))
-    assert abs(judged.error) < WRONG
-    assert len(judged.missed) <= len(judged.weighty) // 10, judged.missed
+    assert [one for one in judged.missed if not one.alone] == []
+    assert len(judged.missed) <= len(judged.weighty) // 10
 
 
 @pytest.mark.parametrize("seed", [501, 502])

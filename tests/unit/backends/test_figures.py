@@ -15,12 +15,12 @@ from penstock.pipeline import with_point
 
 @pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
 def test_no_layer_of_weight_is_estimated_wrongly(seed: int) -> None:
-    """Alone (even seeds) and shared (odd ones): most layers within a quarter, and together within
-    a tenth."""
+    """Kernels that several layers share are within a quarter; of those that a compiler specialises
+    for one layer, all but a few."""
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     judged = judge(compiled(random_layers.mixture(seed), "cortex-m4", WHOLE))
-    assert abs(judged.error) < WRONG
-    assert len(judged.missed) <= len(judged.weighty) // 10, judged.missed
+    assert [one for one in judged.missed if not one.alone] == []
+    assert len(judged.missed) <= len(judged.weighty) // 10
 
 
 @pytest.mark.parametrize("seed", [501, 502])
@@ -33,11 +33,11 @@ def test_the_least_point_of_a_random_network_is_estimated_rightly(seed: int) -> 
 
 def test_packing_beside_an_accelerator_is_no_arithmetic() -> None:
     """The kernel moves bytes; it was taken for a hundred cycles a byte."""
-    done = api.compile("zoo:resnet8", "cortex-m4", accelerators=("nvdla",)).compilation
+    done = api.compile("zoo:resnet8", "cortex-m4", accelerators=("nvdla:config=large",)).compilation
     (packing,) = (part for part in done.parts.parts if part.name == "input/packed")
     cycles = packing.kernel.work_cycles
     assert cycles is not None
-    assert 22_000 < cycles < 88_000  # 44,198 were simulated
+    assert cycles == pytest.approx(44_198, rel=0.25)  # simulated
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m0plus", "cortex-m55"])

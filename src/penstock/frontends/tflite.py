@@ -31,7 +31,7 @@ SCHEMA_VERSION = 3
 
 _HANDLES = ("RESOURCE", "VARIANT")
 """Element types of handles to state."""
-_OTHER_TYPES = dict.fromkeys(
+_OTHER_TYPES: dict[str, str] = dict.fromkeys(
     ("FLOAT16", "BFLOAT16", "FLOAT64"),
     "quantise the model to int8 in full (post-training integer quantisation)",
 )

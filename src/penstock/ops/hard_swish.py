@@ -20,6 +20,7 @@ import numpy as np
 from penstock.fixedpoint import Int64s, quantise_multiplier, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.tensor import Array, TensorType
+from penstock.ops.checks import require_int8
 from penstock.ops.elementwise import made
 from penstock.ops.lookup import ELEMENTS, Lookup, saturated
 from penstock.ops.samples import int8, sample
@@ -86,6 +87,8 @@ def _saturated16(x: Int64s) -> Int64s:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite HARD_SWISH."""
     x, y = node.input(0).type, node.output().type
+    require_int8(x, "input")
+    require_int8(y, "output")
     if _output_multiplier(x, y)[1] > 0:
         raise node.unsupported(
             f"input has scale {x.scale}, output {y.scale}; the output's must be above 1/128 of it"

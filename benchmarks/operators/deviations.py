@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.operators.drawing import Array, Drawn
 from benchmarks.operators.reference import Answer, Reference, Refusal
-from tools.tflite_writer import OperatorSpec, TensorSpec
+from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec
 
 REAL_TOLERANCE = 1
 """Steps that an element may be away from real arithmetic."""
@@ -65,14 +65,35 @@ def _rescaled(drawn: Drawn) -> bool:
 def _quantised_and_clipped(drawn: Drawn, reference: Reference) -> Answer:
     """QUANTIZE has the arithmetic of a clamp without its bounds."""
     answer = _renamed("QUANTIZE", drawn, reference)
+    return _clipped(answer, _output(drawn), BOUNDS[drawn.operator.name])
+
+
+def _clipped(answer: Answer, y: TensorSpec, bounds: tuple[float, float]) -> Answer:
+    """Elements clamped to real bounds."""
     if isinstance(answer, Refusal):
         return answer
-    y = _output(drawn)
-    bounds = (
+    lower, upper = (
         y.zero_points[0] + _round_half_away(float(np.float32(real) / np.float32(y.scales[0])))
-        for real in BOUNDS[drawn.operator.name]
+        for real in bounds
     )
-    return (np.clip(answer[0].astype(np.int64), *bounds).clip(-128, 127).astype(np.int8),)
+    return (np.clip(answer[0].astype(np.int64), lower, upper).clip(-128, 127).astype(np.int8),)
+
+
+def _bounds_leave_int32(drawn: Drawn) -> bool:
+    largest = max(map(abs, BOUNDS.get(str(_activation(drawn)), (0.0,))))
+    return largest / _output(drawn).scales[0] >= 2.0**31
+
+
+def _activation(drawn: Drawn) -> OptionValue:
+    return drawn.operator.options["fused_activation_function"]
+
+
+def _clipped_afterwards(drawn: Drawn, reference: Reference) -> Answer:
+    """The operator without its activation."""
+    options = {**drawn.operator.options, "fused_activation_function": "NONE"}
+    other = replace(drawn, operators=(replace(drawn.operator, options=options),))
+    answer = reference.run(other.tflite(), drawn.values)
+    return _clipped(answer, _output(drawn), BOUNDS[str(_activation(drawn))])
 
 
 def _round_half_away(x: float) -> int:
@@ -179,6 +200,16 @@ DEVIATIONS = (
         "TensorFlow: `kernels/activations.cc`, `ReluXQuantized`",
         _always,
         _quantised_and_clipped,
+    ),
+    Deviation(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D"),
+        "a bound of the fused activation, divided by the scale, leaves int32",
+        "ignores that the bounds cannot be computed and reads what is not set; other operators are "
+        "refused there",
+        "clamps to int8",
+        "`micro/kernels/pooling_common.cc`, `CalculateOpDataPooling`",
+        _bounds_leave_int32,
+        _clipped_afterwards,
     ),
     Deviation(
         ("SPACE_TO_BATCH_ND",),

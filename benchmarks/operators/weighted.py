@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.operators.drawing import Drawing, Shape
+from benchmarks.operators.drawing import Array, Drawing, Shape
 from benchmarks.operators.elementwise import Family
 from benchmarks.operators.windows import PADDINGS, sliding
 from tools.tflite_writer import TensorSpec
@@ -19,12 +19,9 @@ from tools.tflite_writer import TensorSpec
 def weights(d: Drawing, shape: Shape, axis: int, per_channel: bool) -> int:
     """Constant int8 weights with zero point 0."""
     channels = shape[axis]
-    largest = d.choose(127, 127, 30, 2)
-    data = d.rng.integers(-largest, largest + 1, shape).astype(np.int8)
+    data = random_weights(d, shape, d.choose(127, 127, 30, 2))
     if d.chance(0.2):
         data[(slice(None),) * axis + (d.rng.integers(channels),)] = 0
-    if d.chance(0.2):
-        data.flat[d.rng.integers(data.size)] = -128
     middle = d.scale()
     scales = [middle] * channels
     if per_channel:
@@ -37,15 +34,28 @@ def weights(d: Drawing, shape: Shape, axis: int, per_channel: bool) -> int:
     )
 
 
+def random_weights(d: Drawing, shape: Shape, largest: int = 127) -> Array:
+    """Weights of such a magnitude; in a fifth of all cases one is -128."""
+    data = d.rng.integers(-largest, largest + 1, shape).astype(np.int8)
+    if d.chance(0.2):
+        data.flat[d.rng.integers(data.size)] = -128
+    return data
+
+
 def bias(d: Drawing, x: int, w: int, channels: int) -> int:
-    """int32 biases at the scales of the accumulators; -1 where there are none."""
+    """Biases of any size; -1 where there are none."""
     if d.chance(0.2):
         return -1
-    limit = d.choose(0, 2**5, 2**5, 2**10, 2**16, 2**30, 2**31 - 1)
+    return bias_of(d, x, w, channels, d.choose(0, 2**5, 2**5, 2**10, 2**16, 2**30, 2**31 - 1))
+
+
+def bias_of(d: Drawing, x: int, w: int, channels: int, limit: int) -> int:
+    """Constant int32 biases at the scales of the accumulators."""
     data = d.rng.integers(-limit, limit + 1, channels).astype(np.int32)
     scales = np.float32(d.scale_of(x)) * np.array(d.tensors[w].scales, np.float32)
     flat = tuple(float(scale) for scale in scales)
-    return d.tensor(TensorSpec("b", (channels,), "int32", flat, (0,) * len(flat), 0, data))
+    name = f"b{len(d.tensors)}"
+    return d.tensor(TensorSpec(name, (channels,), "int32", flat, (0,) * len(flat), 0, data))
 
 
 def result(d: Drawing, shape: Shape, x: int, w: int) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.alternatives import Streamed, alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
@@ -32,7 +35,7 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.onnx.file import decode, looks_like_onnx
 from penstock.frontends.open import read_bytes, understand_onnx, unpacked
 from penstock.frontends.reading import AS_IT_IS, Reading
-from penstock.hardware.load import load_target
+from penstock.hardware.load import DEFAULT_TARGET, load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
@@ -43,8 +46,6 @@ from penstock.pipeline import (
     Compilation,
     Request,
     compile_request,
-    least_streamed_bytes,
-    least_streamed_bytes_of,
 )
 from penstock.reports.engine_work import Cycles, NodeLine, is_offloaded
 from penstock.reports.html import render_html
@@ -62,6 +63,7 @@ from penstock.reports.report import (
 from penstock.reports.resource_figure import resource_svg
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
+from penstock.scheduling.selection import Optimize
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
@@ -147,7 +149,7 @@ class Settings(TypedDict, total=False):
     flash: Size | None
     stack: Size
     rounding: Literal["double", "single"]
-    optimize: Literal["speed", "size"]
+    optimize: Optimize | Literal["speed", "balanced", "size"] | None
     stream_input: bool
     options: Options
     accelerators: Sequence[str]
@@ -156,7 +158,9 @@ class Settings(TypedDict, total=False):
     dimensions: Mapping[str, int]
 
 
-def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
+def request(
+    model: str | Path, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
+) -> Request:
     """What is to be compiled, with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
@@ -169,11 +173,16 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     _check_memories(chip, sizes)
-    optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
+    wanted = settings.get("optimize")
+    goal = None if wanted is None else Optimize.of(wanted)
+    if goal is Optimize.SIZE:
+        chip = chip.optimised_for("size")
+    if goal is None and any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+        goal = Optimize.SPEED  # the size of a memory is a budget, too
     return Request(
         str(model),
-        dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
+        chip,
         None if sram is None else _bytes(sram, "--sram"),
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
@@ -183,6 +192,7 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
         accelerators,
         settings.get("strict", False),
         Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
+        goal,
     )
 
 
@@ -206,7 +216,7 @@ def _check_settings(settings: Mapping[str, object]) -> None:
 
 def compile(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_stage: OnStage = _silent,
@@ -217,11 +227,10 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+    with executor_of(workers) as executor:
+        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
-        whole = done.points[0].ram_bytes(wanted)
-        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted, whole)
+        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -231,16 +240,27 @@ def compile(
         done.point.free_bytes,
         wanted.stack_bytes,
         frontier_of(done),
-        streamed,
+        with_streaming.least_bytes,
     )
-    report = dataclasses.replace(report, numbers_assumed=wanted.reading.assume_int8)
+    report = dataclasses.replace(
+        report,
+        numbers_assumed=wanted.reading.assume_int8,
+        optimize=wanted.goal.value,
+        alternatives=alternatives(done, with_streaming),
+    )
     _check_flash(report, wanted)
     return Compiled(done, report)
 
 
+def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
+    """The plan with a streamed input, made by a worker meanwhile."""
+    model = pipeline.read(wanted.model, wanted.reading)
+    return mapped(partial(streamed_of, request=wanted), (model,), executor)
+
+
 def explore(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_progress: OnProgress = _unseen,
@@ -250,7 +270,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -274,15 +294,12 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
-    """Every efficient schedule as it is placed, least memory first."""
-    costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
-    return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
-
-
-def _travelling(wanted: Request, workers: Workers) -> Workers:
-    """The workers; this process alone where there are accelerators, for the functions that they are
-    described with do not travel between processes."""
-    return 1 if wanted.accelerators and workers else workers
+    """Every point of the frontier, least memory first."""
+    pairs = ((p, p.schedule.cost) for p in done.points)
+    return tuple(
+        Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)
+        for p, cost in pairs
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +340,7 @@ class Ran:
 
 def run(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
@@ -440,7 +457,7 @@ def _origin(graph: Graph, tensor: str) -> str:
 
 def verify(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite", "onnx"] | None = None,
@@ -457,7 +474,7 @@ def verify(
     with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
     against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from penstock import api
+from penstock.hardware.load import DEFAULT_TARGET
 from penstock.reports.report import Json, Report
 
-TARGET = "cortex-m4"
+TARGET = DEFAULT_TARGET
 _FOLDER = files("penstock.demo")
 
 

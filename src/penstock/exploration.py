@@ -15,6 +15,7 @@ from penstock.ir.graph import Graph
 from penstock.pipeline import (
     Point,
     Request,
+    chosen_index,
     parts_of,
     place,
     prefix_of,
@@ -81,7 +82,6 @@ def explore_request(
     if not request.stream_input:
         other = _points(frontiers, request, on_progress, executor, " streamed")
         streamed = _choices(other, request)
-    fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
     return Explored(
         Choices(
             model.name,
@@ -91,7 +91,8 @@ def explore_request(
             request.ram_limit_bytes,
             request.stream_input,
             _choices(points, request),
-            max(fitting, default=None),
+            request.goal,
+            chosen_index(points, request),
             streamed,
         )
     )

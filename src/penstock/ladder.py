@@ -149,6 +149,7 @@ def _counted_otherwise(cost: Cost, counts: Counts) -> str | None:
     """What a cost does not say as it was counted; None where all is the same."""
     pairs = (
         ("multiply-accumulates", cost.macs, counts.macs),
+        ("multiply-accumulates not executed", cost.constant_macs, counts.constant_macs),
         ("bytes read", dict(cost.read_bytes), counts.read_bytes),
         ("bytes written", dict(cost.written_bytes), counts.written_bytes),
     )

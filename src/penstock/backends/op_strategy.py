@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
 from numbers import Integral
 from typing import Any, cast
 
@@ -328,15 +327,18 @@ class _Made:
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Cycles of a call, as the author's function says, which is asked once for each number of
-        rows and homes: whoever asks checks them."""
+        rows and homes: whoever asks checks them.  The memos are plain dictionaries, so that what
+        is made here can be pickled for other processes."""
 
-        @cache
-        def asked(homes: tuple[str, ...]) -> Offloaded:
-            return replace(self.offloaded, homes=homes) if homes else self.offloaded
+        asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
+        known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
 
-        @cache
         def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
-            return self.cost(asked(homes), rows)
+            if (rows, homes) not in known:
+                if homes not in asked:
+                    asked[homes] = replace(self.offloaded, homes=homes)
+                known[rows, homes] = self.cost(asked[homes], rows)
+            return known[rows, homes]
 
         return cycles
 

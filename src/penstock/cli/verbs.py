@@ -17,7 +17,7 @@ from penstock.cli import parameters as p
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.errors import UsageError
-from penstock.hardware.load import load_target, target_names, target_text
+from penstock.hardware.load import DEFAULT_TARGET, load_target, target_names, target_text
 from penstock.ir.tensor import Array
 from penstock.ops.registry import operator_files
 from penstock.pipeline import STAGES, Request
@@ -27,6 +27,7 @@ from penstock.reports import summary
 from penstock.reports.engine_work import NodeLine
 from penstock.reports.formats import ABSENT
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.selection import Optimize
 from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
 
@@ -35,7 +36,7 @@ LIMITS = p.Limits()
 
 def compile(
     model: p.Model,
-    target: p.TargetName = "host",
+    target: p.TargetName = DEFAULT_TARGET,
     limits: p.Limits = LIMITS,
     stop_after: Annotated[
         str | None, typer.Option(help="Print that stage's noun, write nothing.")
@@ -63,8 +64,8 @@ def compile(
 
 def explore(
     model: p.Model,
-    target: p.TargetName = "host",
-    limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
+    target: p.TargetName = DEFAULT_TARGET,
+    limits: Annotated[p.Limits, p.Without(("flash",))] = LIMITS,
     output: p.Output = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -86,7 +87,7 @@ def explore(
 
 def run(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     input: Annotated[list[Path] | None, typer.Option(help="An input as .npy; repeatable.")] = None,
     output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
     limits: p.Limits = LIMITS,
@@ -127,7 +128,7 @@ def run(
 
 def verify(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
     reference: Annotated[
         str | None,
@@ -175,7 +176,7 @@ def verify(
 
 def profile(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
     compiler: p.CompilerName = "zig",
     output: p.Output = None,
@@ -195,6 +196,8 @@ def profile(
         print_json(done.as_json())
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
+        for line in summary.constant_lines(done.compiled.layers):
+            out.print(line)
         if done.functions:
             out.print(summary.code_table(done.functions))
         if done.unmeasured:
@@ -224,7 +227,7 @@ def golden(
 
 def show(
     model: p.Model,
-    target: p.TargetName = "host",
+    target: p.TargetName = DEFAULT_TARGET,
     accelerator: p.Accelerator = None,
     stop_after: Annotated[str, typer.Option(help=f"One of {', '.join(STAGES)}.")] = "simplify",
     nodes: Annotated[
@@ -377,7 +380,6 @@ def _free_folder(name: str) -> str:
 
 def _request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
     single = _is_second(limits.rounding, ("double", "single"), "--rounding")
-    size = _is_second(limits.optimize, ("speed", "size"), "--optimize")
     return api.request(
         model,
         target,
@@ -386,7 +388,7 @@ def _request(model: str, target: str, limits: p.Limits, options: Options) -> Req
         flash=limits.flash,
         stack=limits.stack,
         rounding="single" if single else "double",
-        optimize="size" if size else "speed",
+        optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
         stream_input=limits.stream_input,
         options=options,
         accelerators=limits.accelerator or (),

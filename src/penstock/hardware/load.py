@@ -13,6 +13,8 @@ from penstock.errors import PenstockError, TargetError, UsageError
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Compiler, Copier, Engine, MemoryRegion, Target
 
+DEFAULT_TARGET = "cortex-m4"
+"""The target of every command and of every function of the Python API, unless another is given."""
 _FOLDER = files("penstock.hardware") / "targets"
 _EXAMPLE = "`penstock targets --show cortex-m4` prints a description that is right"
 _STRICT = ConfigDict(extra="forbid")

@@ -81,6 +81,10 @@ class Target:
         """The chip with other sizes of those of its memories that are named."""
         return replace(self, memories=resized(self.memories, sizes_bytes))
 
+    def optimised_for(self, optimise: Literal["speed", "size"]) -> Target:
+        """The chip with its C compiled for speed or size."""
+        return replace(self, compiler=replace(self.compiler, optimise=optimise))
+
     def beside(self, memories: Iterable[MemoryRegion]) -> Target:
         """The chip with more memories."""
         return replace(self, memories=(*self.memories, *memories))

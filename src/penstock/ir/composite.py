@@ -29,7 +29,7 @@ class Composite:
 
     `name`: the pattern that found them; `engine`: the accelerator that claims them; `attributes`:
     what passes say of it; `chosen`: how the accelerator runs it, once that is decided; `lean`: how
-    it does where there is no room for the scratch of that; `fetching`: how it does where constants
+    it does with the least scratch, where that is less; `fetching`: how it does where constants
     have been fetched before."""
 
     name: str

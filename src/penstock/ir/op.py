@@ -107,6 +107,9 @@ class Kernel:
         constants, before anything has addresses.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
+    `constant_channels`: output channels proved to have the same value for every input, in ascending
+        order.  Where `skips_constant`, the kernel has that value in a table, drops the channels'
+        weights and executes no multiply-accumulate for them.
     """
 
     name: str
@@ -128,6 +131,13 @@ class Kernel:
     fetch: Fetch | None = None
     placed: PlacedCost | None = None
     filled: FilledCost | None = None
+    constant_channels: tuple[int, ...] = ()
+    skips_constant: bool = False
+
+    def executed_macs(self, nominal: int, channels: int) -> int:
+        """How many of the multiply-accumulates of all output channels the kernel executes."""
+        skipped = len(self.constant_channels) if self.skips_constant else 0
+        return nominal * (channels - skipped) // channels if skipped else nominal
 
     @property
     def table_bytes(self) -> int:

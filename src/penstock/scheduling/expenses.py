@@ -162,13 +162,16 @@ class Expenses:
         for memory, each in zip((*calls.inputs, output), sizes, strict=True):
             read[memory] = read.get(memory, 0) + sum(each)
             fine += self._waits(memory, each)
+        nominal = sum(call.macs for call in moved)
+        executed = part.executed_macs(nominal)
         return Cost(
             self.model.cycles(part, [end - first for first, end in calls.stripes], around)
             + round(fine / FINE),
             len(moved),
-            sum(call.macs for call in moved),
+            executed,
             _bytes(read),
             _bytes({output: sum(written)}),
+            nominal - executed,
         )
 
     def _waits(self, memory: str, sizes: Sequence[int]) -> int:

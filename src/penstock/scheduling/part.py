@@ -1,8 +1,9 @@
 """Part: nodes that run as one unit on one engine; Parts: the graph cut into them.
 
-A part may have two kernels: a fast one that needs scratch, and one that serves where there is no
-room for it.  A plan says how much room there is (`Plan.scratch_bytes`).  And it may have others for
-which constants have been fetched before; a plan says how many bytes (`Plan.fetched`).
+A part may have two kernels: the fastest one, and the one of least scratch, which serves where
+there is no room for the scratch of the fastest.  A plan says how much room there is
+(`Plan.scratch_bytes`).  And it may have others for which constants have been fetched before; a plan
+says how many bytes (`Plan.fetched`).
 
 A tensor's *storage* is the memory that holds it.  A value that is the bytes of another under a new
 shape (an alias) shares its storage, so nodes that only make aliases are no parts.
@@ -25,7 +26,7 @@ class Part:
     """Nodes that run as one unit, for now one node, with the kernel that serves it.
 
     Or, without nodes, `pulled`: the input of the network whose rows the caller hands over.
-    `lean`: the kernel without scratch that serves it where there is no room for `kernel`'s.
+    `lean`: the kernel of least scratch, which serves it where there is no room for `kernel`'s.
     `fetching`: kernels for which constants are fetched, by how many bytes."""
 
     nodes: tuple[Node, ...]
@@ -116,6 +117,11 @@ class Part:
         """Nominal multiply-accumulates of region `out` of the output."""
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
+    def executed_macs(self, nominal: int) -> int:
+        """How many of the nominal multiply-accumulates of some rows the part's kernel executes."""
+        shape = self.output.type.shape
+        return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -150,6 +156,11 @@ class Parts:
     def fetches(self) -> bool:
         """Whether constants can be fetched for any part."""
         return any(part.fetching for part in self.parts)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the graph's values, which no other buffer may have."""
+        return self.graph.names()
 
     @cached_property
     def rows(self) -> RowParts:

@@ -41,7 +41,6 @@ from penstock.uma import (
     Offloaded,
     Operand,
     PlacedCall,
-    Value,
     Var,
     maximum,
     minimum,
@@ -335,15 +334,14 @@ def _chip(offloaded: Offloaded) -> tuple[int, int]:
 
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
-    main, composite = offloaded.main, offloaded.composite
-    first, second = (_is_packed(offloaded, main.inputs[k]) for k in operands(offloaded))
-    written = int(composite.nodes[-1].output.name.endswith("/packed"))
+    first, second = (_is_packed(offloaded, k) for k in operands(offloaded))
+    written = int(offloaded.output.layout is not None)
     return {"packed_in": first, "packed_second": second, "packed_out": written}
 
 
-def _is_packed(offloaded: Offloaded, value: Value) -> int:
-    """Whether an input lies in bricks."""
-    return int(f"{value.name}/packed" in offloaded.composite.inputs)
+def _is_packed(offloaded: Offloaded, k: int) -> int:
+    """Whether input k of the main operator lies in bricks."""
+    return int(offloaded.inputs[offloaded.source(k)].layout is not None)
 
 
 def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
@@ -366,7 +364,8 @@ def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
 def pieces(offloaded: Offloaded) -> tuple[Piece, ...]:
     """What is put together along channels."""
     return tuple(
-        Piece(value.type.shape[-1], _is_packed(offloaded, value)) for value in offloaded.main.inputs
+        Piece(value.type.shape[-1], _is_packed(offloaded, k))
+        for k, value in enumerate(offloaded.main.inputs)
     )
 
 
@@ -385,21 +384,14 @@ def _rows(
 
 def _operand(call: KernelCall, k: int) -> Operand:
     """Input k of the main operator, in packs or not, as it comes from outside."""
-    return call.operands[_outside(call, k)]
-
-
-def _outside(offloaded: Offloaded, k: int) -> int:
-    """Which input of the composite is input k of the main operator, in packs or not."""
-    name, inputs = offloaded.main.inputs[k].name, offloaded.composite.inputs
-    packed = f"{name}/packed"
-    return inputs.index(packed if packed in inputs else name)
+    return call.operands[call.source(k)]
 
 
 def _tensors(offloaded: Offloaded, op: Operation) -> dict[int, int]:
     """By tensor that a call reads, which input of the composite it is."""
     if op.function == Function.COPY:
         count = len(offloaded.main.inputs)
-        return {PIECES + k: _outside(offloaded, k) for k in range(count)}
+        return {PIECES + k: offloaded.source(k) for k in range(count)}
     first, second = operands(offloaded)
-    found = {FIRST: _outside(offloaded, first)}
-    return found | ({SECOND: _outside(offloaded, second)} if op.second == BINARY else {})
+    found = {FIRST: offloaded.source(first)}
+    return found | ({SECOND: offloaded.source(second)} if op.second == BINARY else {})

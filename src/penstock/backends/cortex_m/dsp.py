@@ -91,7 +91,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     living = _of_windows(op, site, channels[~is_constant])
     if living is None or (living.work_cycles or 0) >= (every.work_cycles or 0):
         return every
-    return replace(living, classes=every.classes)
+    return replace(living, classes=every.classes, skips_constant=True)
 
 
 def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:

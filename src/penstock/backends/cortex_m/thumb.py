@@ -102,6 +102,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=4 * words + 2 * row_elements,
         by_rows=True,
         classes=layer.classes,
+        skips_constant=any(layer.idle),
         work_cycles=_window_cycles(op, site, any(layer.idle))
         + thumb_cycles.of_convolution(
             _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed

@@ -21,6 +21,7 @@ from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
 from penstock.alternatives import Streamed, alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
+from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
     CapacityError,
@@ -47,7 +48,8 @@ from penstock.pipeline import (
     compile_request,
 )
 from penstock.reports.engine_work import Cycles, NodeLine, is_offloaded
-from penstock.reports.html import render_html
+from penstock.reports.goal import totals
+from penstock.reports.html import framed, render_html
 from penstock.reports.report import (
     Checked,
     Flash,
@@ -98,12 +100,18 @@ def _unseen(stage: str, done: int = 0, of: int = 1) -> None:
     """The same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compiled(Brief):
     """A compiled model: its nouns, its report, its files."""
 
     compilation: Compilation
     report: Report
+
+    def __repr__(self) -> str:
+        return shortened(f"Compiled({totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.page(self.report))
 
     def bundle(self) -> Bundle:
         """The files that `write` writes, reports included."""
@@ -301,8 +309,8 @@ def frontier_of(done: Compilation) -> tuple[Point, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ran(Brief):
     """One or more simulated inferences: outputs of each, and the report with simulated figures.
 
     `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
@@ -315,6 +323,12 @@ class Ran:
     steps: tuple[Counts | None, ...]
     functions: tuple[tuple[str, int], ...] = ()
     unmeasured: str = ""
+
+    def __repr__(self) -> str:
+        return shortened(f"Ran({len(self.outputs)} inferences, {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report, self.steps))
 
     def as_json(self) -> dict[str, Json]:
         """The report, the layers and the functions; why nothing is simulated, where it is not."""
@@ -407,13 +421,20 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
     return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verified(Brief):
     """How the ladder went."""
 
     compiled: Compiled
     rungs: tuple[ladder.Rung, ...]
     report: Report
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{r.step}: {r.comparison.mismatches} mismatches" for r in self.rungs)
+        return shortened(f"Verified({found}; {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report))
 
     def mismatch(self) -> MismatchError | None:
         """The lowest rung's first difference, as an error; None where every rung agrees."""

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from penstock.backends.accelerator import Accelerator
+from penstock.brief import Brief
 from penstock.errors import InternalError, ModelError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ir.graph import Graph, Value
@@ -38,8 +39,8 @@ C_STEPS = frozenset(("host", "core"))
 """Rungs on which generated C runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+@dataclass(frozen=True, slots=True, repr=False)
+class Rung(Brief):
     """One rung: what was compared with what, and how it went; `measured`: how far elements are from
     real arithmetic, where that is no mismatch."""
 

@@ -21,6 +21,7 @@ from penstock.backends.engines import Engines
 from penstock.backends.offload import offload, require_nothing_left, with_program_passes
 from penstock.backends.portable import Processor, assign
 from penstock.backends.stream import call_writer
+from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
@@ -58,8 +59,8 @@ STAGES = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
 DEFAULT_STACK_BYTES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(Brief):
     """What is to be compiled, for what, within what.
 
     `optimize`: the goal that selects a point; None: see `goal`."""
@@ -92,8 +93,8 @@ class Request:
         return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+@dataclass(frozen=True, slots=True, repr=False)
+class Point(Brief):
     """A schedule and the addresses of its blocks, in the memory of inputs and outputs and in the
     others that it uses; those of `free` need not be saved."""
 
@@ -146,8 +147,8 @@ class Point:
         return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compilation(Brief):
     """Every noun on the way from a model to its bundle, and the seconds that each stage took."""
 
     request: Request

@@ -8,10 +8,11 @@ import os
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+import penstock
 from penstock.cli import backend, verbs
 from penstock.cli.parameters import with_records
 from penstock.errors import OutputError, PenstockError, UsageError, internal_error
@@ -43,9 +44,23 @@ backend_app.command("new")(backend.new)
 app.add_typer(backend_app, name="backend")
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"penstock {penstock.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
     """Quantised neural networks into bare C, in the memory that the device has."""
+    del show_version
 
 
 def main() -> None:

@@ -10,11 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.brief import Brief
 from penstock.errors import OutputError
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bundle(Brief):
     """Files of a compiled model by path relative to the bundle's folder."""
 
     files: tuple[tuple[str, bytes], ...]

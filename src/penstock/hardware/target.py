@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from penstock.brief import Brief
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
@@ -56,8 +58,8 @@ class Copier:
     setup_cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compiler:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compiler(Brief):
     """How C for the target is compiled: flags of the two compilers, the same for every figure."""
 
     zig: tuple[str, ...]
@@ -65,8 +67,8 @@ class Compiler:
     optimise: Literal["speed", "size"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+@dataclass(frozen=True, slots=True, repr=False)
+class Target(Brief):
     """A chip.  `core`: the simulated core that runs its code; None where the host itself does."""
 
     name: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from penstock.brief import Brief
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
+@dataclass(frozen=True, slots=True, repr=False)
+class Composite(Brief):
     """Nodes in topological order, of which the last computes the output; `inputs` names the values
     that the composite's inputs are inside, constants too, in order.
 

@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from penstock.brief import Brief
 from penstock.reports.report import Json, Striped, striped
 from penstock.scheduling.schedule import Schedule
 from penstock.scheduling.selection import Optimize
@@ -30,8 +31,8 @@ class Moved:
         return self.read_bytes + self.written_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(Brief):
     """A schedule that a budget may pick.
 
     `ram_bytes`: the arena, `static_bytes` of other memories, and the stack; `live_bytes`: of the
@@ -68,8 +69,8 @@ class Choice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choices(Brief):
     """All choices, least memory first.
 
     `limit_bytes`: what the budget or the target's memory allows; `chosen`: index of the one that

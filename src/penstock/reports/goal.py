@@ -15,6 +15,15 @@ GOALS = {
 """What each goal of `--optimize` selects."""
 
 
+def totals(report: Report) -> str:
+    """Model, target, RAM and cycles in one line."""
+    simulated = report.cycles.simulated
+    kind = "estimated" if simulated is None else "simulated"
+    cycles = report.cycles.estimated if simulated is None else simulated
+    ram = f"RAM {number(report.ram_bytes.total)} bytes"
+    return f"{report.model} for {report.target}: {ram}, {number(cycles)} cycles {kind}"
+
+
 def goal_words(report: Report) -> str:
     """The rule that selected the point."""
     return f"{GOALS[report.optimize]} (--optimize {report.optimize})"

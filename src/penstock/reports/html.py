@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from penstock.reports import formats
 from penstock.reports.engine_work import has_simulated, shares
@@ -94,6 +95,12 @@ def page(template: str, **holes: object) -> bytes:
     )
     environment.filters |= {"number": formats.number, "percent": formats.percent}
     return environment.get_template(template).render(**holes).encode()
+
+
+def framed(page: bytes) -> str:
+    """A page as an element of a notebook: neither sees the style of the other."""
+    style = "width:100%;height:32rem;border:1px solid #d8dde2;background:#fff"
+    return f'<iframe sandbox style="{style}" srcdoc="{escape(page.decode())}"></iframe>'
 
 
 def _figures(report: Report) -> tuple[Figure, ...]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.op import row_count
@@ -142,8 +143,8 @@ class Requantised:
     classes: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Brief):
     """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators.
     `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing;
     `free_bytes`: of memories whose bytes are not to be saved, as those of accelerators, by name;
@@ -176,8 +177,8 @@ class Report:
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Layer(Brief):
     """A part of the schedule, as reports show it.
 
     `step`: its number in the program, as in the C; None: the caller hands its rows over.

@@ -15,14 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from penstock.brief import Brief
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Fetch, Kernel, row_axis
 from penstock.ir.region import Region
 from penstock.scheduling.rows import RowParts
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, repr=False)
+class Part(Brief):
     """Nodes that run as one unit, for now one node, with the kernel that serves it.
 
     Or, without nodes, `pulled`: the input of the network whose rows the caller hands over.
@@ -123,8 +124,8 @@ class Part:
         return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+@dataclass(frozen=True, slots=True, repr=False)
+class Left(Brief):
     """A node that accelerators leave to the processor: why, and what it costs there in cycles."""
 
     node: Node
@@ -136,8 +137,8 @@ PULL = Kernel("pull", by_rows=True)
 """What stands for the caller, who hands over any rows."""
 
 
-@dataclass(frozen=True)
-class Parts:
+@dataclass(frozen=True, repr=False)
+class Parts(Brief):
     """The graph as parts, in the graph's order; `accelerators`: the engines beside the processor,
     by name; `left`: where there are some, the nodes that none of them runs."""
 

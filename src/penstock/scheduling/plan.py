@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from penstock.brief import Brief
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import Fetch, Kernel
 from penstock.scheduling.cost import NOTHING, Cost
@@ -32,8 +33,8 @@ class Fetched:
     early: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Brief):
     """A cascade: its parts (indices into Parts, in order), and what each of them costs.
 
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from benchmarks.operators.drawing import Drawn
 from benchmarks.operators.families import FAMILIES, draw
-from benchmarks.operators.judging import Outcome, judge
+from benchmarks.operators.judging import Outcome, Verdict, judge
 from benchmarks.operators.reference import Reference
+from benchmarks.random_operators import in_c
 from penstock.ops.registry import foreign_names
 
 MODELS = 10
@@ -36,6 +38,17 @@ def assert_all_agree(family: str, seed: int, count: int, reference: Reference) -
         assert verdict.outcome is not Outcome.MISMATCH, f"{verdict.note}: {drawn.describe()}"
         compared += verdict.outcome in (Outcome.AGREES, Outcome.DEVIATES)
     assert compared > count / 2
+
+
+def test_generated_c_computes_random_models(
+    reference: Reference, host_compilers: Sequence[str]
+) -> None:
+    models: list[tuple[Drawn, Verdict]] = []
+    for family in (*NEXT_TO_TIES, *SATURATING):
+        drawn = (draw(family, 300, number) for number in range(MODELS))
+        judged = ((each, judge(each, reference)) for each in drawn)
+        models.append(next(pair for pair in judged if pair[1].is_telling))
+    assert in_c(models) == ""
 
 
 def test_every_tflite_operator_has_a_family() -> None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from penstock.ir.region import Region
     from penstock.scheduling.options import Options
 
+    __version__: str
+
 _HOMES = {
     "penstock.api": (
         "Compiled", "Explored", "Ran", "Verified",
@@ -89,4 +91,12 @@ def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(home), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("penstock")
     raise AttributeError(f"penstock has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -17,14 +19,15 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.alternatives import Streamed, alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
+from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.errors import (
     CapacityError,
     MismatchError,
     ModelError,
     OutputError,
-    ToolError,
     UsageError,
 )
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -32,7 +35,7 @@ from penstock.fixedpoint import Rounding
 from penstock.frontends.onnx.file import decode, looks_like_onnx
 from penstock.frontends.open import read_bytes, understand_onnx, unpacked
 from penstock.frontends.reading import AS_IT_IS, Reading
-from penstock.hardware.load import load_target
+from penstock.hardware.load import DEFAULT_TARGET, load_target
 from penstock.hardware.size import parse_size
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
@@ -43,11 +46,10 @@ from penstock.pipeline import (
     Compilation,
     Request,
     compile_request,
-    least_streamed_bytes,
-    least_streamed_bytes_of,
 )
 from penstock.reports.engine_work import Cycles, NodeLine, is_offloaded
-from penstock.reports.html import render_html
+from penstock.reports.goal import totals
+from penstock.reports.html import framed, render_html
 from penstock.reports.report import (
     Checked,
     Flash,
@@ -62,6 +64,7 @@ from penstock.reports.report import (
 from penstock.reports.resource_figure import resource_svg
 from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
+from penstock.scheduling.selection import Optimize
 from penstock.simulators.counts import Counts
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 from penstock.simulators.golden_archive import read_goldens, write_goldens
@@ -97,12 +100,18 @@ def _unseen(stage: str, done: int = 0, of: int = 1) -> None:
     """The same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compiled(Brief):
     """A compiled model: its nouns, its report, its files."""
 
     compilation: Compilation
     report: Report
+
+    def __repr__(self) -> str:
+        return shortened(f"Compiled({totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.page(self.report))
 
     def bundle(self) -> Bundle:
         """The files that `write` writes, reports included."""
@@ -147,7 +156,7 @@ class Settings(TypedDict, total=False):
     flash: Size | None
     stack: Size
     rounding: Literal["double", "single"]
-    optimize: Literal["speed", "size"]
+    optimize: Optimize | Literal["speed", "balanced", "size"] | None
     stream_input: bool
     options: Options
     accelerators: Sequence[str]
@@ -156,7 +165,9 @@ class Settings(TypedDict, total=False):
     dimensions: Mapping[str, int]
 
 
-def request(model: str | Path, target: str = "host", **settings: Unpack[Settings]) -> Request:
+def request(
+    model: str | Path, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
+) -> Request:
     """What is to be compiled, with sizes and names resolved.
 
     Raises UsageError, TargetError, BackendError."""
@@ -169,20 +180,26 @@ def request(model: str | Path, target: str = "host", **settings: Unpack[Settings
     accelerators = tuple(one.resized(sizes) for one in opened)
     chip = chip.beside(memory for one in accelerators for memory in one.arenas)
     _check_memories(chip, sizes)
-    optimise = settings.get("optimize", chip.compiler.optimise)
     sram, flash = settings.get("sram"), settings.get("flash")
+    wanted = settings.get("optimize")
+    goal = None if wanted is None else Optimize.of(wanted)
+    if goal is Optimize.SIZE:
+        chip = chip.optimised_for("size")
+    if goal is None and any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+        goal = Optimize.SPEED  # the size of a memory is a budget, too
     return Request(
         str(model),
-        dataclasses.replace(chip, compiler=dataclasses.replace(chip.compiler, optimise=optimise)),
+        chip,
         None if sram is None else _bytes(sram, "--sram"),
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         settings.get("stream_input", False),
-        Rounding(settings.get("rounding", "double")),
+        _rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
         accelerators,
         settings.get("strict", False),
         Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
+        goal,
     )
 
 
@@ -206,7 +223,7 @@ def _check_settings(settings: Mapping[str, object]) -> None:
 
 def compile(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_stage: OnStage = _silent,
@@ -217,11 +234,10 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(least_streamed_bytes_of, (wanted,), executor) if executor else None
+    with executor_of(workers) as executor:
+        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
-        whole = done.points[0].ram_bytes(wanted)
-        streamed = next(elsewhere) if elsewhere else least_streamed_bytes(done.graph, wanted, whole)
+        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
     report = make_report(
         done.model,
         wanted.target.name,
@@ -231,16 +247,27 @@ def compile(
         done.point.free_bytes,
         wanted.stack_bytes,
         frontier_of(done),
-        streamed,
+        with_streaming.least_bytes,
     )
-    report = dataclasses.replace(report, numbers_assumed=wanted.reading.assume_int8)
+    report = dataclasses.replace(
+        report,
+        numbers_assumed=wanted.reading.assume_int8,
+        optimize=wanted.goal.value,
+        alternatives=alternatives(done, with_streaming),
+    )
     _check_flash(report, wanted)
     return Compiled(done, report)
 
 
+def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
+    """The plan with a streamed input, made by a worker meanwhile."""
+    model = pipeline.read(wanted.model, wanted.reading)
+    return mapped(partial(streamed_of, request=wanted), (model,), executor)
+
+
 def explore(
     model: str | Path | Request,
-    target: str = "host",
+    target: str = DEFAULT_TARGET,
     *,
     workers: Workers = 1,
     on_progress: OnProgress = _unseen,
@@ -250,7 +277,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -274,19 +301,16 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
 
 
 def frontier_of(done: Compilation) -> tuple[Point, ...]:
-    """Every efficient schedule as it is placed, least memory first."""
-    costs = ((p.ram_bytes(done.request), p.schedule.cost) for p in done.points)
-    return tuple(Point(ram, cost.cycles, cost.macs) for ram, cost in costs)
+    """Every point of the frontier, least memory first."""
+    pairs = ((p, p.schedule.cost) for p in done.points)
+    return tuple(
+        Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)
+        for p, cost in pairs
+    )
 
 
-def _travelling(wanted: Request, workers: Workers) -> Workers:
-    """The workers; this process alone where there are accelerators, for the functions that they are
-    described with do not travel between processes."""
-    return 1 if wanted.accelerators and workers else workers
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ran(Brief):
     """One or more simulated inferences: outputs of each, and the report with simulated figures.
 
     `steps`: counts of each, None of those that an accelerator runs: what the core executes there is
@@ -300,10 +324,21 @@ class Ran:
     functions: tuple[tuple[str, int], ...] = ()
     unmeasured: str = ""
 
+    def __repr__(self) -> str:
+        return shortened(f"Ran({len(self.outputs)} inferences, {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report, self.steps))
+
     def as_json(self) -> dict[str, Json]:
-        """The report, the layers and the functions."""
+        """The report, the layers and the functions; why nothing is simulated, where it is not."""
         functions = dict(self.functions)
-        return {**self.report.as_json(), "layers": layer_rows(self), "functions": functions}
+        return {
+            **self.report.as_json(),
+            "layers": layer_rows(self),
+            "functions": functions,
+            "unmeasured": self.unmeasured or None,
+        }
 
     def bundle(self) -> Bundle:
         """profile.json, profile.html; and resources.svg, where an accelerator's author says what
@@ -323,7 +358,7 @@ class Ran:
 
 def run(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     sets: Sequence[Mapping[str, Array]] | None = None,
     *,
     compiler: str = "zig",
@@ -351,25 +386,26 @@ def run(
 def profile(
     wanted: Request,
     *,
+    simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = _silent,
 ) -> Ran:
-    """Compiles a model and has its layers counted on the target's simulated core, where it has one.
+    """Compiles a model and counts its layers on the target's simulated core.
 
-    Of what accelerators run all is modelled: where there are some, and the tools for the core fail,
-    the model's figures are all there is.  Raises as `run`."""
+    All figures are estimates where `simulate` is false, where the target has no simulated core, and
+    where the driver of an accelerator has no model in C; `Ran.unmeasured` says which.  Raises as
+    `run`, and ToolError where a compiler or simulator fails."""
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     on_stage("run")
-    if wanted.target.core is None:
+    why = "" if simulate else "as asked for"
+    if not why and wanted.target.core is None:
         why = f"target {wanted.target.name} has no simulated core"
+    if not why and (missing := ladder.without_c(compiled.compilation)):
+        why = f"{', '.join(missing)} has no model of its driver in C"
+    if why:
         return Ran(compiled, (), compiled.report, (), unmeasured=why)
-    try:
-        return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
-    except ToolError as error:
-        if not wanted.accelerators:
-            raise
-        return Ran(compiled, (), compiled.report, (), unmeasured=error.what)
+    return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
 
 
 def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
@@ -385,13 +421,20 @@ def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: 
     return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verified(Brief):
     """How the ladder went."""
 
     compiled: Compiled
     rungs: tuple[ladder.Rung, ...]
     report: Report
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{r.step}: {r.comparison.mismatches} mismatches" for r in self.rungs)
+        return shortened(f"Verified({found}; {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report))
 
     def mismatch(self) -> MismatchError | None:
         """The lowest rung's first difference, as an error; None where every rung agrees."""
@@ -440,7 +483,7 @@ def _origin(graph: Graph, tensor: str) -> str:
 
 def verify(
     model: str | Path | Request,
-    target: str = "cortex-m4",
+    target: str = DEFAULT_TARGET,
     goldens: str | Path | None = None,
     *,
     reference: Literal["tflite", "onnx"] | None = None,
@@ -457,7 +500,7 @@ def verify(
     with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
     against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)
@@ -477,7 +520,14 @@ def verify(
         )
         rungs = tuple(climbing)
     verified = tuple(
-        Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
+        Checked(
+            r.step,
+            r.comparison.tensors,
+            r.comparison.elements,
+            r.comparison.mismatches,
+            r.note,
+            r.measured,
+        )
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
@@ -683,11 +733,25 @@ def _check_flash(report: Report, wanted: Request) -> None:
         )
 
 
+def _rounding(name: str) -> Rounding:
+    """Raises UsageError where there is none of that name."""
+    try:
+        return Rounding(name)
+    except ValueError:
+        raise UsageError(
+            "usage-013",
+            f"{name!r} is not known",
+            where="--rounding",
+            help=f"take one of {', '.join(r.value for r in Rounding)}",
+        ) from None
+
+
 def _bytes(size: Size, option: str) -> int:
-    if isinstance(size, int):
+    """Bytes of a size.  Raises UsageError where it is none, such as a negative number."""
+    if isinstance(size, int) and size >= 0:
         return size
     try:
-        return parse_size(size)
+        return parse_size(str(size))
     except UsageError as error:
         raise error.at(option) from None
 

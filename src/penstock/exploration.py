@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
 from penstock.pipeline import (
     Point,
     Request,
+    chosen_index,
     parts_of,
     place,
     prefix_of,
@@ -22,8 +24,10 @@ from penstock.pipeline import (
     schedule,
     simplify_for,
 )
+from penstock.reports.formats import number
 from penstock.reports.frontier import Choice, Choices, choice
 from penstock.reports.frontier_html import render_frontier
+from penstock.reports.html import framed
 from penstock.scheduling.schedule import Frontier
 from penstock.workers import mapped
 
@@ -35,11 +39,20 @@ class OnProgress(Protocol):
     def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Explored:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explored(Brief):
     """The frontier of a network, as files."""
 
     choices: Choices
+
+    def __repr__(self) -> str:
+        found = self.choices
+        least, most = found.choices[0].ram_bytes, found.choices[-1].ram_bytes
+        words = f"{found.model} for {found.target}: {len(found.choices)} points"
+        return shortened(f"Explored({words}, RAM {number(least)} to {number(most)} bytes)")
+
+    def _repr_html_(self) -> str:
+        return framed(render_frontier(self.choices))
 
     def bundle(self) -> Bundle:
         """frontier.csv, frontier.json and frontier.html: the same bytes for the same network."""
@@ -81,7 +94,6 @@ def explore_request(
     if not request.stream_input:
         other = _points(frontiers, request, on_progress, executor, " streamed")
         streamed = _choices(other, request)
-    fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
     return Explored(
         Choices(
             model.name,
@@ -91,7 +103,8 @@ def explore_request(
             request.ram_limit_bytes,
             request.stream_input,
             _choices(points, request),
-            max(fitting, default=None),
+            request.goal,
+            chosen_index(points, request),
             streamed,
         )
     )

@@ -21,6 +21,7 @@ from penstock.backends.engines import Engines
 from penstock.backends.offload import offload, require_nothing_left, with_program_passes
 from penstock.backends.portable import Processor, assign
 from penstock.backends.stream import call_writer
+from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import generate
 from penstock.codegen.c_text import prefix
@@ -41,15 +42,15 @@ from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
+from penstock.program.placed_cost import with_placed_costs
 from penstock.program.program import Program
-from penstock.scheduling.cascades import NOTICED, cascades, schedules
+from penstock.scheduling.cascades import cascades, schedules
 from penstock.scheduling.lifetimes import Unfolded, block_name, problems
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
-from penstock.scheduling.pareto import frontier as efficient_items
 from penstock.scheduling.part import Parts
-from penstock.scheduling.proposals import UNLIMITED
 from penstock.scheduling.schedule import Frontier, Schedule
+from penstock.scheduling.selection import Optimize, merged, noticeably_faster, select
 from penstock.workers import mapped
 from penstock.zoo.registry import open_zoo
 
@@ -58,9 +59,11 @@ STAGES = ("read", "simplify", "assign", "schedule", "place", "lower", "write")
 DEFAULT_STACK_BYTES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be compiled, for what, within what."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(Brief):
+    """What is to be compiled, for what, within what.
+
+    `optimize`: the goal that selects a point; None: see `goal`."""
 
     model: str
     target: Target
@@ -73,6 +76,14 @@ class Request:
     accelerators: tuple[Accelerator, ...] = ()
     strict: bool = False
     reading: Reading = AS_IT_IS
+    optimize: Optimize | None = None
+
+    @property
+    def goal(self) -> Optimize:
+        """The goal that selects a point: without one, the knee, or the fastest within a budget."""
+        if self.optimize is not None:
+            return self.optimize
+        return Optimize.BALANCED if self.sram_bytes is None else Optimize.SPEED
 
     @property
     def ram_limit_bytes(self) -> int:
@@ -82,8 +93,8 @@ class Request:
         return memory if self.sram_bytes is None else min(memory, self.sram_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+@dataclass(frozen=True, slots=True, repr=False)
+class Point(Brief):
     """A schedule and the addresses of its blocks, in the memory of inputs and outputs and in the
     others that it uses; those of `free` need not be saved."""
 
@@ -136,8 +147,8 @@ class Point:
         return self.fits(request.target) and self.ram_bytes(request) <= request.ram_limit_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compilation(Brief):
     """Every noun on the way from a model to its bundle, and the seconds that each stage took."""
 
     request: Request
@@ -240,62 +251,65 @@ def place(
     executor: Executor | None = None,
     on_count: Callable[[int], None] = lambda done: None,
 ) -> tuple[Point, ...]:
-    """Every schedule of the frontier with its addresses, least memory first; those that another
-    is as good as, once they are placed, are left out, and those that fit into no memory, but one.
+    """The points of the frontier, least memory first: what is left of the schedules once they are
+    placed and `merged`.  Schedules that do not fit into the target are left out, but for one.
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    unbeaten = _unbeaten(frontier.schedules, points, target)
-    for point in _placed(unbeaten, target, options, executor):
+    promising = (s for s in frontier.schedules if _is_promising(s, points, target))
+    for found, point in _placed(promising, target, options, executor):
         on_count(len(points))
-        points.append(point)
+        # Workers run ahead: they got schedules before the points that rule these out were known.
+        if _is_promising(found, points, target):
+            points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
-    least = min(points, key=lambda p: (p.height_bytes, p.schedule.cost.cycles))
+    least = min(points, key=_bytes_and_cycles)
     fitting = [p for p in points if p.fits(target)] or [least]
-    return efficient_items(fitting, lambda p: (p.height_bytes, p.schedule.cost.cycles))
+    return merged(fitting, _bytes_and_cycles)
 
 
-def least_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
-    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
-    request's budget; found sooner where it is no more than is said to be likely."""
+def _bytes_and_cycles(point: Point) -> tuple[int, int]:
+    return point.height_bytes, point.schedule.cost.cycles
+
+
+def points_of(graph: Graph, request: Request) -> tuple[Point, ...]:
+    """The points of a graph whose nodes are assigned to engines, least memory first."""
     parts = assign(graph, request.target, stream_input=request.stream_input)
-    stack_bytes = request.stack_bytes
-    for limit in dict.fromkeys((likely_bytes - stack_bytes, UNLIMITED)):
-        least = _least_height_bytes(parts, request, limit)
-        if least is not None and least <= limit:
-            return least + stack_bytes
-    return stack_bytes
+    found = schedule(parts, request.target, request.options)
+    return place(found, request.target, request.options)
 
 
-def _least_height_bytes(parts: Parts, request: Request, limit_bytes: int) -> int | None:
-    """The least that must be saved for schedules whose live bytes are within the limit."""
+def least_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM in which a network runs whose nodes are assigned to engines, whatever the
+    request's budget."""
+    parts = assign(graph, request.target, stream_input=request.stream_input)
     least: int | None = None
     known = _engines_and_memories(request.target)
-    for found in schedules(parts, *known, request.options, limit_bytes):
+    for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
-        (point,) = _placed((found,), request.target, request.options, None)
+        ((_, point),) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
-    return least
-
-
-def least_streamed_bytes(graph: Graph, request: Request, likely_bytes: int = UNLIMITED) -> int:
-    """The least RAM that the network needs where its input is streamed, planned anew."""
-    return least_bytes(graph, replace(request, stream_input=True), likely_bytes)
-
-
-def least_streamed_bytes_of(request: Request) -> int:
-    """The same, from the model on: what another process can do by itself from the beginning."""
-    graph = simplify_for(read(request.model, request.reading), request)
-    return least_streamed_bytes(graph, request)
+    return request.stack_bytes + (least or 0)
 
 
 def choose(points: tuple[Point, ...], request: Request) -> Point:
-    """The fastest point that fits.  Raises CapacityError where none does."""
-    fitting = [p for p in points if p.may_be_chosen(request)]
-    if not fitting:
+    """The point that the request's goal selects of those that fit.
+
+    Raises CapacityError where none does."""
+    chosen = chosen_index(points, request)
+    if chosen is None:
         raise _too_large(points[0], request)
-    return fitting[-1]
+    return points[chosen]
+
+
+def chosen_index(points: Sequence[Point], request: Request) -> int | None:
+    """Which point the request's goal selects of those that fit; None where none does."""
+    fitting = [k for k, point in enumerate(points) if point.may_be_chosen(request)]
+    if not fitting:
+        return None
+    cycles = [points[k].schedule.cost.cycles for k in fitting]
+    return fitting[select(cycles, request.goal)]
 
 
 def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Program:
@@ -315,7 +329,12 @@ def write(program: Program, request: Request) -> Bundle:
         for a in request.accelerators
     }
     return generate(
-        program, prefix_of(program.name), provenance, keeps_input=keeps_input, drivers=drivers
+        program,
+        prefix_of(program.name),
+        provenance,
+        keeps_input=keeps_input,
+        drivers=drivers,
+        optimise=request.target.compiler.optimise,
     )
 
 
@@ -335,6 +354,18 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model, request.reading))
+    return _compiled(model, request, clock, executor)
+
+
+def compile_graph(model: Graph, request: Request) -> Compilation:
+    """Compile a graph that no file holds; `request.model` names it."""
+    return _compiled(model, request, _Clock(lambda stage: None), None)
+
+
+def _compiled(
+    model: Graph, request: Request, clock: _Clock, executor: Executor | None
+) -> Compilation:
+    """The stages after `read`."""
     graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
@@ -403,34 +434,33 @@ class _Clock:
         return noun
 
 
-def _unbeaten(
-    schedules: Iterable[Schedule], points: Sequence[Point], target: Target
-) -> Iterator[Schedule]:
-    """The schedules, but those that are slower than one of the points placed by then, or not faster
-    by what is noticed, and need no less even if they can be placed without gaps."""
-    for found in schedules:
-        noticed = 1 - NOTICED if found.parts.fetches else 1.0
-        if not any(
-            point.schedule.cost.cycles * noticed < found.cost.cycles
-            and point.height_bytes <= found.peak_bytes
-            and point.fits(target)
-            for point in points
-        ):
-            yield found
+def _is_promising(found: Schedule, points: Sequence[Point], target: Target) -> bool:
+    """Whether `merged` may keep a schedule, beside the points placed so far.
+
+    Schedules come least memory first.  A schedule takes at least its live bytes, and so do all that
+    follow it.  Hence none of them displaces a point within these bytes that `merged` keeps now:
+    what is not noticeably faster than the last such point is skipped."""
+    within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
+    kept = merged(within, _bytes_and_cycles)
+    return not kept or noticeably_faster(found.cost.cycles, kept[-1].schedule.cost.cycles)
 
 
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
-) -> Iterator[Point]:
-    """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    unless there are workers, which are given the blocks alone, not the network."""
+) -> Iterator[tuple[Schedule, Point]]:
+    """Each schedule with its point, which has what the schedule costs at its addresses.
+
+    Without workers, the next schedule is asked for when the one before is placed.  Workers are
+    given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    schedules, again = tee(schedules)
-    blocks = (problems(Unfolded(schedule)) for schedule in again)
+    every, again = tee(map(Unfolded, schedules))
+    blocks = map(problems, again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
-    for schedule, found in zip(schedules, placements, strict=True):
-        yield Point(schedule, found[0][1], found[1:], free)
+    for unfolded, found in zip(every, placements, strict=True):
+        point = Point(unfolded.schedule, found[0][1], found[1:], free)
+        placed = with_placed_costs(unfolded, point.addresses)
+        yield unfolded.schedule, replace(point, schedule=placed)
 
 
 def _place(

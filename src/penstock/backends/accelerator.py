@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.backends.pattern import Pattern
+from penstock.brief import Brief
 from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
@@ -43,8 +44,8 @@ class PassPhase(Enum):
     TIR_PHASE_3 = "program_phase_3"
 
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorTarget:
+@dataclass(frozen=True, slots=True, repr=False)
+class AcceleratorTarget(Brief):
     """What passes and strategies are handed: the accelerator's name, its attributes as the user set
     them, and the chip that it stands beside; its own memories, by name; `tilers`: who cuts layers,
     by operator or pattern."""
@@ -91,8 +92,8 @@ class Strategy:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class Codegen:
+@dataclass(frozen=True, slots=True, repr=False)
+class Codegen(Brief):
     """How calls of the driver are written: `includes` is text at the head of the model's C;
     `replace_call_extern` makes the call from its arguments' texts, None: NAME(arguments);
     `encoder` makes streams of commands, which `submit` is handed (`stream`);
@@ -106,8 +107,8 @@ class Codegen:
     sources: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+@dataclass(frozen=True, slots=True, repr=False)
+class Accelerator(Brief):
     """All that was registered of an accelerator, with the values of its attributes."""
 
     target: AcceleratorTarget

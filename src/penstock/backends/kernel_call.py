@@ -16,6 +16,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Fetch, Kernel, Table, Work, row_axis
+from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.channel_packs import UnpackChannels
@@ -264,6 +265,8 @@ def offloading_kernel(
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
     fetch: Fetch | None = None,
+    placed: PlacedCost | None = None,
+    filled: FilledCost | None = None,
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
 
@@ -302,6 +305,8 @@ def offloading_kernel(
         folded=folded,
         alignment_bytes=alignment_bytes,
         fetch=fetch,
+        placed=placed,
+        filled=filled,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

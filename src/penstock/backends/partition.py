@@ -298,11 +298,13 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
         fetching = tuple(i.kernel for i in able if i.kernel.fetch is not None)
         able = [i for i in able if i.kernel.fetch is None]
         if able:
-            best, lean = _best(able, node), None
-            if best.kernel.scratch_bytes:
-                frugal = [i for i in able if not i.kernel.scratch_bytes]
-                lean = _best(frugal, node).kernel if frugal else None
-            found = replace(composite, chosen=best.kernel, lean=lean, fetching=fetching)
+            best = _best(able, node).kernel
+            least = min(i.kernel.scratch_bytes for i in able)
+            lean = None
+            if least < best.scratch_bytes:
+                frugal = [i for i in able if i.kernel.scratch_bytes == least]
+                lean = _best(frugal, node).kernel
+            found = replace(composite, chosen=best, lean=lean, fetching=fetching)
             return replace(node, op=found)
         refused += [reason for reason in reasons if reason]
     return _why_none(composite, strategies, refused, accelerator.name)

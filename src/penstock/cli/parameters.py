@@ -40,7 +40,13 @@ RoundingName = Annotated[
     ),
 ]
 Optimize = Annotated[
-    str, typer.Option(help="speed: the fastest point that fits; size: the smallest code.")
+    str | None,
+    typer.Option(
+        metavar="GOAL",
+        help="balanced: the least RAM within 1 % of the fastest point's cycles (default without a "
+        "budget); speed: the fastest point that fits (default with one); size: the least RAM, "
+        "compiled with -Os.",
+    ),
 ]
 Accelerator = Annotated[
     list[str] | None,
@@ -87,7 +93,7 @@ class Limits:
     flash: Flash = None
     stack: Stack = "1KiB"
     stream_input: StreamInput = False
-    optimize: Optimize = "speed"
+    optimize: Optimize = None
     rounding: RoundingName = "double"
     accelerator: Accelerator = None
     strict: Strict = False

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import typer
@@ -17,7 +17,7 @@ from penstock.cli import parameters as p
 from penstock.cli.progress import progress
 from penstock.cli.terminal import out, print_json
 from penstock.errors import UsageError
-from penstock.hardware.load import load_target, target_names, target_text
+from penstock.hardware.load import DEFAULT_TARGET, load_target, target_names, target_text
 from penstock.ir.tensor import Array
 from penstock.ops.registry import operator_files
 from penstock.pipeline import STAGES, Request
@@ -27,15 +27,17 @@ from penstock.reports import summary
 from penstock.reports.engine_work import NodeLine
 from penstock.reports.formats import ABSENT
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.selection import Optimize
 from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
 
 LIMITS = p.Limits()
+_Value = TypeVar("_Value")
 
 
 def compile(
     model: p.Model,
-    target: p.TargetName = "host",
+    target: p.TargetName = DEFAULT_TARGET,
     limits: p.Limits = LIMITS,
     stop_after: Annotated[
         str | None, typer.Option(help="Print that stage's noun, write nothing.")
@@ -52,7 +54,7 @@ def compile(
         return
     with progress(len(STAGES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        folder = output or done.compilation.prefix
+        folder = done.compilation.prefix if output is None else output
         done.write(folder)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
@@ -63,8 +65,8 @@ def compile(
 
 def explore(
     model: p.Model,
-    target: p.TargetName = "host",
-    limits: Annotated[p.Limits, p.Without(("flash", "optimize"))] = LIMITS,
+    target: p.TargetName = DEFAULT_TARGET,
+    limits: Annotated[p.Limits, p.Without(("flash",))] = LIMITS,
     output: p.Output = None,
     workers: p.Workers = 1,
     as_json: p.Json = False,
@@ -75,7 +77,7 @@ def explore(
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
-        folder = output or found.folder
+        folder = found.folder if output is None else output
         found.write(folder)
     if as_json:
         print_json(found.choices.as_json())
@@ -86,7 +88,7 @@ def explore(
 
 def run(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     input: Annotated[list[Path] | None, typer.Option(help="An input as .npy; repeatable.")] = None,
     output: Annotated[list[Path] | None, typer.Option(help="Where to write an output.")] = None,
     limits: p.Limits = LIMITS,
@@ -127,7 +129,7 @@ def run(
 
 def verify(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     goldens: Annotated[Path | None, typer.Option(help="An archive of ground truth.")] = None,
     reference: Annotated[
         str | None,
@@ -175,8 +177,11 @@ def verify(
 
 def profile(
     model: p.Model,
-    target: p.TargetName = "cortex-m4",
+    target: p.TargetName = DEFAULT_TARGET,
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
+    simulate: Annotated[
+        bool, typer.Option(help="Count on the simulated core; without, all is estimated.")
+    ] = True,
     compiler: p.CompilerName = "zig",
     output: p.Output = None,
     workers: p.Workers = 1,
@@ -185,16 +190,24 @@ def profile(
 ) -> None:
     """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
     on accelerators what limits it and how busy the multipliers are; and what its code takes.  With
-    --output-folder, also as a page with pictures."""
+    --output-folder, also as a page with pictures.  A compiler that fails is an error."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.profile(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
+        done = api.profile(
+            wanted,
+            simulate=simulate,
+            compiler=_compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
         if output is not None:
             done.write(output)
     if as_json:
         print_json(done.as_json())
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
+        for line in summary.constant_lines(done.compiled.layers):
+            out.print(line)
         if done.functions:
             out.print(summary.code_table(done.functions))
         if done.unmeasured:
@@ -224,7 +237,7 @@ def golden(
 
 def show(
     model: p.Model,
-    target: p.TargetName = "host",
+    target: p.TargetName = DEFAULT_TARGET,
     accelerator: p.Accelerator = None,
     stop_after: Annotated[str, typer.Option(help=f"One of {', '.join(STAGES)}.")] = "simplify",
     nodes: Annotated[
@@ -360,7 +373,7 @@ def demo(
     """Compile the digits model and run 200 test digits on a simulated Cortex-M4."""
     from penstock import demonstration
 
-    folder = output or _free_folder("penstock-demo")
+    folder = _free_folder("penstock-demo") if output is None else output
     with progress(len(STAGES) + 2) as on_stage:
         found = demonstration.run(Path(folder), on_stage)
     if as_json:
@@ -377,16 +390,15 @@ def _free_folder(name: str) -> str:
 
 def _request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
     single = _is_second(limits.rounding, ("double", "single"), "--rounding")
-    size = _is_second(limits.optimize, ("speed", "size"), "--optimize")
     return api.request(
         model,
         target,
         sram=limits.sram,
-        memory=dict(_pair(item) for item in limits.memory or []),
+        memory=_sizes(limits.memory or ()),
         flash=limits.flash,
         stack=limits.stack,
         rounding="single" if single else "double",
-        optimize="size" if size else "speed",
+        optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
         stream_input=limits.stream_input,
         options=options,
         accelerators=limits.accelerator or (),
@@ -408,8 +420,28 @@ def _dimensions(items: Sequence[str] | None) -> dict[str, int]:
                 where="--dimension",
                 help="write NAME=N, as in batch=1",
             )
-        found[name] = int(extent)
+        found[name] = _once(int(extent), name in found, item, "--dimension")
     return found
+
+
+def _sizes(items: Sequence[str]) -> dict[str, str]:
+    """Sizes by memory, of REGION=SIZE."""
+    found: dict[str, str] = {}
+    for region, size in map(_pair, items):
+        found[region] = _once(size, region in found, f"{region}={size}", "--memory")
+    return found
+
+
+def _once(value: _Value, again: bool, item: str, option: str) -> _Value:
+    """The value.  Raises UsageError where the option gave one for the same name before."""
+    if again:
+        raise UsageError(
+            "usage-059",
+            f"{item!r} is the second value for the same name",
+            where=option,
+            help=f"give {option} once for each name",
+        )
+    return value
 
 
 def _pair(item: str) -> tuple[str, str]:

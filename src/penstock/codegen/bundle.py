@@ -10,11 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.brief import Brief
 from penstock.errors import OutputError
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bundle(Brief):
     """Files of a compiled model by path relative to the bundle's folder."""
 
     files: tuple[tuple[str, bytes], ...]
@@ -31,7 +32,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
     """Writes the files into a new folder: it appears whole or not at all.
 
     Raises OutputError where the folder exists and is not empty, or cannot be written."""
-    folder = folder.absolute()
+    folder = Path(os.path.realpath(folder))  # a link stays, what it names is replaced
     try:
         _require_free(folder)
         with _new_parents(folder):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from penstock.brief import Brief
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
@@ -56,8 +58,8 @@ class Copier:
     setup_cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compiler:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compiler(Brief):
     """How C for the target is compiled: flags of the two compilers, the same for every figure."""
 
     zig: tuple[str, ...]
@@ -65,8 +67,8 @@ class Compiler:
     optimise: Literal["speed", "size"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+@dataclass(frozen=True, slots=True, repr=False)
+class Target(Brief):
     """A chip.  `core`: the simulated core that runs its code; None where the host itself does."""
 
     name: str
@@ -80,6 +82,10 @@ class Target:
     def resized(self, sizes_bytes: Mapping[str, int]) -> Target:
         """The chip with other sizes of those of its memories that are named."""
         return replace(self, memories=resized(self.memories, sizes_bytes))
+
+    def optimised_for(self, optimise: Literal["speed", "size"]) -> Target:
+        """The chip with its C compiled for speed or size."""
+        return replace(self, compiler=replace(self.compiler, optimise=optimise))
 
     def beside(self, memories: Iterable[MemoryRegion]) -> Target:
         """The chip with more memories."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from penstock.brief import Brief
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.region import Region
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
+@dataclass(frozen=True, slots=True, repr=False)
+class Composite(Brief):
     """Nodes in topological order, of which the last computes the output; `inputs` names the values
     that the composite's inputs are inside, constants too, in order.
 
     `name`: the pattern that found them; `engine`: the accelerator that claims them; `attributes`:
     what passes say of it; `chosen`: how the accelerator runs it, once that is decided; `lean`: how
-    it does where there is no room for the scratch of that; `fetching`: how it does where constants
+    it does with the least scratch, where that is less; `fetching`: how it does where constants
     have been fetched before."""
 
     name: str

@@ -9,14 +9,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+from penstock.brief import Brief
 from penstock.ir.composite import Composite
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+@dataclass(frozen=True, slots=True, repr=False)
+class Value(Brief):
     """A tensor: computed, or constant where it has `data`.
 
     `origin`: its index in the model file, by which ground truth is compared; None where it is ours.
@@ -28,8 +29,8 @@ class Value:
     origin: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+@dataclass(frozen=True, slots=True, repr=False)
+class Node(Brief):
     """One operator between its inputs and its output.  `name` is the output's; `origin` says where
     it stands in the model file, in the user's words."""
 
@@ -61,8 +62,8 @@ class Node:
         return tuple(v for v in self.inputs if v.data is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+@dataclass(frozen=True, slots=True, repr=False)
+class Graph(Brief):
     """Nodes in topological order between inputs and outputs."""
 
     name: str

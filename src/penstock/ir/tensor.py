@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.brief import Brief
+
 Array = NDArray[Any]
 
 
@@ -102,8 +104,8 @@ class TensorType:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+@dataclass(frozen=True, slots=True, repr=False)
+class Data(Brief):
     """Elements of a constant tensor, row-major, little-endian; immutable and hashable."""
 
     raw: bytes

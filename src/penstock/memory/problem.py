@@ -29,6 +29,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from penstock.brief import Brief
 from penstock.errors import InternalError
 
 Column = npt.NDArray[np.int64]
@@ -73,8 +74,8 @@ class Buffer:
         return self.lower < other.upper and other.lower < self.upper
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+@dataclass(frozen=True, slots=True, repr=False)
+class Problem(Brief):
     """Buffers to be placed, in at most `capacity_bytes` where that is given."""
 
     buffers: tuple[Buffer, ...]
@@ -91,8 +92,8 @@ class Problem:
             raise InternalError("memory-003", f"fixed buffers overlap: {clash}")
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+@dataclass(frozen=True, slots=True, repr=False)
+class Placement(Brief):
     """The offset of every buffer, in the problem's order, and what is known of their quality."""
 
     offsets: tuple[tuple[str, int], ...]

@@ -42,7 +42,7 @@ class HardSwish(Lookup):
         scaled = _high_multiply(fine, multiplier)
         product = scaled * _gate(fine, x)
         halved = np.where(product >= 0, product >> 15, -((-product) >> 15))
-        return saturated(rounding_shift(halved, -shift) + y.zero_point)
+        return saturated(_rounding_shift16(halved, -shift) + y.zero_point)
 
 
 def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
@@ -57,7 +57,7 @@ def _gate(fine: Int64s, x: TensorType) -> Int64s:
     # Saturation before the last doubling does not show in the result.
     value = _saturated16(fine << max(0, shift - 1))
     value = _high_multiply(value, multiplier)
-    value = _saturated16(value << 1) if shift > 0 else rounding_shift(value, -shift)
+    value = _saturated16(value << 1) if shift > 0 else _rounding_shift16(value, -shift)
     return (value + (1 << 15)) >> 1
 
 
@@ -72,6 +72,12 @@ def _high_multiply(a: Int64s, b: int) -> Int64s:
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return np.where(nudged >= 0, nudged >> 15, -((-nudged) >> 15))
+
+
+def _rounding_shift16(x: Int64s, exponent: int) -> Int64s:
+    """round(x / 2**exponent) as the reference computes it in 16 bits: beyond 15 its mask of the
+    remainder is -1, and the result is 1 or -1 instead of 0 (gemmlowp, `RoundingDivideByPOT`)."""
+    return rounding_shift(x, exponent) if exponent < 16 else np.where(x >= 0, 1, -1)
 
 
 def _saturated16(x: Int64s) -> Int64s:

@@ -64,7 +64,7 @@ def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
     graph, homes = schedule.parts.graph, schedule.homes
     constants = _constants(unfolded, homes.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
-    writer = _Writer(unfolded, _laid(unfolded, addresses))
+    writer = _Writer(unfolded, laid_storages(unfolded, addresses))
     return Program(
         graph.name,
         (
@@ -121,7 +121,7 @@ class Laid:
     rows: Rows
 
 
-def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
+def laid_storages(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
     """By name, where each storage lies."""
     rows = unfolded.schedule.parts.rows
     starts = unfolded.lives.starts

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var
@@ -105,8 +106,8 @@ class Box:
     upper: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+@dataclass(frozen=True, slots=True, repr=False)
+class Call(Brief):
     """Compute region `out` of the tensor that `output` shows, with a kernel on an engine.
 
     `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included.
@@ -211,8 +212,8 @@ class Pull:
     upper: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+@dataclass(frozen=True, slots=True, repr=False)
+class Loop(Brief):
     """For `variable` = lower, lower + step, .. below upper: the body."""
 
     variable: str
@@ -234,8 +235,8 @@ class Memory:
     writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+@dataclass(frozen=True, slots=True, repr=False)
+class Program(Brief):
     """Commands of the three entries, over buffers in memories.
 
     `inputs` are views that the caller fills before `run`; inputs that are streamed are not among

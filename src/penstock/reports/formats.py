@@ -36,6 +36,25 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def change(value: int, than: int) -> str:
+    """By how much a size differs from another one.
+
+    >>> change(13312, 1024), change(1000, 3048), change(9, 10)
+    ('+12.0 KiB', '-2.0 KiB', '-1 bytes')
+    """
+    found = value - than
+    return f"{found:+,} bytes" if abs(found) < 1024 else f"{found / 1024:+,.1f} KiB"
+
+
+def relative(value: int, than: int) -> str:
+    """By how much a count differs from another one, as a share of that.
+
+    >>> relative(1032, 1000), relative(999, 1000), relative(5, 0)
+    ('+3.2 %', '-0.1 %', '+0 %')
+    """
+    return f"{100 * (value / than - 1) if than else 0.0:+.3g} %"
+
+
 def share_or_none(part: float | None) -> str:
     """A share of one, or that there is none.
 

@@ -10,8 +10,10 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from penstock.brief import Brief
 from penstock.reports.report import Json, Striped, striped
 from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.selection import Optimize
 
 SCHEMA = "penstock-frontier-1"
 
@@ -29,8 +31,8 @@ class Moved:
         return self.read_bytes + self.written_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(Brief):
     """A schedule that a budget may pick.
 
     `ram_bytes`: the arena, `static_bytes` of other memories, and the stack; `live_bytes`: of the
@@ -67,13 +69,13 @@ class Choice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choices(Brief):
     """All choices, least memory first.
 
-    `limit_bytes`: what the budget or the target's memory allows; `chosen`: index of the fastest
-    that fits, None where none does.  `streamed`: where the input is an array, the choices if it
-    were streamed, planned anew; else None."""
+    `limit_bytes`: what the budget or the target's memory allows; `chosen`: index of the one that
+    the goal `optimize` selects of those that fit, None where none does.  `streamed`: where the
+    input is an array, the choices if it were streamed, planned anew; else None."""
 
     model: str
     target: str
@@ -82,6 +84,7 @@ class Choices:
     limit_bytes: int
     stream_input: bool
     choices: tuple[Choice, ...]
+    optimize: Optimize
     chosen: int | None
     streamed: tuple[Choice, ...] | None
 
@@ -109,6 +112,7 @@ class Choices:
             "stack_bytes": self.stack_bytes,
             "limit_bytes": self.limit_bytes,
             "stream_input": self.stream_input,
+            "optimize": self.optimize,
             "chosen": self.chosen,
             "frontier": [choice.as_json() for choice in self.choices],
             "frontier_streamed_input": (

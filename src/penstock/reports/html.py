@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from penstock.reports import formats
 from penstock.reports.engine_work import has_simulated, shares
+from penstock.reports.goal import alternative_lines, goal_words
 from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.paint import PROCESSOR, accelerator_colors
@@ -53,6 +55,8 @@ def render_html(
         measured_stack=report.stack_bytes_measured,
         verdicts=verdicts(report.optimality),
         frontier=report.frontier,
+        goal=goal_words(report),
+        alternatives=tuple(alternative_lines(report)),
         verified=report.verified,
         pictures=[memory_svg(timeline, budget_bytes) for timeline in timelines],
         rows=lines,
@@ -93,6 +97,12 @@ def page(template: str, **holes: object) -> bytes:
     return environment.get_template(template).render(**holes).encode()
 
 
+def framed(page: bytes) -> str:
+    """A page as an element of a notebook: neither sees the style of the other."""
+    style = "width:100%;height:32rem;border:1px solid #d8dde2;background:#fff"
+    return f'<iframe sandbox style="{style}" srcdoc="{escape(page.decode())}"></iframe>'
+
+
 def _figures(report: Report) -> tuple[Figure, ...]:
     number = formats.number
     ram, flash, macs, cycles = report.ram_bytes, report.flash_bytes, report.macs, report.cycles
@@ -106,7 +116,7 @@ def _figures(report: Report) -> tuple[Figure, ...]:
             (f"arena {number(ram.arena)}", f"stack reserve {number(ram.stack)}"),
         ),
         Figure("Flash", number(flash.total), "bytes", (f"weights {number(flash.weights)}", code)),
-        Figure("MACs", number(macs.executed), "executed", (f"model {number(macs.model)}",)),
+        Figure("MACs", number(macs.executed), "executed", _mac_notes(report)),
         Figure(
             "Cycles",
             number(shown),
@@ -114,6 +124,14 @@ def _figures(report: Report) -> tuple[Figure, ...]:
             _cycle_notes(report),
         ),
     )
+
+
+def _mac_notes(report: Report) -> tuple[str, ...]:
+    """What stands under the multiply-accumulates."""
+    macs = report.macs
+    model = f"model {formats.number(macs.model)}"
+    constant = f"constant {formats.number(macs.constant)}"
+    return (model, constant) if macs.constant else (model,)
 
 
 def _cycle_notes(report: Report) -> tuple[str, ...]:

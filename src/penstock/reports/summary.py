@@ -27,6 +27,7 @@ from penstock.reports.formats import (
     striped,
 )
 from penstock.reports.frontier import Choices
+from penstock.reports.goal import GOALS, alternative_lines, goal_words
 from penstock.reports.report import Layer, Report
 from penstock.reports.row import Measured, Row, has_limits, rows
 from penstock.reports.verdict import verdicts
@@ -39,13 +40,17 @@ def summary(report: Report) -> RenderableType:
     for label, value, note in (
         ("RAM", number(report.ram_bytes.total), _ram_note(report)),
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
-        ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
+        ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
         *_class_lines(report),
+        *_constant_lines(report),
         *_assumed_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
     totals.add_row(Text("frontier"), Text(""), Text(_frontier_words(report), "dim"))
+    totals.add_row(Text("chosen"), Text(""), Text(goal_words(report), "dim"))
+    for words in alternative_lines(report):
+        totals.add_row(Text("or"), Text(""), Text(words, "dim"))
     proven = Table.grid(padding=(0, 2, 0, 0))
     for verdict in verdicts(report.optimality):
         proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
@@ -198,9 +203,9 @@ def choice_table(choices: Choices) -> RenderableType:
 
 def _limit_words(choices: Choices) -> str:
     """What the budget picks, and what streaming the input would give."""
-    limit = number(choices.limit_bytes)
+    limit = f"{number(choices.limit_bytes)} bytes"
     fits = choices.chosen is not None
-    words = f">: the fastest in {limit} bytes" if fits else f"nothing fits into {limit} bytes"
+    words = f">: {GOALS[choices.optimize]}, in {limit}" if fits else f"nothing fits into {limit}"
     if choices.streamed:
         least = choices.streamed[0]
         above = f"{100 * choices.slowdown(least):.4f} %"
@@ -300,6 +305,34 @@ def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
         return ()
     classes = ", ".join(f"{letter} {number(counts[letter])}" for letter in sorted(counts))
     return (("channels", number(counts.total()), f"by class of requantisation: {classes}"),)
+
+
+def _mac_note(report: Report) -> str:
+    """The model's multiply-accumulates, and those whose results are constant, if any."""
+    macs = report.macs
+    constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
+    return f"executed; model {number(macs.model)}{constant}"
+
+
+def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """How many channels are not computed because they are constant, and what that saves."""
+    skipped = [found for found in report.constant_channels if found.skipped]
+    if not skipped:
+        return ()
+    channels = number(sum(len(found.channels) for found in skipped))
+    saved = number(sum(found.dropped_bytes for found in skipped))
+    where = "1 layer" if len(skipped) == 1 else f"{len(skipped)} layers"
+    note = f"channels of {where} do not depend on the input: {saved} bytes of weights dropped"
+    return (("constant", channels, note),)
+
+
+def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
+    """A line for each layer with output channels that do not depend on the input."""
+    for layer in layers:
+        if layer.constant is not None:
+            where = f"step {layer.step}, {printable(layer.name)}"
+            ranges = layer.constant.ranges
+            yield Text(f"{where}: {layer.constant.words} (channels {ranges})")
 
 
 def _frontier_words(report: Report) -> str:

@@ -21,6 +21,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from penstock.brief import Brief
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import steps, views_of, walk
 from penstock.reports.engine_work import is_offloaded
@@ -44,8 +45,8 @@ class Piece:
         return self.upper_byte - self.lower_byte
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+@dataclass(frozen=True, slots=True, repr=False)
+class Span(Brief):
     """What a tensor, a kernel's scratch or a copied constant occupies of the memory."""
 
     name: str
@@ -104,8 +105,8 @@ class Turn:
     ended: int
 
 
-@dataclass(frozen=True)
-class Timeline:
+@dataclass(frozen=True, repr=False)
+class Timeline(Brief):
     """A memory over one inference; its stretches follow each other.  No name: the arena.
 
     `turns`: where there are accelerators, who runs when, one after the other."""

@@ -37,6 +37,7 @@ from penstock.scheduling.prefetch import FILLS, prefetched
 from penstock.scheduling.proposals import UNLIMITED, Candidate, Plans, Proposal, proposals
 from penstock.scheduling.regions import FILL, RegionSearch
 from penstock.scheduling.schedule import Frontier, Gaps, Homes, Schedule
+from penstock.scheduling.selection import noticeably_faster
 from penstock.scheduling.steps import OrderProblem, Step
 from penstock.scheduling.uniform import UniformSearch
 
@@ -194,16 +195,13 @@ def _worth_placing(every: Iterable[Proposal], slack: float) -> list[Proposal]:
     return sorted(kept, key=lambda p: (p.peak_bytes, p.time))
 
 
-NOTICED = 2e-3
-"""Where constants can be fetched, there are many schedules that differ by little: fewer cycles by
-less than this share are no reason to need more memory."""
-
-
 def _noticed(proposals: Iterable[Proposal]) -> Iterator[Proposal]:
-    """The proposals, least memory first, but those that are faster by less than that."""
-    least: float | None = None
+    """The proposals, least memory first, without those that are faster by too little to matter.
+
+    Where constants can be fetched, many proposals differ that little."""
+    least: int | None = None
     for p in proposals:
-        if least is None or not least * (1 - NOTICED) < p.time < least:
+        if least is None or p.time >= least or noticeably_faster(p.time, least):
             yield p
             least = p.time if least is None else min(least, p.time)
 
@@ -241,9 +239,16 @@ def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
 
 
 def _without_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
-    steps = (parts.parts[k] for k in order[cascade.lower : cascade.upper])
-    least = max(part.least_scratch_bytes for part in steps)
-    return replace(cascade, scratch_bytes=least)
+    fetched = dict(cascade.fetched)
+
+    def least(position: int) -> int:
+        part = parts.parts[order[position]]
+        if position in fetched:
+            return part.fetching[fetched[position]].scratch_bytes
+        return part.least_scratch_bytes
+
+    needed = max(map(least, range(cascade.lower, cascade.upper)))
+    return replace(cascade, scratch_bytes=needed)
 
 
 def _partition_gap(parts: Parts, peak_bytes: int, memories: Memories, options: Options) -> float:

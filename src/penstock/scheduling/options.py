@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from penstock.errors import UsageError
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
@@ -109,6 +109,12 @@ class Options:
         default=0.5,
         metadata={"help": "Most work of the placement solver, in its deterministic seconds."},
     )
+
+    def __repr__(self) -> str:
+        """Only the fields that differ from their defaults."""
+        pairs = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+        shown = (f"{name}={value!r}" for name, value, default in pairs if value != default)
+        return f"Options({', '.join(shown)})"
 
     def __post_init__(self) -> None:
         for name, known in _NAMES.items():

@@ -1,8 +1,9 @@
 """Part: nodes that run as one unit on one engine; Parts: the graph cut into them.
 
-A part may have two kernels: a fast one that needs scratch, and one that serves where there is no
-room for it.  A plan says how much room there is (`Plan.scratch_bytes`).  And it may have others for
-which constants have been fetched before; a plan says how many bytes (`Plan.fetched`).
+A part may have two kernels: the fastest one, and the one of least scratch, which serves where
+there is no room for the scratch of the fastest.  A plan says how much room there is
+(`Plan.scratch_bytes`).  And it may have others for which constants have been fetched before; a plan
+says how many bytes (`Plan.fetched`).
 
 A tensor's *storage* is the memory that holds it.  A value that is the bytes of another under a new
 shape (an alias) shares its storage, so nodes that only make aliases are no parts.
@@ -14,18 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from penstock.brief import Brief
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Fetch, Kernel, row_axis
 from penstock.ir.region import Region
 from penstock.scheduling.rows import RowParts
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, repr=False)
+class Part(Brief):
     """Nodes that run as one unit, for now one node, with the kernel that serves it.
 
     Or, without nodes, `pulled`: the input of the network whose rows the caller hands over.
-    `lean`: the kernel without scratch that serves it where there is no room for `kernel`'s.
+    `lean`: the kernel of least scratch, which serves it where there is no room for `kernel`'s.
     `fetching`: kernels for which constants are fetched, by how many bytes."""
 
     nodes: tuple[Node, ...]
@@ -116,9 +118,14 @@ class Part:
         """Nominal multiply-accumulates of region `out` of the output."""
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
+    def executed_macs(self, nominal: int) -> int:
+        """How many of the nominal multiply-accumulates of some rows the part's kernel executes."""
+        shape = self.output.type.shape
+        return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
 
-@dataclass(frozen=True, slots=True)
-class Left:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Left(Brief):
     """A node that accelerators leave to the processor: why, and what it costs there in cycles."""
 
     node: Node
@@ -130,8 +137,8 @@ PULL = Kernel("pull", by_rows=True)
 """What stands for the caller, who hands over any rows."""
 
 
-@dataclass(frozen=True)
-class Parts:
+@dataclass(frozen=True, repr=False)
+class Parts(Brief):
     """The graph as parts, in the graph's order; `accelerators`: the engines beside the processor,
     by name; `left`: where there are some, the nodes that none of them runs."""
 

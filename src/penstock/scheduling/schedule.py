@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
+from penstock.brief import Brief
 from penstock.scheduling.cost import Around, Cost
 from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Homes:
+@dataclass(frozen=True, slots=True, repr=False)
+class Homes(Brief):
     """Names of memories: of tensors, but those `away` (storage, memory), and of constants; and of
     the engine that copies between them, if there is one."""
 
@@ -43,8 +44,8 @@ class Gaps:
     partition: float
 
 
-@dataclass(frozen=True)
-class Schedule:
+@dataclass(frozen=True, repr=False)
+class Schedule(Brief):
     """Plans in the order in which they run; `peak_bytes`: live bytes at the worst moment, in the
     memory of inputs and outputs."""
 
@@ -71,8 +72,8 @@ class Schedule:
         return tuple(plan.served(k, parts[k]) for plan in self.plans for k in plan.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+@dataclass(frozen=True, slots=True, repr=False)
+class Frontier(Brief):
     """Schedules of which none is worse than another in memory and cycles; least memory first."""
 
     schedules: tuple[Schedule, ...]

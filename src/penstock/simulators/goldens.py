@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.brief import Brief
 from penstock.simulators.drawn_inputs import KINDS, InputType, draw_inputs
 from penstock.simulators.tflite_micro import (
     GoldenSet,
@@ -25,8 +26,8 @@ Crcs = tuple[tuple[int, int], ...]
 """(tensor index, CRC-32), in ascending order of the index."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Goldens:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Goldens(Brief):
     """All sets of one archive, in ascending order of their numbers in the archive.
 
     `sets[tensor_set]` is the one to which `tensor_crc32` belongs; it alone has `tensors`. An

@@ -18,6 +18,7 @@ from penstock.reports.frontier_figure import frontier_figure, frontier_png, fron
 from penstock.reports.frontier_html import render_frontier
 from penstock.reports.report import Striped
 from penstock.reports.summary import choice_table
+from penstock.scheduling.selection import Optimize
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -32,7 +33,9 @@ ARRAY = (
     choice(10000, 10000, 1001000, Striped(12, 16, 20)),
     choice(40000, 40000, 1000000),
 )
-CHOICES = Choices("net.tflite", "cortex-m4", 1300000, 1024, 20000, False, ARRAY, 1, (ARRAY[0],))
+CHOICES = Choices(
+    "net.tflite", "cortex-m4", 1300000, 1024, 20000, False, ARRAY, Optimize.SPEED, 1, (ARRAY[0],)
+)
 
 
 def words(svg: str) -> list[str]:
@@ -129,7 +132,7 @@ def test_the_budget_is_a_line_where_it_is_near_and_words_anyway(
 
 
 def test_one_choice_alone_is_a_picture_too() -> None:
-    alone = Choices("net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], 0, None)
+    alone = Choices("net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None)
     found = words(frontier_svg(alone))
     assert "least: 41,024 bytes" in found
     assert alone.factor(alone.choices[0]) == 1.0
@@ -174,7 +177,7 @@ def test_the_terminal_shows_a_line_a_choice() -> None:
     assert "> 11,024 10,000 10,000 1,001,000 0.1000 % 7 1.00 8,000 700 12×16" in lines
     assert "41,024 40,000 40,000 1,000,000 0.0000 % 7 1.00 8,000 700 –" in lines
     assert lines[-1] == (
-        ">: the fastest in 20,000 bytes; input streamed: 9,024 bytes or more (0.2000 %)"
+        ">: the fastest that fits, in 20,000 bytes; input streamed: 9,024 bytes or more (0.2000 %)"
     )
 
 

@@ -97,7 +97,7 @@ def test_the_picture_of_a_cascade_names_it_and_has_an_area_for_each_tensor(point
 
 
 def test_every_memory_has_its_timeline_and_copied_constants_are_drawn() -> None:
-    wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2))
+    wanted = api.request(MODEL, "two-region", options=Options(max_stripe=2), optimize="speed")
     compiled = api.compile(wanted)
     arena, fast = compiled.timelines
     program = compiled.compilation.program

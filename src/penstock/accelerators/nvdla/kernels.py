@@ -228,7 +228,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Weights in the hardware's order; bias, multiplier and shift of each channel."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
-        scale = quantise_multiplier(float(np.float32(x.scale) / np.float32(y.scale)))
+        scale = quantise_multiplier(x.scale / y.scale)
         post = np.tile(np.array([-x.zero_point, *scale], np.int32), (y.shape[-1], 1))
         return {"weights": np.zeros(1, np.int8), "post": post}
     constant = constant_factor(offloaded)

@@ -1,0 +1,37 @@
+"""goal: which goal selected a point, and what others would give, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.reports.formats import change, number, relative
+from penstock.reports.report import Report
+
+GOALS = {
+    "speed": "the fastest that fits",
+    "balanced": "the least RAM within 1 % of the fastest that fits",
+    "size": "the least RAM",
+}
+"""What each goal of `--optimize` selects."""
+
+
+def totals(report: Report) -> str:
+    """Model, target, RAM and cycles in one line."""
+    simulated = report.cycles.simulated
+    kind = "estimated" if simulated is None else "simulated"
+    cycles = report.cycles.estimated if simulated is None else simulated
+    ram = f"RAM {number(report.ram_bytes.total)} bytes"
+    return f"{report.model} for {report.target}: {ram}, {number(cycles)} cycles {kind}"
+
+
+def goal_words(report: Report) -> str:
+    """The rule that selected the point."""
+    return f"{GOALS[report.optimize]} (--optimize {report.optimize})"
+
+
+def alternative_lines(report: Report) -> Iterator[str]:
+    """What other options would give, compared with the chosen point."""
+    for other in report.alternatives:
+        saved = change(other.ram_bytes, report.ram_bytes.total)
+        cycles = relative(other.cycles, report.cycles.estimated)
+        yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles: {other.options}"

@@ -1,0 +1,76 @@
+"""What is compiled unless the user says otherwise, and what else the summary offers."""
+
+from __future__ import annotations
+
+import inspect
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import penstock as package
+from command_line import CommandLine
+from penstock import api
+from penstock.cli import verbs
+from penstock.hardware.load import DEFAULT_TARGET
+
+COMMANDS = (
+    *(verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile, verbs.show),
+    *(api.request, api.compile, api.explore, api.run, api.verify),
+)
+NETWORKS = ("zoo:lenet5", "zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_the_same_default_target(command: object) -> None:
+    assert callable(command)
+    assert inspect.signature(command).parameters["target"].default == DEFAULT_TARGET == "cortex-m4"
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("budgeted", [False, True])
+def test_each_goal_picks_the_point_that_brute_force_picks(network: str, budgeted: bool) -> None:
+    whole = package.compile(network).report
+    budget = whole.frontier[len(whole.frontier) // 2].ram_bytes if budgeted else None
+    fitting = [p for p in whole.frontier if budget is None or p.ram_bytes <= budget]
+    fastest = min(p.cycles for p in fitting)
+    near = [p for p in fitting if Fraction(p.cycles, fastest) <= Fraction(101, 100)]
+    wanted = {
+        "speed": min(p.ram_bytes for p in fitting if p.cycles == fastest),
+        "balanced": min(p.ram_bytes for p in near),
+        "size": min(p.ram_bytes for p in fitting),
+    }
+    wanted[""] = wanted["speed" if budgeted else "balanced"]
+    for goal, ram_bytes in wanted.items():
+        settings = {"optimize": goal} if goal else {}
+        done = package.compile(network, sram=budget, **settings)  # pyright: ignore
+        assert done.report.ram_bytes.total == ram_bytes, goal
+        assert [p.ram_bytes for p in done.report.frontier if p.chosen] == [ram_bytes]
+        assert done.compilation.request.target.compiler.optimise == (
+            "size" if goal == "size" else "speed"
+        )
+
+
+def test_the_size_of_the_arena_s_memory_is_a_budget() -> None:
+    wanted = api.request("zoo:lenet5", memory={"sram": "64KiB"})
+    assert wanted.goal.value == "speed"
+    assert api.request("zoo:lenet5", memory={"flash": "64KiB"}).goal.value == "balanced"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--sram", "3200"), ("--optimize", "size"), ("--memory", "sram=3200"),
+     ("--stream-input",), ("--sram", "3200", "--optimize", "balanced")],
+    ids=" ".join,
+)  # fmt: skip
+def test_alternatives_are_exact(
+    penstock: CommandLine, model: Path, options: tuple[str, ...]
+) -> None:
+    for network in ("zoo:lenet5", str(model)):
+        found = penstock("compile", network, *options, "--json", "-o", f"{len(network)}").json
+        assert found["alternatives"] or network != "zoo:lenet5"
+        for k, other in enumerate(found["alternatives"]):
+            words = (*options, *other["options"].split())
+            said = penstock("compile", network, *words, "--json", "-o", f"{len(network)}_{k}").json
+            assert said["ram_bytes"]["total"] == other["ram_bytes"], words
+            assert said["cycles"]["estimated"] == other["cycles"], words

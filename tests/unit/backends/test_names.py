@@ -7,21 +7,11 @@ from typing import Any
 
 import pytest
 
-from errors.wrong_descriptions import implementation, running
+from errors.wrong_descriptions import implementation, made, running
 from penstock.errors import BackendError
-from penstock.uma import Driver, OpStrategy, UMABackend, is_op, wildcard
+from penstock.uma import Driver, KernelCall, OpStrategy, UMABackend, is_op, wildcard
 
 BLANK = ("", " ", "\t", "npu\n", "\u00a0", 7, None)
-
-
-class Npu(UMABackend):
-    """An accelerator with one name replaced."""
-
-    target_name = "npu"
-
-    def __init__(self, register: Callable[[Any], object]) -> None:
-        super().__init__()
-        register(self)
 
 
 def refusal(make: Callable[[], object]) -> BackendError:
@@ -39,14 +29,14 @@ def test_an_accelerator_has_a_name(name: Any) -> None:
 
 @pytest.mark.parametrize("name", BLANK)
 def test_a_memory_has_a_name(name: Any) -> None:
-    error = refusal(lambda: Npu(lambda npu: npu._register_memory(name, "1KiB")))
+    error = refusal(lambda: made(lambda npu: npu._register_memory(name, "1KiB")))
     assert repr(name) in str(error)
 
 
 @pytest.mark.parametrize("name", BLANK)
 def test_a_pattern_has_a_name(name: Any) -> None:
     pattern = is_op("nn.conv2d")(wildcard(), wildcard(), wildcard())
-    error = refusal(lambda: Npu(lambda npu: npu._register_pattern(name, pattern)))
+    error = refusal(lambda: made(lambda npu: npu._register_pattern(name, pattern)))
     assert repr(name) in str(error)
 
 
@@ -58,6 +48,14 @@ def test_a_kernel_has_a_name(name: Any) -> None:
 
 @pytest.mark.parametrize("name", BLANK)
 def test_a_driver_function_has_a_name(name: Any) -> None:
-    driver = Driver(name, "npu", lambda device: None, lambda: None)
-    strategy = implementation(compute=lambda call: (call.invoke(driver),))
+    driver = Driver(name, "npu", idle, object)
+
+    def compute(call: KernelCall) -> object:
+        return (call.invoke(driver),)
+
+    strategy = implementation(compute=compute)
     assert repr(name) in str(refusal(lambda: running(strategy)))
+
+
+def idle(device: object) -> None:
+    """A functional model that does nothing."""

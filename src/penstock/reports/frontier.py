@@ -45,6 +45,7 @@ class Choice(Brief):
     cycles: int
     calls: int
     macs_executed: int
+    macs_constant: int
     moved: tuple[Moved, ...]
     cascades: tuple[Striped, ...]
 
@@ -62,6 +63,7 @@ class Choice(Brief):
             "cycles": self.cycles,
             "calls": self.calls,
             "macs_executed": self.macs_executed,
+            "macs_constant": self.macs_constant,
             "moved_bytes": {
                 m.memory: {"read": m.read_bytes, "written": m.written_bytes} for m in self.moved
             },
@@ -94,8 +96,11 @@ class Choices(Brief):
         return self.choices[-1].cycles
 
     def factor(self, choice: Choice) -> float:
-        """Executed multiply-accumulates for each of the model's; 1.0 where the model has none."""
-        return choice.macs_executed / self.macs if self.macs else 1.0
+        """F: nominal multiply-accumulates of a choice for each of the model's.
+
+        Those dropped because their result is constant count, so F is above 1 only where something
+        is computed more than once.  1.0 where the model has none."""
+        return (choice.macs_executed + choice.macs_constant) / self.macs if self.macs else 1.0
 
     def slowdown(self, choice: Choice) -> float:
         """Cycles above those of the fastest choice, as a fraction of them."""
@@ -174,6 +179,7 @@ def choice(
         cost.cycles,
         cost.calls,
         cost.macs,
+        cost.constant_macs,
         tuple(Moved(name, read.get(name, 0), written.get(name, 0)) for name in memories),
         striped(schedule),
     )

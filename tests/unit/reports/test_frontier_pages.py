@@ -25,7 +25,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def choice(arena: int, live: int, cycles: int, *cascades: Striped) -> Choice:
     moved = (Moved("sram", 5000, 3000), Moved("flash", 700, 0))
-    return Choice(arena + 1024, arena, 0, live, cycles, 7, 1300000, moved, cascades)
+    return Choice(arena + 1024, arena, 0, live, cycles, 7, 1300000, 0, moved, cascades)
 
 
 ARRAY = (
@@ -69,6 +69,7 @@ def test_the_json_says_all_of_it() -> None:
         "cycles": 1002000,
         "calls": 7,
         "macs_executed": 1300000,
+        "macs_constant": 0,
         "moved_bytes": {
             "sram": {"read": 5000, "written": 3000},
             "flash": {"read": 700, "written": 0},

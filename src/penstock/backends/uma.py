@@ -26,6 +26,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +37,7 @@ from penstock.backends.accelerator import (
     Codegen,
     GraphPass,
     NamedPattern,
+    OpenChoice,
     PassPhase,
     ProgramPass,
     Value,
@@ -117,6 +120,7 @@ class _Registered:
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    choices: dict[str, Mapping[Value, str]] = field(default_factory=dict[str, Mapping[Value, str]])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )
@@ -159,10 +163,14 @@ class UMABackend(ABC):
     def target_name(self) -> str:
         """The accelerator's name, as users write it: small letters, digits and _."""
 
-    def _register_target_attr(self, name: str, default: Value = "") -> None:
+    def _register_target_attr(
+        self, name: str, default: Value = "", choices: Mapping[Value, str] | None = None
+    ) -> None:
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
-        Its type is the default's: str, int, bool or float.  Source: RFC 0060,
+        Its type is the default's: str, int, bool or float.  `choices`: values that need no other
+        hardware and no other memories, each with a note on what else it means, or ""; where a
+        network does not fit, those that the user left open are tried.  Source: RFC 0060,
         _register_target_attr.
 
         >>> class Npu(UMABackend):
@@ -175,6 +183,7 @@ class UMABackend(ABC):
         Raises BackendError where it is of another type, or the name is taken or reserved."""
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
+        self._registered.choices[name] = choices or {default: ""}
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """A function of (graph, AcceleratorTarget) that gives a graph; runs before or after the
@@ -562,7 +571,25 @@ class UMABackend(ABC):
             tuple(_on_nodes(judge, target) for judge in own.constraints),
             self._codegen(target),
             own.merge_compiler_regions,
+            tuple(self._open_choices(attributes or {}, chip)),
         )
+
+    def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
+        """Every other combination of the attributes with choices that are not given."""
+        own = self._registered
+        names = [name for name in own.attributes if name not in given]
+        for found in product(*(own.choices[name].items() for name in names)):
+            changed = {
+                name: (value, note)
+                for name, (value, note) in zip(names, found, strict=True)
+                if value != own.attributes[name]
+            }
+            if changed:
+                attributes = {**given, **{name: value for name, (value, _) in changed.items()}}
+                words = ",".join(f"{name}={value}" for name, value in attributes.items())
+                note = ", ".join(note for _, note in changed.values() if note)
+                text = f"{self.target_name}:{words}"
+                yield OpenChoice(text, note, partial(self.accelerator, attributes, chip))
 
     @property
     def attributes(self) -> Mapping[str, Value]:

@@ -14,7 +14,11 @@ from operator import add
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.configurations import Configuration, configuration
+from penstock.accelerators.ethos_u.configurations import (
+    Configuration,
+    check_layout,
+    configuration,
+)
 from penstock.accelerators.ethos_u.encoding import Encoded, encoded
 from penstock.accelerators.ethos_u.operation import (
     BINARY,
@@ -78,6 +82,7 @@ LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
 def hardware(offloaded: Offloaded) -> Configuration:
     """The configuration that the user chose."""
     attrs = offloaded.target.attrs
+    check_layout(attrs["layout"])
     family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
     return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
 

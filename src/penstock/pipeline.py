@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import tee
 from pathlib import Path
@@ -513,18 +513,44 @@ def _enough(point: Point, request: Request) -> str:
 def _lowering(least: Point, request: Request) -> Iterator[str]:
     """What would lower the least RAM, with figures where they can be computed."""
     parts, options = least.schedule.parts, request.options
-    changes = {
-        "with --stream-input": replace(request, stream_input=True),
-        "without --keep-input": replace(request, options=replace(options, keep_input=False)),
-    }
+    changes = {"with --stream-input": replace(request, stream_input=True)}
+    changes |= dict(_unrestricted(request))
     for words, other in changes.items():
         if other != request:
             size = least_bytes(parts.graph, other)
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
+    for words, note, other in _open_choices(request):
+        size = least_bytes(parts_of(_simplified(other), other).graph, other)
+        if size < least.ram_bytes(request):
+            yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
     if options.max_parts < len(parts.parts):
         yield f"a larger --max-parts than {options.max_parts} may lower it"
     yield "a smaller input or fewer channels in these layers lower it"
+
+
+def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
+    """The request without each option of the search that the user set."""
+    for f in fields(Options):
+        if f.name != "accumulate" and getattr(request.options, f.name) != f.default:
+            options = replace(request.options, **{f.name: f.default})
+            switch = f.name if f.default is not True else f"no_{f.name}"
+            words = f"without --{switch.replace('_', '-')}"
+            yield words, replace(request, options=options)
+
+
+def _simplified(request: Request) -> Graph:
+    return simplify_for(read(request.model, request.reading), request)
+
+
+def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:
+    """The request with each choice that the user left open of an accelerator's attributes."""
+    for k, accelerator in enumerate(request.accelerators):
+        before, after = request.accelerators[:k], request.accelerators[k + 1 :]
+        for choice in accelerator.open_choices:
+            accelerators = (*before, choice.make(), *after)
+            other = replace(request, accelerators=accelerators)
+            yield f"--accelerator {choice.text}", choice.note, other
 
 
 def _held(schedule: Schedule) -> list[tuple[str, int]]:

@@ -101,7 +101,7 @@ def _open(text: str, chip: Target) -> Accelerator:
     backend = _loaded(name, where)
     given = _settings(name, settings, where)
     checked = values(name, backend.attributes, given, where)
-    return backend.accelerator(checked, chip)
+    return backend.accelerator({name: checked[name] for name in given}, chip)
 
 
 def _loaded(name: str, where: str) -> UMABackend:

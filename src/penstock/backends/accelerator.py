@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from penstock.backends.pattern import Pattern
@@ -107,6 +108,17 @@ class Codegen(Brief):
     sources: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OpenChoice:
+    """The same hardware with other values of attributes that the user left open.
+
+    `text`: what to write after --accelerator; `note`: what else the values mean."""
+
+    text: str
+    note: str
+    make: Callable[[], Accelerator]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Accelerator(Brief):
     """All that was registered of an accelerator, with the values of its attributes."""
@@ -119,6 +131,7 @@ class Accelerator(Brief):
     constraints: tuple[Callable[[Node], bool | str], ...]
     codegen: Codegen
     merge_compiler_regions: bool = True
+    open_choices: tuple[OpenChoice, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
@@ -133,9 +146,17 @@ class Accelerator(Brief):
         """The accelerator with other sizes of those of its arenas that are named."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
-        return replace(self, target=target)
+        choices = tuple(
+            replace(choice, make=partial(_resized, choice.make, sizes_bytes))
+            for choice in self.open_choices
+        )
+        return replace(self, target=target, open_choices=choices)
 
     def passes(self, phase: PassPhase) -> tuple[Callable[[Any, AcceleratorTarget], Any], ...]:
         """The passes of a phase, in order of registration."""
         every = (*self.graph_passes, *self.program_passes)
         return tuple(run for when, run in every if when is phase)
+
+
+def _resized(make: Callable[[], Accelerator], sizes_bytes: Mapping[str, int]) -> Accelerator:
+    return make().resized(sizes_bytes)

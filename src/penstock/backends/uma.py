@@ -27,6 +27,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +38,7 @@ from penstock.backends.accelerator import (
     Codegen,
     GraphPass,
     NamedPattern,
+    OpenChoice,
     PassPhase,
     ProgramPass,
     Value,
@@ -119,6 +122,7 @@ class _Registered:
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     least: dict[str, float] = field(default_factory=dict[str, float])
+    choices: dict[str, Mapping[Value, str]] = field(default_factory=dict[str, Mapping[Value, str]])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )
@@ -162,12 +166,19 @@ class UMABackend(ABC):
         """The accelerator's name, as users write it: small letters, digits and _."""
 
     def _register_target_attr(
-        self, name: str, default: Value = "", *, least: float | None = None
+        self,
+        name: str,
+        default: Value = "",
+        choices: Mapping[Value, str] | None = None,
+        *,
+        least: float | None = None,
     ) -> None:
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
         Its type is the default's: str, int, bool or float; a number less than `least` is refused.
-        Source: RFC 0060, _register_target_attr, which has no `least`.
+        `choices`: values that need no other hardware and no other memories, each with a note on what
+        else it means, or ""; where a network does not fit, those that the user left open are tried.
+        Source: RFC 0060, _register_target_attr, which has neither.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -181,6 +192,7 @@ class UMABackend(ABC):
         self._registered.attributes[name] = default
         if least is not None:
             self._registered.least[name] = least
+        self._registered.choices[name] = choices or {default: ""}
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """A function of (graph, AcceleratorTarget) that gives a graph; runs before or after the
@@ -579,7 +591,25 @@ class UMABackend(ABC):
             tuple(_on_nodes(judge, target) for judge in own.constraints),
             self._codegen(target),
             own.merge_compiler_regions,
+            tuple(self._open_choices(attributes or {}, chip)),
         )
+
+    def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
+        """Every other combination of the attributes with choices that are not given."""
+        own = self._registered
+        names = [name for name in own.attributes if name not in given]
+        for found in product(*(own.choices[name].items() for name in names)):
+            changed = {
+                name: (value, note)
+                for name, (value, note) in zip(names, found, strict=True)
+                if value != own.attributes[name]
+            }
+            if changed:
+                attributes = {**given, **{name: value for name, (value, _) in changed.items()}}
+                words = ",".join(f"{name}={value}" for name, value in attributes.items())
+                note = ", ".join(note for _, note in changed.values() if note)
+                text = f"{self.target_name}:{words}"
+                yield OpenChoice(text, note, partial(self.accelerator, attributes, chip))
 
     @property
     def attributes(self) -> Mapping[str, Value]:

@@ -14,7 +14,13 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from penstock.accelerators.ethos_u.configurations import BRICK
+from penstock.accelerators.ethos_u.configurations import (
+    BRICK,
+    BRICKS,
+    LAYOUTS,
+    SRAM_ONLY,
+    memory_modes,
+)
 from penstock.accelerators.ethos_u.constraints import RULES
 from penstock.accelerators.ethos_u.kernels import LOOKUPS, Variant
 from penstock.accelerators.ethos_u.programs import drivers, encode
@@ -43,7 +49,7 @@ TOGETHER = "concatenate"
 MOST_TOGETHER = 8
 """Tensors."""
 SUMS = ("add", "subtract", "multiply")
-BRICKS = "nhcwb16"
+IN_SRAM = "which does not count the constants that then lie in SRAM"
 VARIANTS = {
     "ethos_u": Variant(buffered=False),
     "ethos_u_buffered": Variant(buffered=True),
@@ -65,8 +71,10 @@ class EthosU(UMABackend):
         super().__init__()
         if self.macs is not None:
             self._register_target_attr("macs", default=self.macs)
-        self._register_target_attr("memory_mode", default="shared_sram")
-        self._register_target_attr("layout", default=BRICKS)
+        modes = memory_modes(self.name.replace("_", "-"))
+        notes = {mode: IN_SRAM if mode == SRAM_ONLY else "" for mode in modes}
+        self._register_target_attr("memory_mode", default=modes[0], choices=notes)
+        self._register_target_attr("layout", default=BRICKS, choices={name: "" for name in LAYOUTS})
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for op in (*POOLS, *TOTALS, *LOOKUPS):

@@ -20,7 +20,10 @@ LOOKUP_BANKS = 2
 """Banks of the table for activations; the larger buffers have them besides."""
 BRICK = 16
 """Channels that lie together in the layout NHCWB16."""
-MEMORY_MODES = ("shared_sram", "sram_only", "dedicated_sram")
+BRICKS = "nhcwb16"
+LAYOUTS = (BRICKS, "nhwc")
+SRAM_ONLY = "sram_only"
+MEMORY_MODES = ("shared_sram", SRAM_ONLY, "dedicated_sram")
 
 
 class Shape(NamedTuple):
@@ -125,6 +128,22 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
 }
 
 
+def check_layout(layout: object) -> None:
+    """Raises UsageError where there is no such layout."""
+    if layout not in LAYOUTS:
+        raise UsageError(
+            "usage-023",
+            f"attribute layout is {layout!r}, must be one of {', '.join(LAYOUTS)}",
+            where="Ethos-U",
+            help=f"leave it out for {BRICKS!r}",
+        )
+
+
+def memory_modes(name: str) -> tuple[str, ...]:
+    """The memory modes of a family, or of one of its configurations, the default first."""
+    return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
+
+
 def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
     """The configuration of a family, "ethos-u55" or "ethos-u65", with so many multipliers.
 
@@ -147,7 +166,7 @@ def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
             why=f"there are such with {', '.join(map(str, known))}",
             help=f"write macs={known[-1]}",
         )
-    modes = MEMORY_MODES if family == "ethos-u65" else MEMORY_MODES[:2]
+    modes = memory_modes(family)
     if memory_mode not in modes:
         raise UsageError(
             "usage-051",
@@ -156,4 +175,4 @@ def configuration(family: str, macs: int, memory_mode: str) -> Configuration:
             why=f"its memory modes are {', '.join(modes)}",
             help=f"write memory_mode={modes[0]}",
         )
-    return found.in_sram if memory_mode == "sram_only" else found
+    return found.in_sram if memory_mode == SRAM_ONLY else found

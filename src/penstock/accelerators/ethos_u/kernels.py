@@ -13,7 +13,11 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 
 from penstock.accelerators.ethos_u.call import FIRST, PIECES, RESULT, SECOND, Piece
-from penstock.accelerators.ethos_u.configurations import Configuration, configuration
+from penstock.accelerators.ethos_u.configurations import (
+    Configuration,
+    check_layout,
+    configuration,
+)
 from penstock.accelerators.ethos_u.cost import assumed
 from penstock.accelerators.ethos_u.encoding import Encoded, encoded
 from penstock.accelerators.ethos_u.operation import (
@@ -67,6 +71,7 @@ LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
 def hardware(offloaded: Offloaded) -> Configuration:
     """The configuration that the user chose."""
     attrs = offloaded.target.attrs
+    check_layout(attrs["layout"])
     family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
     return configuration(family, int(attrs.get("macs", 256)), str(attrs["memory_mode"]))
 

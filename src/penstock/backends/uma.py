@@ -176,9 +176,9 @@ class UMABackend(ABC):
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
         Its type is the default's: str, int, bool or float; a number less than `least` is refused.
-        `choices`: values that need no other hardware and no other memories, each with a note on what
-        else it means, or ""; where a network does not fit, those that the user left open are tried.
-        Source: RFC 0060, _register_target_attr, which has neither.
+        `choices`: values that need no other hardware and no other memories, each with a note on
+        what else it means, or "".  Where a network does not fit, those of attributes that the user
+        left open are tried.  Source: RFC 0060, _register_target_attr, which has neither.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"

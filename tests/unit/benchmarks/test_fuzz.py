@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import fuzz
 from benchmarks.file_fields import file_fields
-from benchmarks.fuzz_worker import Outcome, judge
+from benchmarks.fuzz_worker import Outcome, Task, judge
 from benchmarks.mutations import MUTATIONS, Subject, mutant
+from benchmarks.operators import judging
 from penstock import api
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 MODEL = Path(__file__).parents[2] / "models" / "two_heads.tflite"
 
@@ -44,7 +47,51 @@ def test_every_kind_of_mutation_is_drawn() -> None:
 
 
 def test_an_intact_model_is_verified(host_compilers: Sequence[str]) -> None:
-    assert judge(str(MODEL)) == Outcome("verified")
+    pytest.importorskip("tflite_micro")
+    assert judge(Task(str(MODEL))) == Outcome("verified", note="against the reference")
+
+
+def relu6() -> bytes:
+    x = TensorSpec("x", (1, 16), scales=(0.1,), zero_points=(0,))
+    y = TensorSpec("y", (1, 16), scales=(0.05,), zero_points=(-128,))
+    return write_tflite((x, y), (OperatorSpec("RELU6", (0,), (1,)),), (0,), (1,))
+
+
+def space_to_batch() -> bytes:
+    """After an addition, which no deviation concerns."""
+    scales, zeros = (0.1,), (7,)
+    tensors = (
+        TensorSpec("x", (1, 3, 4, 2), scales=scales, zero_points=zeros),
+        TensorSpec("sum", (1, 3, 4, 2), scales=scales, zero_points=zeros),
+        TensorSpec("blocks", (2,), "int32", data=np.array([2, 2], np.int32)),
+        TensorSpec("pads", (2, 2), "int32", data=np.array([[1, 0], [0, 2]], np.int32)),
+        TensorSpec("y", (4, 2, 3, 2), scales=scales, zero_points=zeros),
+    )
+    operators = (
+        OperatorSpec("ADD", (0, 0), (1,), {"fused_activation_function": "RELU6"}),
+        OperatorSpec("SPACE_TO_BATCH_ND", (1, 2, 3), (4,)),
+    )
+    return write_tflite(tensors, operators, (0,), (4,))
+
+
+@pytest.mark.parametrize("raw", [relu6(), space_to_batch()], ids=["relu6", "space_to_batch"])
+def test_documented_deviations_are_judged_operator_by_operator(raw: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    path = tmp_path / "model.tflite"
+    path.write_bytes(raw)
+    task = Task(str(path), in_c=False)
+    assert judge(task) == Outcome("verified", note="deviates as documented")
+
+
+def test_an_undocumented_deviation_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tflite_micro")
+    monkeypatch.setattr(judging, "deviation_of", lambda _: None)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(relu6())
+    outcome = judge(Task(str(path), in_c=False))
+    assert (outcome.kind, outcome.right) == ("differs", False)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +110,7 @@ def test_the_judge_tells_right_from_wrong(
         raise raised
 
     monkeypatch.setattr(api, "compile", broken)
-    outcome = judge("m.tflite")
+    outcome = judge(Task("m.tflite"))
     assert outcome.kind == kind
     assert outcome.right == (kind == "refused")
 

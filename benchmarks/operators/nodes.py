@@ -1,0 +1,58 @@
+"""Nodes: every operator of a decoded model as a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import tflite
+
+from benchmarks.operators.drawing import Array, Drawn
+from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
+from penstock.ir.graph import Value
+from tools.tflite_writer import OPERATORS, OperatorSpec, OptionValue, TensorSpec
+
+_ACTIVATIONS = {
+    value: name for name, value in vars(tflite.ActivationFunctionType).items() if name.isupper()
+}
+
+
+def nodes_as_models(model: ForeignModel, values: Mapping[str, Array]) -> Iterator[Drawn]:
+    """The operators that the writer knows, in order; `values`: the elements of computed tensors."""
+    return (_alone(node, values) for node in model.nodes if node.name in OPERATORS)
+
+
+def _alone(node: ForeignNode, values: Mapping[str, Array]) -> Drawn:
+    named = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
+    index = {name: k for k, name in enumerate(named)}
+    inputs = tuple(-1 if v is None else index[v.name] for v in node.inputs)
+    outputs = tuple(index[v.name] for v in node.outputs)
+    computed = tuple(dict.fromkeys(v for v in node.inputs if v is not None and v.data is None))
+    return Drawn(
+        tuple(map(_tensor, named.values())),
+        (OperatorSpec(node.name, inputs, outputs, _options(node)),),
+        tuple(index[v.name] for v in computed),
+        outputs,
+        tuple(values[v.name] for v in computed),
+    )
+
+
+def _tensor(value: Value) -> TensorSpec:
+    q, type = value.type.quantisation, value.type
+    data = None if value.data is None else value.data.array(type)
+    if q is None:
+        return TensorSpec(value.name, type.shape, type.dtype.value, data=data)
+    return TensorSpec(
+        value.name, type.shape, type.dtype.value, q.scales, q.zero_points, q.axis or 0, data
+    )
+
+
+def _options(node: ForeignNode) -> dict[str, OptionValue]:
+    """The operator's options as the writer takes them, activations by name."""
+    table, _ = OPERATORS[node.name]
+    return {name: _option(name, value) for name, value in node.attributes.items() if table}
+
+
+def _option(name: str, value: Attribute) -> OptionValue:
+    if name == "fused_activation_function" and isinstance(value, int):
+        return _ACTIVATIONS[value]
+    return tuple(map(int, value)) if isinstance(value, tuple) else value

@@ -117,7 +117,7 @@ def judge_layers(target: str, seeds: int) -> int:
             print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
             continue
         for one in judged.layers:
-            found[f"{one.kernel.name}{' alone' * one.alone}"].append(one)
+            found[one.kernel.name].append(one)
         wrong += judged.missed
     out = console()
     out.print(_layer_table(target, found))

@@ -37,6 +37,7 @@ WRONG, WRONG_LAYER, SHARE = 0.10, 0.25, 0.01
 FIRST_LAYERS, FIRST_NETWORK = 1_000, 9_001
 """Seeds; those below are for fitting."""
 NETWORKS = 8
+ZOO = "zoo:"
 FIFTEEN = (
     "vww_96_int8",
     "kws_ref_model",
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimate", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="folder of models, for --points")
     parser.add_argument("--points", action="store_true", help="every point of whole networks")
-    parser.add_argument("--network", action="append", help="only this one; repeatable")
+    parser.add_argument("--network", action="append", help="only this one, or zoo:NAME; repeatable")
     parser.add_argument("--target", action="append", help="not cortex-m4; repeatable")
     parser.add_argument("--seeds", type=int, default=8, help="of random layers")
     wanted = parser.parse_args(arguments)
@@ -117,7 +118,7 @@ def judge_layers(target: str, seeds: int) -> int:
             print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
             continue
         for one in judged.layers:
-            found[f"{one.kernel.name}{' alone' * one.alone}"].append(one)
+            found[one.kernel.name].append(one)
         wrong += judged.missed
     out = console()
     out.print(_layer_table(target, found))
@@ -127,13 +128,15 @@ def judge_layers(target: str, seeds: int) -> int:
 
 
 def networks(folder: Path | None, target: str, names: Sequence[str]) -> Iterator[Compilation]:
-    """The fifteen and the drawn ones, compiled; of these, those that are named."""
+    """The fifteen and the drawn ones, compiled; or those that are named, and of the zoo."""
     drawn = {f"network_{seed}": seed for seed in range(FIRST_NETWORK, FIRST_NETWORK + NETWORKS)}
     wanted = names or (*drawn, *FIFTEEN)
-    shared = [name for name in wanted if name not in drawn]
+    shared = [name for name in wanted if name not in drawn and not name.startswith(ZOO)]
     for name in wanted:
         if name in drawn:
             yield compiled(random_layers.network(drawn[name]), target)
+        elif name not in shared:
+            yield compile_request(api.request(name, target))
     if shared:
         for path in find_shared(folder).named(shared):
             yield compile_request(api.request(str(path), target))

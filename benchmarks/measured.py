@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock import api, execution
-from penstock.backends.cortex_m.figures import callers
 from penstock.backends.cortex_m.forms import with_forms
 from penstock.codegen.names import Names
 from penstock.ir.graph import Graph
@@ -29,15 +28,14 @@ WHOLE = Options(max_parts=1)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A layer on the core: the kernel that served it, in so many calls, whether it served no other
-    layer, and cycles, estimated and simulated."""
+    """A layer on the core: the kernel that served it, in so many calls, and
+    cycles, estimated and simulated."""
 
     name: str
     op: Op
     site: Site
     kernel: Kernel
     calls: int
-    alone: bool
     estimated: int
     simulated: int
 
@@ -58,10 +56,8 @@ def without_scratch(part: Part) -> Part:
 
 def in_portable_c(part: Part) -> Part:
     """The part by its portable kernel."""
-    node = part.nodes[-1]
-    return replace(
-        part, kernel=with_forms(node.op, node.site, node.op.kernel(node.site)), lean=None
-    )
+    op, site = part.nodes[-1].op, part.nodes[-1].site
+    return replace(part, kernel=with_forms(op, site, op.kernel(site)), lean=None)
 
 
 def compiled(
@@ -90,13 +86,11 @@ def layers(done: Compilation, ran: execution.CoreRun) -> Iterator[Measured]:
     """The layers of a run, in the order of its steps."""
     parts = done.parts.parts
     plans = {parts[k].name: (plan, k) for plan in done.schedule.plans for k in plan.parts}
-    used = callers(plan.kernel(k, parts[k]) for plan, k in plans.values())
     steps = Names.of(done.program, done.prefix).steps
     for call, counts in zip(steps, ran.steps, strict=True):
         plan, k = plans[call.output.tensor]
         kernel, cost = plan.kernel(k, parts[k]), plan.costs[plan.parts.index(k)]
-        node, alone = parts[k].nodes[-1], used[kernel.name] == 1
-        estimated, simulated = cost.cycles, counts.cycles
+        node = parts[k].nodes[-1]
         yield Measured(
-            parts[k].name, node.op, node.site, kernel, cost.calls, alone, estimated, simulated
+            parts[k].name, node.op, node.site, kernel, cost.calls, cost.cycles, counts.cycles
         )

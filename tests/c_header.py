@@ -27,9 +27,11 @@ def header(name: str) -> Header:
     text = _text(f"{name}.h")
     macros = dict(re.findall(r"^#define (\w+)[ \t]+(.*)$", text, re.MULTILINE))
     body = re.search(rf"struct {name} \{{(.*?)\}};", text, re.DOTALL)
-    function = re.search(rf"static void {name}\((.*?)\)\s*\{{", text, re.DOTALL)
+    function = re.search(
+        rf"PENSTOCK_(?:INLINE_)?KERNEL void {name}\((.*?)\)\s*\{{", text, re.DOTALL
+    )
     assert body, f"{name}.h defines no struct {name}"
-    assert function, f"{name}.h defines no static void {name}()"
+    assert function, f"{name}.h defines no kernel {name}()"
     return Header(_members(body[1], macros), " ".join(function[1].split()), text)
 
 

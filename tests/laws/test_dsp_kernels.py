@@ -121,13 +121,13 @@ SERVED = {
     "depthwise of three channels": sample(
         DepthwiseConv2D(THREE, THREE, 8), int8(1, 9, 9, 3), weights(1, 3, 3, 24, axis=3), bias(24)
     ),
+    "groups of which none fill fours": sample(
+        Conv2D(THREE, THREE), int8(1, 9, 9, 15), weights(10, 3, 3, 3, axis=0), bias(10)
+    ),
     "a factor of each channel": sample(Mul(), int8(1, 6, 6, 16), int8(1, 1, 1, 16)),
     "fully connected": sample(FullyConnected(), int8(1, 12), weights(5, 12), bias(5)),
 }
 REFUSED = {
-    "groups of which none fill fours": sample(
-        Conv2D(THREE, THREE), int8(1, 9, 9, 15), weights(10, 3, 3, 3, axis=0), bias(10)
-    ),
     "pixels of three channels, each with a factor": sample(
         Mul(), int8(1, 6, 6, 3), int8(1, 1, 1, 3)
     ),

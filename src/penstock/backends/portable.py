@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from penstock.backends.cortex_m.figures import callers, priced
+from penstock.backends.cortex_m.figures import priced
 from penstock.backends.cortex_m.variants import kernels_for
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
-from penstock.ir.op import Kernel
 from penstock.scheduling.cost import Around
 from penstock.scheduling.part import PULL, Part, Parts
 
@@ -62,33 +61,16 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     parts = [part_of(node, engine) for node in graph.nodes if not node.op.ALIAS]
     return Parts(
         graph,
-        (*(Part((), CALLER, PULL, value) for value in pulled), *_specialised(parts, engine)),
+        (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
     )
-
-
-def _specialised(parts: Sequence[Part], processor: Engine) -> Iterator[Part]:
-    """The parts, with other costs where a kernel serves only one of them: a compiler makes such a
-    kernel for that one."""
-    ours = [part for part in parts if part.engine == processor.name]
-    used = callers(kernel for part in ours for kernel in (part.kernel, part.lean) if kernel)
-
-    def cost(part: Part, kernel: Kernel) -> Kernel:
-        node, alone = part.nodes[-1], used[kernel.name] == 1
-        return priced(node.op, node.site, kernel, processor.kernels, alone=alone)
-
-    for part in parts:
-        if part.engine != processor.name:
-            yield part
-        else:
-            lean = part.lean and cost(part, part.lean)
-            yield replace(part, kernel=cost(part, part.kernel), lean=lean)
 
 
 def part_of(node: Node, processor: Engine) -> Part:
     """A node with the kernels that serve it, on the engine that runs it."""
-    if isinstance(node.op, Composite):
-        op = node.op
-        kernel = op.kernel(node.site)
-        return Part((node,), op.engine, kernel, lean=op.lean, fetching=op.fetching)
-    kernel, lean = kernels_for(node.op, node.site, processor.kernels)
+    op, site = node.op, node.site
+    if isinstance(op, Composite):
+        return Part((node,), op.engine, op.kernel(site), lean=op.lean, fetching=op.fetching)
+    kernel, lean = kernels_for(op, site, processor.kernels)
+    kernel = priced(op, site, kernel, processor.kernels)
+    lean = lean and priced(op, site, lean, processor.kernels)
     return Part((node,), processor.name, kernel, lean=lean)

@@ -15,8 +15,8 @@ struct add_s8 {
     int32_t out_multiplier, out_shift, out_zero, least, most;
 };
 
-static void add_s8(const struct add_s8 *p, const penstock_source *x, const penstock_sink *y,
-                   int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void add_s8(const struct add_s8 *p, const penstock_source *x,
+                            const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

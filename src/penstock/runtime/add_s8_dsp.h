@@ -46,8 +46,8 @@ static void add_s8_dsp_fours(const struct penstock_pairs *pairs) {
 
 #endif
 
-static void add_s8_dsp(const struct add_s8_dsp *p, const penstock_source *x, const penstock_sink *y,
-                       int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void add_s8_dsp(const struct add_s8_dsp *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     struct penstock_pairs pairs = {PENSTOCK_STRETCHED_PAIRS(p),
                                    .number = {p->left, p->right, p->offset, 0, p->shift}};
     for (int32_t row = lower; row < upper; row++) {

@@ -39,8 +39,8 @@ static inline void add_s8_mve_row(const struct add_s8_mve *p, const int8_t *a, c
 #endif
 }
 
-static void add_s8_mve(const struct add_s8_mve *p, const penstock_source *x,
-                       const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void add_s8_mve(const struct add_s8_mve *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
         add_s8_mve_row(p, penstock_read_row(&x[0], row), penstock_read_row(&x[1], row), out);

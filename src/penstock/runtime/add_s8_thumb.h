@@ -11,8 +11,8 @@ struct add_s8_thumb {
     int32_t row_elements, left, right, offset, shift, least, most;
 };
 
-static void add_s8_thumb(const struct add_s8_thumb *p, const penstock_source *x,
-                         const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_INLINE_KERNEL void add_s8_thumb(const struct add_s8_thumb *p, const penstock_source *x,
+                                         const penstock_sink *y, int32_t lower, int32_t upper) {
     const struct add_s8_thumb q = *p;
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *a = penstock_read_row(&x[0], row);

@@ -14,8 +14,8 @@ struct average_last_s32 {
     const int32_t *counts; /* one per column */
 };
 
-static void average_last_s32(const struct average_last_s32 *p, const penstock_source *x,
-                             const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void average_last_s32(const struct average_last_s32 *p, const penstock_source *x,
+                                      const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in = penstock_read_row(x, p->in_h - 1);
         int8_t *out = penstock_write_row(y, row);

@@ -7,12 +7,23 @@
 #include "fixedpoint.h"
 #include "pool.h"
 
+/* The largest count whose reciprocal is exact: sums are at most 128 * count + count / 2, and sum *
+ * count must stay below 2^24. */
+#define PENSTOCK_RECIPROCAL_COUNT 361
+
 struct average_pool2d_s8 {
     PENSTOCK_POOL_MEMBERS;
 };
 
-static void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_source *x,
-                              const penstock_sink *y, int32_t lower, int32_t upper) {
+/* sum / count for a sum of `count` bytes, rounded half up; `reciprocal`: floor(2^24 / count) + 1, or
+ * 0 where the count is too large for it. */
+static inline int32_t average_pool2d_s8_mean(uint32_t sum, uint32_t count, uint32_t reciprocal) {
+    const uint32_t rounded = sum + count / 2;
+    return (int32_t)(reciprocal ? rounded * reciprocal >> 24 : rounded / count);
+}
+
+PENSTOCK_KERNEL void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_source *x,
+                                       const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const penstock_interval rows =
@@ -21,7 +32,10 @@ static void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_
         for (int32_t column = 0; column < p->out_w; column++) {
             const penstock_interval columns =
                 penstock_under(column, p->stride_w, p->pad_left, p->kernel_w, p->in_w);
-            const int32_t count = (rows.upper - rows.lower) * (columns.upper - columns.lower);
+            const uint32_t count =
+                (uint32_t)((rows.upper - rows.lower) * (columns.upper - columns.lower));
+            const uint32_t reciprocal =
+                count <= PENSTOCK_RECIPROCAL_COUNT ? (1u << 24) / count + 1 : 0;
             for (int32_t c = 0; c < p->in_c; c++) {
                 int32_t sum = 0;
                 for (int32_t k = rows.lower; k < rows.upper; k++) {
@@ -30,8 +44,10 @@ static void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_
                         sum += in[l * p->in_c];
                     }
                 }
-                sum = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
-                out[column * p->in_c + c] = (int8_t)penstock_clamp(sum, p->least, p->most);
+                const int32_t mean =
+                    sum < 0 ? -average_pool2d_s8_mean((uint32_t)-sum, count, reciprocal)
+                            : average_pool2d_s8_mean((uint32_t)sum, count, reciprocal);
+                out[column * p->in_c + c] = (int8_t)penstock_clamp(mean, p->least, p->most);
             }
         }
     }

@@ -35,8 +35,9 @@ static inline void average_pool2d_s8_mve_add(const int8_t *x, int32_t step, int3
 #endif
 }
 
-static void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p, const penstock_source *x,
-                                  const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p,
+                                           const penstock_source *x, const penstock_sink *y,
+                                           int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const penstock_interval rows =

@@ -17,8 +17,8 @@ struct batch_matmul_s8 {
     int32_t zero0, zero1, multiplier, shift, out_zero;
 };
 
-static void batch_matmul_s8(const struct batch_matmul_s8 *p, const penstock_source *x,
-                            const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void batch_matmul_s8(const struct batch_matmul_s8 *p, const penstock_source *x,
+                                     const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t matrix = lower; matrix < upper; matrix++) {
         const int32_t batch = matrix / p->out_h;
         const int32_t h = matrix % p->out_h;

@@ -15,8 +15,8 @@ struct compare_s8 {
     int32_t relation; /* sum of 1: holds for a < b, 2: for a = b, 4: for a > b */
 };
 
-static void compare_s8(const struct compare_s8 *p, const penstock_source *x, const penstock_sink *y,
-                       int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void compare_s8(const struct compare_s8 *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

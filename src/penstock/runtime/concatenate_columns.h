@@ -12,8 +12,9 @@ struct concatenate_columns {
     const int32_t *sizes;
 };
 
-static void concatenate_columns(const struct concatenate_columns *p, const penstock_source *x,
-                                const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void concatenate_columns(const struct concatenate_columns *p,
+                                         const penstock_source *x, const penstock_sink *y,
+                                         int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
         for (int32_t piece = 0; piece < p->pieces; piece++) {

@@ -12,8 +12,8 @@ struct concatenate_rows {
     const int32_t *counts;
 };
 
-static void concatenate_rows(const struct concatenate_rows *p, const penstock_source *x,
-                             const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void concatenate_rows(const struct concatenate_rows *p, const penstock_source *x,
+                                      const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         int32_t k = 0;
         int32_t within = row % p->period; /* input k */

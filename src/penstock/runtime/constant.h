@@ -9,8 +9,8 @@ struct constant {
     const int8_t *data;
 };
 
-static void constant(const struct constant *p, const penstock_source *x, const penstock_sink *y,
-                     int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void constant(const struct constant *p, const penstock_source *x,
+                              const penstock_sink *y, int32_t lower, int32_t upper) {
     (void)x;
     (void)lower;
     (void)upper;

@@ -79,8 +79,9 @@ static void conv2d_direct_s8_dsp_outputs(const struct conv2d_direct_s8_dsp *p,
     }
 }
 
-static void conv2d_direct_s8_dsp(const struct conv2d_direct_s8_dsp *p, const penstock_source *x,
-                                 const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void conv2d_direct_s8_dsp(const struct conv2d_direct_s8_dsp *p,
+                                          const penstock_source *x, const penstock_sink *y,
+                                          int32_t lower, int32_t upper) {
     const int8_t *runs[2 * PENSTOCK_MOST_RUNS];
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */

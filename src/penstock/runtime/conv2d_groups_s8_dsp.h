@@ -66,8 +66,9 @@ static void conv2d_groups_s8_dsp_group(const struct conv2d_groups_s8_dsp *p,
     }
 }
 
-static void conv2d_groups_s8_dsp(const struct conv2d_groups_s8_dsp *p, const penstock_source *x,
-                                 const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void conv2d_groups_s8_dsp(const struct conv2d_groups_s8_dsp *p,
+                                          const penstock_source *x, const penstock_sink *y,
+                                          int32_t lower, int32_t upper) {
     const int8_t *runs[2 * PENSTOCK_MOST_GROUP_TAPS];
     const int32_t taps = p->kernel_h * p->kernel_w;
     for (int32_t row = lower; row < upper; row++) {

@@ -291,8 +291,9 @@ static int conv2d_s8_dsp_rows(const struct conv2d_s8_dsp *p, const penstock_sour
     return are_inside;
 }
 
-static void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *x,
-                          const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock_source *x,
+                                   const penstock_sink *y, int32_t lower, int32_t upper,
+                                   int8_t *scratch) {
     const struct penstock_tile tile = {scratch,  p->weights, p->scales,
                                        p->pairs, p->quads,   p->shift};
     int8_t *line = scratch + 8 * p->pairs;

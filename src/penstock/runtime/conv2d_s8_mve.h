@@ -206,8 +206,9 @@ static void conv2d_s8_mve_strip_row(const struct conv2d_s8_mve *p, struct pensto
     }
 }
 
-static void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *x,
-                          const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock_source *x,
+                                   const penstock_sink *y, int32_t lower, int32_t upper,
+                                   int8_t *scratch) {
     struct penstock_mve_tile tile = conv2d_s8_mve_tile(p);
     struct conv2d_s8_mve_pixel waiting = {NULL, NULL};
     for (int32_t row = lower; row < upper; row++) {

@@ -74,8 +74,9 @@ static void conv2d_s8_thumb_outputs(const struct conv2d_s8_thumb *p,
     }
 }
 
-static void conv2d_s8_thumb(const struct conv2d_s8_thumb *p, const penstock_source *x,
-                            const penstock_sink *y, int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void conv2d_s8_thumb(const struct conv2d_s8_thumb *p, const penstock_source *x,
+                                     const penstock_sink *y, int32_t lower, int32_t upper,
+                                     int8_t *scratch) {
     const int8_t *in_rows[2][PENSTOCK_WINDOW_ROWS]; /* of this row of outputs and the one before */
     struct conv2d_s8_thumb_pixel waiting = {NULL, NULL, 0, 0}; /* until there is a second */
     for (int32_t row = lower; row < upper; row++) {

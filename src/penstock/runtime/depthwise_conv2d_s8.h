@@ -51,8 +51,9 @@ static void depthwise_conv2d_s8_row(const struct depthwise_conv2d_s8 *p,
     }
 }
 
-static void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p, const penstock_source *x,
-                                const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p,
+                                         const penstock_source *x, const penstock_sink *y,
+                                         int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;

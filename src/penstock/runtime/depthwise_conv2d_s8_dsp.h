@@ -58,9 +58,9 @@ static void depthwise_conv2d_s8_dsp_taps(const struct depthwise_conv2d_s8_dsp *p
     }
 }
 
-static void depthwise_conv2d_s8_dsp(const struct depthwise_conv2d_s8_dsp *p,
-                                    const penstock_source *x, const penstock_sink *y,
-                                    int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void depthwise_conv2d_s8_dsp(const struct depthwise_conv2d_s8_dsp *p,
+                                             const penstock_source *x, const penstock_sink *y,
+                                             int32_t lower, int32_t upper) {
     const int8_t *tap[PENSTOCK_MOST_TAPS];
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */

@@ -94,9 +94,9 @@ static void depthwise_conv2d_s8_mve_row(const struct depthwise_conv2d_s8_mve *p,
     }
 }
 
-static void depthwise_conv2d_s8_mve(const struct depthwise_conv2d_s8_mve *p,
-                                    const penstock_source *x, const penstock_sink *y,
-                                    int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void depthwise_conv2d_s8_mve(const struct depthwise_conv2d_s8_mve *p,
+                                             const penstock_source *x, const penstock_sink *y,
+                                             int32_t lower, int32_t upper, int8_t *scratch) {
     const int32_t bytes = p->together * p->in_c;
     const int32_t blocks = bytes / PENSTOCK_VECTOR;
     struct penstock_mve_taps taps = {

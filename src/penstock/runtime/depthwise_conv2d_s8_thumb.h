@@ -53,9 +53,9 @@ static void depthwise_conv2d_s8_thumb_second(const struct depthwise_conv2d_s8_th
     }
 }
 
-static void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_thumb *p,
-                                      const penstock_source *x, const penstock_sink *y,
-                                      int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_thumb *p,
+                                               const penstock_source *x, const penstock_sink *y,
+                                               int32_t lower, int32_t upper, int8_t *scratch) {
     const int8_t *rows[PENSTOCK_THUMB_MOST_TAPS];
     const int8_t *tap[2 * PENSTOCK_THUMB_MOST_TAPS];
     int8_t *waiting = NULL; /* the output of a first pixel, until there is a second */

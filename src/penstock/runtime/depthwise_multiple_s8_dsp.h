@@ -22,9 +22,9 @@ struct depthwise_multiple_s8_dsp {
     const int8_t *padding;
 };
 
-static void depthwise_multiple_s8_dsp(const struct depthwise_multiple_s8_dsp *p,
-                                      const penstock_source *x, const penstock_sink *y,
-                                      int32_t lower, int32_t upper, int8_t *scratch) {
+PENSTOCK_KERNEL void depthwise_multiple_s8_dsp(const struct depthwise_multiple_s8_dsp *p,
+                                               const penstock_source *x, const penstock_sink *y,
+                                               int32_t lower, int32_t upper, int8_t *scratch) {
     const penstock_sink line = {scratch, NULL, 0, INT32_MAX}; /* every row lies there */
     const int32_t weights = p->fours * 4 * p->kernel_h * p->kernel_w;
     for (int32_t row = lower; row < upper; row++) {

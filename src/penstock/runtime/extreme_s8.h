@@ -12,8 +12,8 @@ struct extreme_s8 {
     int32_t larger; /* 1: the larger, 0: the smaller */
 };
 
-static void extreme_s8(const struct extreme_s8 *p, const penstock_source *x, const penstock_sink *y,
-                       int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void extreme_s8(const struct extreme_s8 *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

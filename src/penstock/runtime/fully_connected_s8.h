@@ -18,8 +18,9 @@ struct fully_connected_s8 {
     const int32_t *forms; /* instead of both: see certified.h */
 };
 
-static void fully_connected_s8(const struct fully_connected_s8 *p, const penstock_source *x,
-                               const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void fully_connected_s8(const struct fully_connected_s8 *p,
+                                        const penstock_source *x, const penstock_sink *y,
+                                        int32_t lower, int32_t upper) {
     (void)lower;
     (void)upper;
     for (int32_t batch = 0; batch < p->batches; batch++) {

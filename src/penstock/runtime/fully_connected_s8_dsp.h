@@ -38,8 +38,9 @@ static void fully_connected_s8_dsp_row(const struct fully_connected_s8_dsp *p, c
     }
 }
 
-static void fully_connected_s8_dsp(const struct fully_connected_s8_dsp *p, const penstock_source *x,
-                                   const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void fully_connected_s8_dsp(const struct fully_connected_s8_dsp *p,
+                                            const penstock_source *x, const penstock_sink *y,
+                                            int32_t lower, int32_t upper) {
     (void)lower;
     (void)upper;
     for (int32_t batch = 0; batch < p->batches; batch++) {

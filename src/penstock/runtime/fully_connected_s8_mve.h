@@ -38,9 +38,9 @@ static void fully_connected_s8_mve_row(const struct fully_connected_s8_mve *p, c
     }
 }
 
-static void fully_connected_s8_mve(const struct fully_connected_s8_mve *p, const penstock_source *x,
-                                   const penstock_sink *y, int32_t lower, int32_t upper,
-                                   int8_t *scratch) {
+PENSTOCK_KERNEL void fully_connected_s8_mve(const struct fully_connected_s8_mve *p,
+                                            const penstock_source *x, const penstock_sink *y,
+                                            int32_t lower, int32_t upper, int8_t *scratch) {
     (void)lower;
     (void)upper;
     for (int32_t batch = 0; batch < p->batches; batch++) {

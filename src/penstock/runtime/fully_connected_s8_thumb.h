@@ -15,9 +15,9 @@ struct fully_connected_s8_thumb {
     const int8_t *weights;
 };
 
-static void fully_connected_s8_thumb(const struct fully_connected_s8_thumb *p,
-                                     const penstock_source *x, const penstock_sink *y,
-                                     int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void fully_connected_s8_thumb(const struct fully_connected_s8_thumb *p,
+                                              const penstock_source *x, const penstock_sink *y,
+                                              int32_t lower, int32_t upper) {
     (void)lower;
     (void)upper;
     struct penstock_thumb_row row = {x->base, p->weights, p->in_c, p->groups};

@@ -46,8 +46,9 @@ static inline int32_t l2_normalization_s8_inverse_sqrt(int32_t x, int32_t *shift
     return right < 0 ? root * (1 << -right) : root;
 }
 
-static void l2_normalization_s8(const struct l2_normalization_s8 *p, const penstock_source *x,
-                                const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void l2_normalization_s8(const struct l2_normalization_s8 *p,
+                                         const penstock_source *x, const penstock_sink *y,
+                                         int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in = penstock_read_row(x, row);
         int8_t *out = penstock_write_row(y, row);

@@ -13,8 +13,8 @@ struct listed {
     const int32_t *rows, *columns, *channels;
 };
 
-static void listed(const struct listed *p, const penstock_source *x, const penstock_sink *y,
-                   int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void listed(const struct listed *p, const penstock_source *x,
+                            const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
         const int8_t *in = p->rows[row] < 0 ? NULL : penstock_read_row(x, p->rows[row]);

@@ -61,8 +61,8 @@ static inline int32_t log_softmax_s8_log(int32_t x) {
     return 2 * (whole + fraction);
 }
 
-static void log_softmax_s8(const struct log_softmax_s8 *p, const penstock_source *x,
-                           const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void log_softmax_s8(const struct log_softmax_s8 *p, const penstock_source *x,
+                                    const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in = penstock_read_row(x, row);
         int8_t *out = penstock_write_row(y, row);

@@ -11,8 +11,8 @@ struct max_pool2d_s8 {
     PENSTOCK_POOL_MEMBERS;
 };
 
-static void max_pool2d_s8(const struct max_pool2d_s8 *p, const penstock_source *x,
-                          const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void max_pool2d_s8(const struct max_pool2d_s8 *p, const penstock_source *x,
+                                   const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const penstock_interval rows =

@@ -76,8 +76,8 @@ static void mul_s8_dsp_signed(const struct penstock_pairs *pairs) {
 
 #endif
 
-static void mul_s8_dsp(const struct mul_s8_dsp *p, const penstock_source *x, const penstock_sink *y,
-                       int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void mul_s8_dsp(const struct mul_s8_dsp *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     struct penstock_pairs pairs = {PENSTOCK_STRETCHED_PAIRS(p),
                                    .number = {p->offset, p->correction, p->factor, p->base, p->shift},
                                    .zero0 = penstock_both_halves(-p->zero0),

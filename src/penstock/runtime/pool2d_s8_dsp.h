@@ -167,8 +167,8 @@ static inline void penstock_pool_mean(const struct penstock_pool *pool, int8_t *
 
 #endif
 
-static void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock_source *x,
-                          const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock_source *x,
+                                   const penstock_sink *y, int32_t lower, int32_t upper) {
     const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
     struct penstock_pool pool = {.rows = in_rows,
                                  .step = p->in_c,

@@ -13,8 +13,8 @@ struct prelu_s8 {
     int32_t zero0, zero1, above_multiplier, above_shift, below_multiplier, below_shift, out_zero;
 };
 
-static void prelu_s8(const struct prelu_s8 *p, const penstock_source *x, const penstock_sink *y,
-                     int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void prelu_s8(const struct prelu_s8 *p, const penstock_source *x,
+                              const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

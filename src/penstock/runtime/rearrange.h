@@ -16,8 +16,8 @@ struct rearrange {
     const int32_t *extents, *rows, *bytes; /* of the outer loops */
 };
 
-static void rearrange(const struct rearrange *p, const penstock_source *x, const penstock_sink *y,
-                      int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void rearrange(const struct rearrange *p, const penstock_source *x,
+                               const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
         int32_t in_row = 0;

@@ -27,8 +27,9 @@ static inline resize_bilinear_s8_pair resize_bilinear_s8_around(int32_t position
     return pair;
 }
 
-static void resize_bilinear_s8(const struct resize_bilinear_s8 *p, const penstock_source *x,
-                               const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void resize_bilinear_s8(const struct resize_bilinear_s8 *p,
+                                        const penstock_source *x, const penstock_sink *y,
+                                        int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         const resize_bilinear_s8_pair h =

@@ -14,8 +14,9 @@ struct running_product_s8 {
     const int32_t *bias;
 };
 
-static void running_product_s8(const struct running_product_s8 *p, const penstock_source *x,
-                               const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void running_product_s8(const struct running_product_s8 *p,
+                                        const penstock_source *x, const penstock_sink *y,
+                                        int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in = penstock_read_row(x, row);
         const int8_t *before = penstock_row_before(y, row);

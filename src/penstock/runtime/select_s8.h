@@ -13,8 +13,8 @@ struct select_s8 {
     int32_t step2_n, step2_h, step2_w, step2_c;
 };
 
-static void select_s8(const struct select_s8 *p, const penstock_source *x, const penstock_sink *y,
-                      int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void select_s8(const struct select_s8 *p, const penstock_source *x,
+                               const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

@@ -13,8 +13,8 @@ struct softmax_s8 {
     const int32_t *exp; /* 256 entries */
 };
 
-static void softmax_s8(const struct softmax_s8 *p, const penstock_source *x, const penstock_sink *y,
-                       int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void softmax_s8(const struct softmax_s8 *p, const penstock_source *x,
+                                const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in = penstock_read_row(x, row);
         int8_t *out = penstock_write_row(y, row);

@@ -14,8 +14,9 @@ struct squared_difference_s8 {
     int32_t out_multiplier, out_shift, out_zero;
 };
 
-static void squared_difference_s8(const struct squared_difference_s8 *p, const penstock_source *x,
-                                  const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void squared_difference_s8(const struct squared_difference_s8 *p,
+                                           const penstock_source *x, const penstock_sink *y,
+                                           int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = row / p->out_h;
         const int32_t h = row % p->out_h;

@@ -49,8 +49,8 @@ static inline void strided_pixel(const struct strided *p, const int8_t *in, int8
     }
 }
 
-static void strided(const struct strided *p, const penstock_source *x, const penstock_sink *y,
-                    int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void strided(const struct strided *p, const penstock_source *x,
+                             const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t n = p->start_n + p->step_n * (row / p->out_h);
         const int32_t h = p->start_h + p->step_h * (row % p->out_h);

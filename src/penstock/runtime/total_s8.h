@@ -31,8 +31,8 @@ static inline int32_t total_s8_sum(const struct total_s8 *p, const penstock_sour
     return sum;
 }
 
-static void total_s8(const struct total_s8 *p, const penstock_source *x, const penstock_sink *y,
-                     int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void total_s8(const struct total_s8 *p, const penstock_source *x,
+                              const penstock_sink *y, int32_t lower, int32_t upper) {
     const int32_t out_h = p->in_h / p->span_h;
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);

@@ -53,8 +53,8 @@ static inline int32_t transpose_conv_s8_sum(const struct transpose_conv_s8 *p,
     return sum;
 }
 
-static void transpose_conv_s8(const struct transpose_conv_s8 *p, const penstock_source *x,
-                              const penstock_sink *y, int32_t lower, int32_t upper) {
+PENSTOCK_KERNEL void transpose_conv_s8(const struct transpose_conv_s8 *p, const penstock_source *x,
+                                       const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
         const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
         int8_t *out = penstock_write_row(y, row);

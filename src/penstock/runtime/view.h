@@ -14,15 +14,26 @@
 #include <string.h>
 
 /* Step functions are internal and stay functions: debuggers, profilers and simulators see one
- * function per step, and the stack use that penstock measures is that of these files. */
+ * function per step, and the stack use that penstock measures is that of these files.
+ * A kernel stays a function too, compiled for any caller; or it is compiled into every caller.
+ * Either way, its cycles do not depend on whether other layers of the network call it. */
 #if defined(__clang__)
 #define PENSTOCK_STEP static __attribute__((noinline))
+#define PENSTOCK_KERNEL static __attribute__((noinline, used)) /* `used`: by callers unseen */
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define PENSTOCK_STEP static __attribute__((noipa)) /* neither inlined, cloned nor merged */
+#define PENSTOCK_KERNEL PENSTOCK_STEP
 #elif defined(__GNUC__)
 #define PENSTOCK_STEP static __attribute__((noinline, noclone))
+#define PENSTOCK_KERNEL PENSTOCK_STEP
 #else
 #define PENSTOCK_STEP static
+#define PENSTOCK_KERNEL static
+#endif
+#if defined(__GNUC__)
+#define PENSTOCK_INLINE_KERNEL static inline __attribute__((always_inline))
+#else
+#define PENSTOCK_INLINE_KERNEL static inline
 #endif
 
 typedef struct {

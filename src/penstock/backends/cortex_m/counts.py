@@ -8,9 +8,6 @@ A kernel is nested loops.  What it takes is linear in how often each of them is 
     copy     a run of bytes that is copied          byte     a byte of such a run
     fill     a run of bytes that is filled          filled   a byte of such a run
 
-Where windows leave the input, loops and their steps are `clipped`: a compiler that specialises a
-kernel can unroll the others.
-
 `figures.py` knows what each of them costs.
 """
 
@@ -82,18 +79,9 @@ def _convolution(p: Params, site: Site) -> Counts:
         "pixel": images * p["out_h"] * p["out_w"],
         "output": site.output.elements,
         "read": images * rows,
-        **_clipped(
-            p, columns, images * loops * channels, images * rows * columns * channels * depth
-        ),
+        "loop": images * loops * channels,
+        "step": images * rows * columns * channels * depth,
     }
-
-
-def _clipped(p: Params, columns: int, loops: int, steps: int) -> Counts:
-    """Loops over the columns of windows and their steps; `columns`: of all windows of a row, those
-    inside."""
-    if columns < p["out_w"] * p["kernel_w"]:
-        return {"clipped loop": loops, "clipped step": steps}
-    return {"loop": loops, "step": steps}
 
 
 def _depthwise(p: Params, site: Site) -> Counts:
@@ -102,12 +90,8 @@ def _depthwise(p: Params, site: Site) -> Counts:
         "pixel": images * p["out_h"] * p["out_w"],
         "output": site.output.elements,
         "read": images * rows,
-        **_clipped(
-            p,
-            columns,
-            images * rows * p["out_w"] * p["out_c"],
-            images * rows * columns * p["out_c"],
-        ),
+        "loop": images * rows * p["out_w"] * p["out_c"],
+        "step": images * rows * columns * p["out_c"],
     }
 
 
@@ -116,12 +100,8 @@ def _pool(p: Params, site: Site) -> Counts:
     return {
         "pixel": images * p["out_h"] * p["out_w"],
         "output": site.output.elements,
-        **_clipped(
-            p,
-            columns,
-            images * rows * p["out_w"] * p["out_c"],
-            images * rows * columns * p["out_c"],
-        ),
+        "loop": images * rows * p["out_w"] * p["out_c"],
+        "step": images * rows * columns * p["out_c"],
     }
 
 

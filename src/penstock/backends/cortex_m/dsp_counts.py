@@ -51,14 +51,16 @@ def _clamped(p: Params, site: Site) -> int:
 
 
 def odd_cycles(kernel: Kernel) -> int:
-    """What a call of an ordinary convolution adds that computes an odd number of pixels: the last
-    one runs alone where it can be read as it lies, else as if it were two."""
+    """What a call of an ordinary convolution adds that computes an odd number of pixels, beside
+    half of what a pair takes: the last pixel runs alone where it can be read as it lies, else as if
+    it were two."""
     p = dict(kernel.params)
     fours = _quads(p)
+    pair = fours * tile_cycles(p["pairs"], p["is_signed"])
     alone = p["kernel_h"] * p["kernel_w"] == 1 and not p["row_rest"]
     if alone and not (p["quads_rest"] or p["spread"] or p["outsiders"]):
-        return fours * row_cycles(p["row_fours"], p["is_signed"])
-    return fours * tile_cycles(p["pairs"], p["is_signed"])
+        return fours * row_cycles(p["row_fours"], p["is_signed"]) - pair // 2
+    return pair - pair // 2
 
 
 def _quads(p: Params) -> int:
@@ -71,7 +73,7 @@ def _convolution(p: Params, site: Site) -> Counts:
     twos, lone, lines = _windows(p)
     fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
     pixels = images * height * width
-    pairs = pixels // 2
+    pairs = pixels / 2
     spread, outsiders = p["spread"], p["outsiders"]
     twos, lone, lines = images * twos, images * lone, images * lines
     runs = p["kernel_w"] if p["dilation_w"] > 1 else 1

@@ -2,15 +2,15 @@
 
 A kernel takes the sum, over its parts, of how often they run (`counts.py`, `dsp_counts.py`) times
 their cycles.  `python -m benchmarks.kernel_figures` fits the cycles to random layers on the
-simulated core; parts in assembly, counted as `cycles`, are not fitted.  A compiler specialises a
-kernel that only one layer of a network calls, so each kernel has figures `alone` and `shared`.
+simulated core; parts in assembly, counted as `cycles`, are not fitted.  The generated C keeps
+compilers from specialising a kernel for its callers (`PENSTOCK_KERNEL` in `view.h`), so that the
+figures hold in every network.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -25,8 +25,6 @@ COUNTED = "cycles"
 """The part that is counted in cycles."""
 ODD = "conv2d_s8_dsp"
 """The kernel whose calls take longer where they compute an odd number of pixels."""
-CALLED = {"depthwise_multiple_s8_dsp": "depthwise_conv2d_s8_dsp"}
-"""Kernels that call another one."""
 
 
 def counts_of(op: Op, site: Site, kernel: Kernel) -> Counts | None:
@@ -35,14 +33,13 @@ def counts_of(op: Op, site: Site, kernel: Kernel) -> Counts | None:
     return dsp_counts(op, site, kernel) or portable_counts(op, site, kernel)
 
 
-def priced(op: Op, site: Site, kernel: Kernel, family: str, *, alone: bool = False) -> Kernel:
+def priced(op: Op, site: Site, kernel: Kernel, family: str) -> Kernel:
     """The kernel with what it takes on engines with kernels of this family; as it is where there
     are no figures of it."""
-    known = _figures().get(family, {}).get(kernel.name)
+    figures = _figures().get(family, {}).get(kernel.name)
     counts = counts_of(op, site, kernel)
-    if known is None or counts is None:
+    if figures is None or counts is None:
         return kernel
-    figures = known["alone" if alone else "shared"]
     work = sum(
         count if part == COUNTED else count * figures.get(part, 0.0)
         for part, count in counts.items()
@@ -59,16 +56,8 @@ def cycles(op: Op, site: Site, kernel: Kernel, family: str) -> float:
     return found.work_cycles + found.odd_cycles
 
 
-def callers(kernels: Iterable[Kernel]) -> Counter[str]:
-    """By name of a kernel, how many of the layers call it that these kernels serve."""
-    found: Counter[str] = Counter()
-    for kernel in kernels:
-        found.update({kernel.name, CALLED.get(kernel.name, kernel.name)})
-    return found
-
-
 @cache
-def _figures() -> Mapping[str, Mapping[str, Mapping[str, Figures]]]:
-    """By family and name of a kernel, figures `alone` and `shared`."""
+def _figures() -> Mapping[str, Mapping[str, Figures]]:
+    """By family and name of a kernel."""
     text = resources.files(__package__).joinpath("figures.toml").read_text("utf-8")
     return tomllib.loads(text)

@@ -81,6 +81,11 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         return None
     row_elements = op.columns.size * x.shape[3]
     words = -(-op.rows.size * row_elements // 2) * 2
+    pair = thumb_cycles.of_sums(
+        found.words, found.blocks, found.groups, signed=layer.is_signed
+    ) + thumb_cycles.of_windows(
+        (op.rows.size, row_elements), site.output.shape[3] * any(layer.idle)
+    )
     return Kernel(
         "conv2d_s8_thumb",
         params=(
@@ -102,21 +107,25 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         by_rows=True,
         classes=layer.classes,
         skips_constant=any(layer.idle),
-        work_cycles=_window_cycles(op, site, any(layer.idle))
-        + thumb_cycles.of_convolution(
-            _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed
-        ),
+        work_cycles=round(_pairs(site) * pair + _line_cycles(op, site)),
+        odd_cycles=_odd_cycles(site, pair),
     )
 
 
-def _pairs(site: Site) -> int:
+def _pairs(site: Site) -> float:
     """Pairs of output pixels."""
-    return -(-math.prod(site.output.shape[:3]) // 2)
+    return math.prod(site.output.shape[:3]) / 2
 
 
-def _window_cycles(op: Conv2D | DepthwiseConv2D, site: Site, idle: bool) -> int:
-    """Cycles of gathering windows."""
-    x, (images, height, width, channels) = site.inputs[0].shape, site.output.shape
+def _odd_cycles(site: Site, pair: float) -> int:
+    """What a call adds that computes an odd number of rows, where two pixels take `pair` cycles:
+    if rows have an odd number of pixels, the last pixel of the call runs as if it were two."""
+    return round(site.output.shape[2] % 2 * pair / 2)
+
+
+def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
+    """Cycles of rows of outputs, and of rows of windows that are put together."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _runs(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
     inside = sum(
@@ -126,11 +135,8 @@ def _window_cycles(op: Conv2D | DepthwiseConv2D, site: Site, idle: bool) -> int:
     )
     every = height * op.rows.size
     lines = images * ((width - inner) * every + inner * (every - inside))
-    window = (op.rows.size, op.columns.size * x[3])
-    rows = images * height
-    return thumb_cycles.of_windows(
-        _pairs(site), window, lines, op.columns.size, rows, channels * idle
-    )
+    lined = thumb_cycles.of_lines(lines, op.columns.size, op.columns.size * x[3])
+    return lined + images * height * thumb_cycles.OUTPUT_ROW
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
@@ -142,6 +148,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     layer = _layer(op, site)
     if layer is None:
         return None
+    pair = thumb_cycles.of_depthwise(x.shape[3], count, signed=layer.is_signed)
+    found = _pixels_found(op, site) * count * thumb_cycles.FOUND_TAP
     return Kernel(
         "depthwise_conv2d_s8_thumb",
         params=(
@@ -156,9 +164,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=x.shape[3],
         by_rows=True,
         classes=layer.classes,
-        work_cycles=thumb_cycles.of_depthwise(
-            _pairs(site), _pixels_found(op, site), x.shape[3], count, signed=layer.is_signed
-        ),
+        work_cycles=round(_pairs(site) * pair) + found,
+        odd_cycles=_odd_cycles(site, pair),
     )
 
 

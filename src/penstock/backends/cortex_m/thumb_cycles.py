@@ -28,29 +28,29 @@ POOL_ROW, POOL_TAP = 16, 4
 """Of an output of the portable average pooling: each row of its window, each tap."""
 
 
-def of_convolution(pairs: int, words: int, blocks: int, groups: int, *, signed: bool) -> int:
-    """Cycles of the sums of so many pairs of pixels; `words`, `blocks` and `groups` of weights."""
+def of_sums(words: int, blocks: int, groups: int, *, signed: bool) -> int:
+    """Cycles of the sums of two pixels; `words`, `blocks` and `groups` of weights."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
-    return pairs * (words * WORD + blocks * BLOCK + groups * outputs)
+    return words * WORD + blocks * BLOCK + groups * outputs
 
 
-def of_windows(
-    pairs: int, window: tuple[int, int], lines: int, columns: int, rows: int, idle: int
-) -> int:
-    """Cycles of gathering windows: rows and bytes of each; `lines` that are put together out of so
-    many columns; rows of outputs; `idle`: channels of the output where some are idle, or 0."""
+def of_windows(window: tuple[int, int], idle: int) -> float:
+    """Cycles of gathering the windows of two pixels: rows and bytes of each; `idle`: channels of
+    the output where some are idle, or 0."""
     window_rows, row_bytes = window
     pair = PIXELS + window_rows * (WINDOW_ROW + INPUT * row_bytes)
-    pair += (IDLE_PIXELS + IDLE_BYTE * idle) * bool(idle)
-    line = columns * LINE_COLUMN + row_bytes * LINE_BYTE
-    return round(pairs * pair + lines * line + rows * OUTPUT_ROW)
+    return pair + (IDLE_PIXELS + IDLE_BYTE * idle) * bool(idle)
 
 
-def of_depthwise(pairs: int, found: int, channels: int, taps: int, *, signed: bool) -> int:
-    """Cycles of a depthwise convolution; `found`: of how many pixels taps are found."""
+def of_lines(lines: int, columns: int, row_bytes: int) -> float:
+    """Cycles of rows of windows that are put together out of so many columns."""
+    return lines * (columns * LINE_COLUMN + row_bytes * LINE_BYTE)
+
+
+def of_depthwise(channels: int, taps: int, *, signed: bool) -> int:
+    """Cycles of two pixels of a depthwise convolution."""
     channel = TAPS_CHANNEL if taps == 9 else 2 * OTHER_TAP * taps
-    channel += OUTPUTS + CORRECTIONS * signed
-    return pairs * (TAPS_PIXELS + channels * channel) + found * taps * FOUND_TAP
+    return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
 
 def of_fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:

@@ -1,185 +1,191 @@
-"""Estimate: fits the cost model's figures to simulated cycles of every layer, and of cascades.
+"""Estimate: judges the cost model on layers and networks that it was not fitted to.
 
-    python -m benchmarks.estimate [--models FOLDER | --zoo]
+    python -m benchmarks.estimate [--target NAME ...] [--seeds COUNT]
+    python -m benchmarks.estimate FOLDER --points [--target NAME ...] [--network NAME ...]
 
-    cycles of a layer = macs * cycles_per_mac + elements * cycles_per_element
-                        + loops * cycles_per_loop + calls * cycles_per_call
+Without `--points`: random layers of every kind, each whole, on the simulated core; prints
+estimated / simulated by kernel.  With it: every point of the frontier of the fifteen networks of
+FOLDER (the shared models) and of eight random networks; prints the worst points and layers of each.
 
-What a call takes is told by points of one frontier, which do the same work in more or fewer calls:
-it is the median, over neighbouring points with cascades, of the cycles that they differ by for each
-call.  The rest is fitted to whole layers: the non-negative figures of least squares, where the
-cycles of a layer are measured by those of the mean layer of its network; so a layer of a small
-network says as much as one of a large one.  Of the weightings that were tried, its totals are
-nearest: relative errors a layer, or shares of a network, pull the figures towards layers that are
-cheap.
+Exits with 1 where a network is off by more than WRONG at any point, or a layer that takes more than
+SHARE of the cycles by more than WRONG_LAYER.  `benchmarks.kernel_figures` fits the model to layers
+of other seeds.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
+from benchmarks import random_layers
 from benchmarks.entry import console, entry, first_line
-from benchmarks.figures import MAX_SIMULATED_MACS, ZOO
-from benchmarks.points import spread
+from benchmarks.figures import TARGET
+from benchmarks.measured import WHOLE, Measured, compiled, layers, run
 from benchmarks.shared import find_shared
-from penstock import api, execution
-from penstock.errors import PenstockError, UsageError
-from penstock.ir.region import Region
-from penstock.pipeline import Compilation, Point, compile_request, with_point
+from penstock import api
+from penstock.errors import PenstockError
+from penstock.pipeline import Compilation, compile_request, with_point
 
-TARGET = "cortex-m4-portable"
-FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_loop")
-CASCADES = 5
-"""So many points with cascades of each network are simulated."""
-MAX_CASCADE_MACS = 100_000_000
-"""Above it only the point that runs whole."""
-Matrix = NDArray[np.float64]
+WRONG, WRONG_LAYER, SHARE = 0.10, 0.25, 0.01
+FIRST_LAYERS, FIRST_NETWORK = 1_000, 9_001
+"""Seeds; those below are for fitting."""
+NETWORKS = 8
+FIFTEEN = (
+    "vww_96_int8",
+    "kws_ref_model",
+    "pretrainedResnet_quant",
+    "ad01_int8",
+    "person_detect",
+    "micro_speech_quantized",
+    "hello_world_int8",
+    "mobilenetv2_160_035",
+    "mbnet96_0.25_q",
+    "ssd_slim_120x160x1",
+    "rand_mobilenet_v1_0.25_128_int8",
+    "rand_mobilenet_v2_0.35_144_int8",
+    "rand_mobilenet_v1_1.0_224_int8",
+    "pretrainedResnet_large_int8",
+    "str_ww_ref_model",
+)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """The layers of one network, each whole: work (layers, 3) and simulated cycles (layers,); what
-    the target's present figures estimate for all of them; and calls and simulated cycles of points
-    with cascades, the fewest calls first."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One run: RAM of its arena, estimated and simulated cycles, and its layers."""
 
-    model: str
-    work: Matrix
-    cycles: Matrix
+    ram_bytes: int
     estimated: int
-    cascades: tuple[tuple[int, int], ...]
+    simulated: int
+    layers: tuple[Measured, ...]
+
+    @property
+    def error(self) -> float:
+        return self.estimated / self.simulated - 1
+
+    @property
+    def weighty(self) -> tuple[Measured, ...]:
+        """Layers that take more than SHARE of the cycles, estimated or simulated."""
+        return tuple(
+            one
+            for one in self.layers
+            if one.simulated > SHARE * self.simulated or one.estimated > SHARE * self.estimated
+        )
+
+    @property
+    def missed(self) -> tuple[Measured, ...]:
+        """Those of which the estimate is wrong."""
+        return tuple(one for one in self.weighty if abs(one.error) > WRONG_LAYER)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the fit, to be written into the target's file, and the error on every network."""
+    """Prints tables; 1 where an estimate is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimate", description=__doc__)
-    parser.add_argument("--models", type=Path, help="folder of models")
-    parser.add_argument("--zoo", action="store_true", help="fit to the zoo, without shared models")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of models, for --points")
+    parser.add_argument("--points", action="store_true", help="every point of whole networks")
+    parser.add_argument("--network", action="append", help="only this one; repeatable")
+    parser.add_argument("--target", action="append", help="not cortex-m4; repeatable")
+    parser.add_argument("--seeds", type=int, default=8, help="of random layers")
     wanted = parser.parse_args(arguments)
-    models = ZOO if wanted.zoo else map(str, find_shared(wanted.models).networks())
-    samples = [sample for sample in map(_sample, models) if sample is not None]
-    if not samples:
-        raise UsageError("bench-004", "there is no network to fit to", help="name --models FOLDER")
-    call = cycles_of_a_call([s.cascades for s in samples])
-    fit = fitted(
-        np.concatenate([s.work / s.cycles.mean() for s in samples]),
-        np.concatenate([(s.cycles - call) / s.cycles.mean() for s in samples]),
-    )
+    wrong = 0
+    for target in wanted.target or [TARGET]:
+        if wanted.points:
+            for done in networks(wanted.folder, target, wanted.network or []):
+                wrong += judge_points(done)
+        else:
+            wrong += judge_layers(target, wanted.seeds)
+    console().print(f"{wrong} estimates are off by more than the limit")
+    return int(wrong > 0)
+
+
+def judge_layers(target: str, seeds: int) -> int:
+    """Prints a table of random layers by kernel; how many of them are estimated wrongly."""
+    found: dict[str, list[Measured]] = defaultdict(list)
+    wrong: list[Measured] = []
+    for seed in range(FIRST_LAYERS, FIRST_LAYERS + seeds):
+        print(f"{target}: mixture {seed}", file=sys.stderr)
+        try:
+            done = compiled(random_layers.mixture(seed), target, WHOLE)
+            judged = judge(done)
+        except PenstockError as error:
+            print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
+            continue
+        for one in judged.layers:
+            found[f"{one.kernel.name}{' alone' * one.alone}"].append(one)
+        wrong += judged.missed
     out = console()
-    out.print(_table(samples, fit, call))
-    for name, value in zip(FIGURES, fit, strict=True):
-        out.print(f"{name} = {value:.1f}")
-    out.print(f"cycles_per_call = {call:.1f}")
-    return 0
+    out.print(_layer_table(target, found))
+    for one in wrong:
+        out.print(_layer_line(one))
+    return len(wrong)
 
 
-def cycles_of_a_call(networks: Sequence[Sequence[tuple[int, int]]]) -> float:
-    """The median of what a call more takes, over neighbouring (calls, cycles) of each network.
-
-    >>> cycles_of_a_call([[(10, 5_000), (20, 6_000), (30, 7_200)], [(5, 100), (6, 180)]])
-    100.0
-    """
-    slopes = [
-        (more[1] - fewer[1]) / (more[0] - fewer[0])
-        for points in networks
-        for fewer, more in pairwise(points)
-        if more[0] > fewer[0]
-    ]
-    return max(0.0, statistics.median(slopes)) if slopes else 0.0
+def networks(folder: Path | None, target: str, names: Sequence[str]) -> Iterator[Compilation]:
+    """The fifteen and the drawn ones, compiled; of these, those that are named."""
+    drawn = {f"network_{seed}": seed for seed in range(FIRST_NETWORK, FIRST_NETWORK + NETWORKS)}
+    wanted = names or (*drawn, *FIFTEEN)
+    shared = [name for name in wanted if name not in drawn]
+    for name in wanted:
+        if name in drawn:
+            yield compiled(random_layers.network(drawn[name]), target)
+    if shared:
+        for path in find_shared(folder).named(shared):
+            yield compile_request(api.request(str(path), target))
 
 
-def fitted(work: Matrix, cycles: Matrix) -> Matrix:
-    """The non-negative x that makes |work x - cycles| least.  With so few figures, every choice
-    of those that are not zero can be tried.
-
-    >>> work = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
-    >>> fitted(work, np.array([3.0, 1.0, -4.0])).round(9).tolist()
-    [2.0, 0.0]
-    """
-    count = work.shape[1]
-    best, least = np.zeros(count), float(np.sum(cycles**2))
-    for size in range(1, count + 1):
-        for chosen in map(list, combinations(range(count), size)):
-            x = np.zeros(count)
-            x[chosen] = np.linalg.lstsq(work[:, chosen], cycles, rcond=None)[0]
-            error = float(np.sum((work @ x - cycles) ** 2))
-            if x.min() >= 0.0 and error < least:
-                best, least = x, error
-    return best
-
-
-def _sample(model: str) -> Sample | None:
-    """The layers of a network; nothing where it is not taken or too large to simulate."""
-    try:
-        done = compile_request(api.request(model, TARGET))
-        if done.schedule.cost.macs > MAX_SIMULATED_MACS:
-            return None
-        print(f"simulating {done.model.name}", file=sys.stderr)
-        ran = _run(done)
-        cascades = tuple(sorted(_cascades(done)))
-    except PenstockError as error:
-        print(f"not taken: {model}: {first_line(error)}", file=sys.stderr)
-        return None
-    rows: list[tuple[int, int, int]] = []
-    for part in done.schedule.steps:
-        node = part.nodes[-1]
-        work = node.op.work(node.site, Region.whole(part.output.type.shape))
-        rows.append((work.macs, work.elements, work.loops))
-    cycles = np.array([step.cycles for step in ran.steps], float)
-    estimated = done.schedule.cost.cycles
-    return Sample(done.model.name, np.array(rows, float), cycles, estimated, cascades)
+def judge_points(done: Compilation) -> int:
+    """Prints a network's worst points and layers; how many points or layers are wrong."""
+    judged: list[Judged] = []
+    for number, point in enumerate(done.points):
+        print(f"{done.model.name}: point {number + 1} of {len(done.points)}", file=sys.stderr)
+        judged.append(judge(with_point(done, point)))
+    worst = max(judged, key=lambda one: abs(one.error))
+    wrong = [one for one in judged if abs(one.error) > WRONG]
+    missed = [layer for one in judged for layer in one.missed]
+    out = console()
+    out.print(
+        f"{done.model.name} on {done.request.target.name}: {len(judged)} points, "
+        f"{min(one.error for one in judged):+.1%} to {max(one.error for one in judged):+.1%}; "
+        f"worst: {worst.ram_bytes:,} bytes, estimated {worst.estimated:,}, "
+        f"simulated {worst.simulated:,}{' WRONG' * (len(wrong) > 0)}"
+    )
+    for name in dict.fromkeys(layer.name for layer in missed):
+        of = [layer for layer in missed if layer.name == name]
+        out.print(_layer_line(max(of, key=lambda layer: abs(layer.error))))
+    return len(wrong) + len(missed)
 
 
-def _cascades(done: Compilation) -> Iterator[tuple[int, int]]:
-    """Calls and simulated cycles of some points with cascades."""
-    if done.schedule.cost.macs > MAX_CASCADE_MACS:
-        return
-    points = [point for point in done.points if _cut(point)]
-    for number in sorted(spread(len(points), CASCADES)):
-        calls = points[number].schedule.cost.calls
-        yield calls, _run(with_point(done, points[number])).counts.cycles
+def judge(done: Compilation) -> Judged:
+    """One inference of a compilation's schedule."""
+    ran = run(done)
+    some = tuple(layers(done, ran))
+    cost = done.schedule.cost
+    return Judged(done.placement.height_bytes, cost.cycles, ran.counts.cycles, some)
 
 
-def _cut(point: Point) -> bool:
-    """Whether a point has cascades."""
-    return any(plan.stripe is not None for plan in point.schedule.plans)
+def _layer_line(one: Measured) -> str:
+    shapes = " ".join(str(list(x.shape)) for x in one.site.inputs)
+    return (
+        f"    {one.name}: {one.kernel.name}, {shapes} -> {list(one.site.output.shape)}, "
+        f"{one.calls} calls, estimated {one.estimated:,}, simulated {one.simulated:,}, "
+        f"{one.error:+.1%}"
+    )
 
 
-def _run(compilation: Compilation) -> execution.CoreRun:
-    with execution.firmware(compilation) as chip:
-        return chip.run(api.drawn_sets(compilation, 1)[0])
-
-
-def _table(samples: Sequence[Sample], fit: Matrix, call: float) -> Table:
-    table = Table(title=f"simulated and estimated cycles on {TARGET}")
-    table.add_column("model", no_wrap=True)
-    for heading in ("layers", "simulated", "now", "error", "by the fit", "error", "worst layer"):
+def _layer_table(target: str, found: dict[str, list[Measured]]) -> Table:
+    table = Table(title=f"estimated / simulated on {target}, of random layers")
+    table.add_column("kernel", no_wrap=True)
+    for heading in ("layers", "least", "10 %", "median", "90 %", "most"):
         table.add_column(heading, justify="right")
-    table.add_column("cycles a call more", justify="right")
-    for s in samples:
-        total, by_layer = s.cycles.sum(), s.work @ fit + call
-        errors = (by_layer - s.cycles) / s.cycles
-        worst = errors[np.argmax(np.abs(by_layer - s.cycles))]
-        table.add_row(
-            s.model,
-            str(len(s.cycles)),
-            f"{total:,.0f}",
-            f"{s.estimated:,}",
-            f"{s.estimated / total - 1:+.1%}",
-            f"{by_layer.sum():,.0f}",
-            f"{by_layer.sum() / total - 1:+.1%}",
-            f"{worst:+.0%}",
-            f"{cycles_of_a_call([s.cascades]):.0f}" if len(s.cascades) > 1 else "-",
-        )
+    for kernel, some in sorted(found.items()):
+        quantiles = np.quantile([one.error + 1 for one in some], (0, 0.1, 0.5, 0.9, 1))
+        table.add_row(kernel, str(len(some)), *(f"{q:.2f}" for q in quantiles))
     return table
 
 

@@ -1,12 +1,13 @@
-"""Ethos-U points: our own streams at points of the frontier, run by the functional model.
+"""Ethos-U points: our own streams at points of the frontier, timed and run.
 
     python -m benchmarks.ethos_u_points FOLDER [--network NAME ...] [--accelerator NAME ...]
 
-FOLDER holds models.  Of each network on each accelerator, the point that is chosen and three more,
-evenly spread from the least memory on, run in the machine, where streams are decoded, and every
-access and wait is checked.  Prints for each: SRAM, calls, cascades of several layers, layers whose
-constants are fetched before, and how many elements differ from the reference.  Exits with 1 where
-any does.
+FOLDER holds models.  Of each network on each accelerator, the streams of every point are decoded
+and timed (`ethos_u_time.py`), without the schedule or the code that made them.  The point that is
+chosen and three more, evenly spread from the least memory on, also run in the machine, where every
+access and wait is checked; with --timed none does.  Prints for each: SRAM, calls, cascades of
+several layers, layers whose constants are fetched before, cycles of the NPU as estimated and of the
+streams, and how many elements differ from the reference.  Exits with 1 where elements or cycles do.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.entry import console, entry, shown
-from benchmarks.ethos_u import ACCELERATORS, NETWORKS
+from benchmarks.ethos_u import ACCELERATORS, NETWORKS, point_cycles, processor_cycles
 from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, ladder
+from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
 from penstock.pipeline import Compilation, Point, compile_request
 from penstock.simulators.graph import run_graph
 
 OTHERS = 3
-HEADER = ("network", "accelerator", "SRAM", "calls", "cascades", "fetched", "elements", "differ")
+HEADER = ("network", "accelerator", "SRAM", "calls", "cascades", "fetched", "estimated", "streams",
+          "elements", "differ")  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
     parser.add_argument("--accelerator", action="append", choices=ACCELERATORS, metavar="NAME")
     parser.add_argument("--target", default="cortex-m55", help="the processor beside the NPU")
+    parser.add_argument("--timed", action="store_true", help="time streams only, run none")
     wanted = parser.parse_args(arguments)
     table = Table(title="Points of networks on Ethos-U, in the machine")
     for heading in HEADER:
@@ -48,22 +52,28 @@ def main(arguments: Sequence[str]) -> int:
         for accelerator in wanted.accelerator or ACCELERATORS:
             print(f"{model.stem} on {accelerator}", file=sys.stderr)
             request = api.request(str(model), wanted.target, accelerators=(accelerator,))
-            for point, elements, mismatches in checked(compile_request(request)):
-                wrong += mismatches + (elements == 0)
-                cells = (*map(shown, cells_of(point)), shown(elements), shown(mismatches))
-                table.add_row(model.stem, ACCELERATORS[accelerator], *cells)
+            done, chip = compile_request(request), CONFIGURATIONS[ACCELERATORS[accelerator]]
+            ran = {} if wanted.timed else dict(checked(done))
+            wrong += not wanted.timed and not ran
+            for number, point in enumerate(done.points):
+                estimated = point.schedule.cost.cycles - processor_cycles(point)
+                streams = point_cycles(point, request.accelerators, chip)
+                elements, mismatches = ran.get(number, (None, None))
+                wrong += (estimated != streams) + (mismatches or 0) + (elements == 0)
+                figures = (*cells_of(point), estimated, streams, elements, mismatches)
+                table.add_row(model.stem, ACCELERATORS[accelerator], *map(shown, figures))
     console().print(table)
     return 1 if wrong else 0
 
 
-def checked(done: Compilation) -> Iterator[tuple[Point, int, int]]:
-    """The chosen point and others, and of each how many elements were compared, and differ."""
+def checked(done: Compilation) -> Iterator[tuple[int, tuple[int, int]]]:
+    """The chosen point and others by number, and of each how many elements were compared, and
+    differ."""
     inputs = api.drawn_sets(done, 1)[0]
     reference = run_graph(done.model, inputs)
-    others = (done.points[k] for k in sorted(spread(len(done.points) - 1, OTHERS)))
-    for point in (*others, done.point):
-        found = ladder.run_point(done, inputs, reference, point)
-        yield point, found.elements, found.mismatches
+    for number in sorted({*spread(len(done.points) - 1, OTHERS), done.points.index(done.point)}):
+        found = ladder.run_point(done, inputs, reference, done.points[number])
+        yield number, (found.elements, found.mismatches)
 
 
 def cells_of(point: Point) -> tuple[int, int, int, int]:

@@ -1,25 +1,45 @@
-"""ethos_u_time: how long a register command stream takes, operation by operation as it stands.
+"""ethos_u_time: how long register command streams take, operation by operation as they stand.
 
-The formulas of `performance.py`, asked about every operation of a stream, so about each stripe
-where a network runs in stripes.  Copies and operations go on side by side until the stream waits
-for them; the ports' time is not shared out between them, which flatters streams that copy.
+A stream is decoded by the functional model's decoder, which knows nothing of who wrote it; the
+clock of the cost model (`accelerators/ethos_u/timeline.py`) is then asked about every operation,
+copy and wait of it, so about each stripe where a network runs in stripes.
 The formulas are of elements of 8 bits; wider ones (a softmax's) are taken as if they had as many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from math import ceil, prod
 
 import numpy as np
 
 from penstock.accelerators.ethos_u.configurations import Configuration, OutputRates, Shape
-from penstock.accelerators.ethos_u.interpreter.commands import Command, commands_of
-from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, DmaOperation
+from penstock.accelerators.ethos_u.interpreter import driver_payload
+from penstock.accelerators.ethos_u.interpreter.commands import commands_of
+from penstock.accelerators.ethos_u.interpreter.operation import (
+    BlockOperation,
+    DmaOperation,
+    Operation,
+)
 from penstock.accelerators.ethos_u.interpreter.registers import Registers
-from penstock.accelerators.ethos_u.performance import copying_cycles, cycles
+from penstock.accelerators.ethos_u.performance import cycles
+from penstock.accelerators.ethos_u.timeline import (
+    Job,
+    Queue,
+    Step,
+    Wait,
+    copy_job,
+    operation_job,
+    timing,
+)
 from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+from penstock.backends.stream import Variables
+from penstock.ir.op import row_axis, row_count
+from penstock.program.expr import evaluate
+from penstock.program.program import END, FIRST, Address, Call, Invoke, Loop, Program
+from penstock.program.program import Command as ProgramCommand
 
+SUBMIT = "ethosu_submit"
 KINDS = {
     "conv": Kind.CONVOLUTION,
     "depthwise": Kind.DEPTHWISE,
@@ -28,58 +48,83 @@ KINDS = {
     "reduce_sum": Kind.POOLING,
 }
 """All others are element by element."""
-SET, OPERATION, WAIT = "NPU_SET_", "NPU_OP_", "_WAIT"
-KERNELS, COPIES = "NPU_OP_KERNEL_WAIT", "NPU_OP_DMA_WAIT"
+SET = "NPU_SET_"
+WAITS = {"NPU_OP_KERNEL_WAIT": Queue.OPERATIONS, "NPU_OP_DMA_WAIT": Queue.COPIES}
 NOT_TIMED = ("NPU_OP_STOP", "NPU_OP_IRQ", "NPU_OP_PMU_MASK")
 
 
-@dataclass(slots=True)
-class Timeline:
-    """Cycles: of the next command, and when operations on blocks and copies end, in their order,
-    behind a 0."""
-
-    now: float = 0.0
-    ends: dict[str, list[float]] = field(default_factory=lambda: {KERNELS: [0.0], COPIES: [0.0]})
-
-    def begin(self, queue: str, taken: float) -> None:
-        """An operation begins when the one before it in its queue has ended."""
-        ends = self.ends[queue]
-        ends.append(max(self.now, ends[-1]) + taken)
-
-    def wait(self, queue: str, outstanding: int) -> None:
-        """Until at most so many of a queue have not ended."""
-        ends = self.ends[queue]
-        if outstanding < len(ends):
-            self.now = max(self.now, ends[-1 - outstanding])
-
-    @property
-    def end(self) -> float:
-        """When all is done."""
-        return max(ends[-1] for ends in self.ends.values())
+def stream_cycles(words: bytes, chip: Configuration, constants: Collection[int]) -> int:
+    """Cycles of a stream; `constants` are the regions that lie in flash or DRAM."""
+    return ceil(timing(stream_steps(words, chip, constants), chip))
 
 
-def stream_cycles(words: bytes, chip: Configuration, constants: int) -> float:
-    """Cycles of a stream; `constants` is the region that lies in flash or DRAM."""
-    timeline = Timeline()
-    for command, operation in _steps(words):
-        if operation is None:
-            timeline.wait(command.format.name, command.fields["outstanding"])
-        elif isinstance(operation, DmaOperation):
-            home = chip if operation.source.region == constants else chip.in_sram
-            size = operation.source.upper - operation.source.lower
-            timeline.begin(COPIES, copying_cycles(home, size))
-        else:
-            work = work_of(operation, chip, constants)
-            (taken,) = cycles(work, np.array([operation.block])).total
-            timeline.begin(KERNELS, float(taken))
-    return timeline.end
+def program_cycles(program: Program, chip: Configuration) -> int:
+    """Cycles of all streams that a program hands to the NPU's driver, one after the other."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    constants = {memory.name for memory in program.memories if not memory.writable}
+    known: dict[tuple[bytes, frozenset[int]], int] = {}
+    total = 0
+    for invoke, variables in submissions(program):
+        stream, size, *bases = invoke.arguments
+        assert isinstance(stream, Address)
+        assert not isinstance(size, Address)
+        data = buffers[stream.buffer].data
+        assert data is not None
+        at = evaluate(stream.offset, variables)
+        payload = data.raw[at : at + evaluate(size, variables)]
+        regions = frozenset(
+            k
+            for k, base in enumerate(bases)
+            if isinstance(base, Address) and buffers[base.buffer].memory in constants
+        )
+        if (payload, regions) not in known:
+            known[payload, regions] = stream_cycles(driver_payload(payload), chip, regions)
+        total += known[payload, regions]
+    return total
 
 
-def work_of(operation: BlockOperation, chip: Configuration, constants: int) -> Work:
+def submissions(program: Program) -> Iterator[tuple[Invoke, Variables]]:
+    """Every invocation of the driver, in the order in which the program makes them."""
+    yield from _submissions(program.run, {})
+
+
+def _submissions(
+    commands: Sequence[ProgramCommand], variables: Variables
+) -> Iterator[tuple[Invoke, Variables]]:
+    for command in commands:
+        if isinstance(command, Loop):
+            ends = (evaluate(command.lower, variables), evaluate(command.upper, variables))
+            for value in range(*ends, command.step):
+                yield from _submissions(command.body, {**variables, command.variable: value})
+        elif isinstance(command, Call):
+            first, end = _rows(command, variables)
+            inside = {**variables, FIRST.name: first, END.name: end}
+            for invoke in command.body:
+                if first < end and isinstance(invoke, Invoke) and invoke.driver.name == SUBMIT:
+                    yield invoke, inside
+
+
+def _rows(call: Call, variables: Variables) -> tuple[int, int]:
+    """The rows of its output that a call computes."""
+    shape = call.output.type.shape
+    axis = row_axis(len(shape))
+    if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
+        return 0, row_count(shape)
+    return evaluate(call.out.lower[axis], variables), evaluate(call.out.upper[axis], variables)
+
+
+def work_of(operation: BlockOperation, chip: Configuration, constants: Collection[int]) -> Work:
     """An operation of a stream as the formulas see it."""
     spans = [span for span in (operation.weights, operation.scales) if span is not None]
-    direct = operation.weights is not None and operation.weights.region == constants
+    second = operation.second.map if operation.second else None
+    far = second is not None and second.region in constants
+    direct = operation.weights is None or operation.weights.region in constants
     kernel = operation.kernel
+    constant_bytes = sum(span.upper - span.lower for span in spans)
+    same = second is None or second.shape == operation.ofm.shape
+    if far:
+        assert second is not None
+        constant_bytes = prod(second.shape)
     return Work(
         chip if direct else chip.in_sram,
         KINDS.get(operation.kind, Kind.ELEMENTWISE),
@@ -90,12 +135,14 @@ def work_of(operation: BlockOperation, chip: Configuration, constants: int) -> W
         Extent(kernel.stride_y, kernel.stride_x),
         Extent(kernel.dilation_y, kernel.dilation_x),
         upscale=1 if operation.upscale == "none" else 2,
-        binary=len(operation.inputs) > 1,
+        binary=second is not None,
         lookup=operation.activation.table is not None,
         part_kernel=kernel.part_kernel_first,
         packed_input=operation.ifm.bricks,
         packed_output=operation.ofm.bricks,
-        constant_bytes=sum(span.upper - span.lower for span in spans),
+        second_elements=0 if far else None if same else prod(second.shape),
+        constant_bytes=constant_bytes,
+        biases_near=operation.scales is not None and operation.scales.region not in constants,
     )
 
 
@@ -114,15 +161,22 @@ def _rate(operation: BlockOperation, rates: OutputRates) -> float:
     return max(own, rates.clamp) if clamped else own
 
 
-def _steps(words: bytes) -> Iterator[tuple[Command, BlockOperation | DmaOperation | None]]:
-    """Operations and waits of a stream, in its order; a wait is no operation."""
-    registers, number = Registers(), 0
-    for command in commands_of(words):
+def stream_steps(words: bytes, chip: Configuration, constants: Collection[int]) -> Iterator[Step]:
+    """Operations, copies and waits of a stream, in its order."""
+    registers = Registers()
+    for number, command in enumerate(commands_of(words)):
         name = command.format.name
         if name.startswith(SET):
             registers.set(command)
-        elif name in (KERNELS, COPIES):
-            yield command, None
+        elif name in WAITS:
+            yield Wait(WAITS[name], command.fields["outstanding"])
         elif name not in NOT_TIMED:
-            yield command, registers.operation(command, number)
-            number += 1
+            yield _job(registers.operation(command, number), chip, constants)
+
+
+def _job(operation: Operation, chip: Configuration, constants: Collection[int]) -> Job:
+    if isinstance(operation, DmaOperation):
+        home = chip if operation.source.region in constants else chip.in_sram
+        return copy_job(home, operation.source.upper - operation.source.lower)
+    work = work_of(operation, chip, constants)
+    return operation_job(cycles(work, np.array([operation.block])), work.chip)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock import api
+from penstock.pipeline import read
 from penstock.reports.report import Flash, Macs, Optimality, Ram, Report
 
 TARGET = "cortex-m4"
@@ -39,14 +41,14 @@ def measure(model: str) -> Figures:
     """Compiles a model, simulates one inference where it is not too large, and reads the report.
 
     Raises PenstockError where penstock does not take the model."""
-    compiled = api.compile(model, TARGET)
-    name = model if model.startswith("zoo:") else compiled.report.model.removesuffix(".tflite")
-    if compiled.report.macs.executed > MAX_SIMULATED_MACS:
-        return _figures(name, compiled.report)
-    return _figures(name, api.run(compiled.compilation.request).report)
+    name = model if model.startswith("zoo:") else Path(model).stem
+    if read(model).macs() > MAX_SIMULATED_MACS:
+        return figures_of(name, api.compile(model, TARGET).report)
+    return figures_of(name, api.run(model, TARGET).report)
 
 
-def _figures(name: str, report: Report) -> Figures:
+def figures_of(name: str, report: Report) -> Figures:
+    """What a report says of a model."""
     return Figures(
         name,
         report.ram_bytes,

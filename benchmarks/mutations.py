@@ -11,8 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from tflite import BuiltinOperator
+
 from benchmarks import onnx_mutations
+from benchmarks.adversarial_names import drawn_name
 from benchmarks.file_fields import Field, file_fields
+from benchmarks.schema_fields import schema_fields
+from tools.tflite_rewriting import codes_of, renamed, tensor_names, with_codes
 
 TFLITE, ONNX, ASSUMED = ".tflite", ".onnx", ".assumed.onnx"
 """Suffixes: the last one's real numbers are taken as if they were quantised."""
@@ -26,10 +31,13 @@ class Subject:
     name: str
     raw: bytes
     fields: tuple[Field, ...]
+    schema: tuple[Field, ...] = ()
 
     @staticmethod
     def of(name: str, raw: bytes) -> Subject:
-        return Subject(name, raw, () if name.endswith(ONNX) else file_fields(raw))
+        if name.endswith(ONNX):
+            return Subject(name, raw, ())
+        return Subject(name, raw, file_fields(raw), schema_fields(raw))
 
     @property
     def suffix(self) -> str:
@@ -69,6 +77,43 @@ def field(subject: Subject, raw: bytearray, random: Random) -> str:
     label = random.choice(sorted({f.label for f in subject.fields}))
     chosen = random.choice(subject.labelled(label))
     return _set(raw, chosen, random.choice(_candidates(subject, chosen, random)))
+
+
+def scalar(subject: Subject, raw: bytearray, random: Random) -> str:
+    """Any scalar of the schema becomes another value, or that of another place of its kind."""
+    label = random.choice(sorted({f.label for f in subject.schema}))
+    places = [f for f in subject.schema if f.label == label]
+    chosen = random.choice(places)
+    old, other = chosen.read(subject.raw), random.choice(places).read(subject.raw)
+    if chosen.format in ("<f", "<d"):
+        reals = (0.0, -0.0, -old, old * 2, old / 2, math.nan, math.inf, -math.inf, 1e-45, 3e38)
+        return _set(raw, chosen, random.choice((*reals, other)))
+    bits = 8 * chosen.size
+    ends = (0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 2**bits - 1)
+    near = (int(old) + 1, int(old) - 1, -int(old), int(old) * 2)
+    flipped = int(old) ^ 1 << random.randrange(bits)
+    values = (*ends, *near, flipped, int(other), random.randrange(256))
+    return _set(raw, chosen, random.choice(values))
+
+
+def operator_code(subject: Subject, raw: bytearray, random: Random) -> str:
+    """Operator codes in one of their two fields, or an operator that is another one."""
+    codes = subject.schema and codes_of(subject.raw)
+    if not codes or BuiltinOperator.CUSTOM in codes:
+        return "custom operators"
+    if random.random() < 0.5:
+        codes[random.randrange(len(codes))] = random.choice(_CODES)
+    fields = random.choice(((True, False), (False, True), (True, True)))
+    raw[:] = with_codes(bytes(raw), codes, builtin=fields[0], deprecated=fields[1])
+    return f"operator codes {codes} in fields {fields}"
+
+
+def names(subject: Subject, raw: bytearray, random: Random) -> str:
+    """Tensors get names that look like what the compiler derives, or that C or a terminal read."""
+    known = tensor_names(subject.raw)
+    found = [random.choice((name, drawn_name(known, random))) for name in known]
+    raw[:] = renamed(bytes(raw), found)
+    return f"names {found}"
 
 
 def scale(subject: Subject, raw: bytearray, random: Random) -> str:
@@ -146,8 +191,13 @@ def truncate(subject: Subject, raw: bytearray, random: Random) -> str:
     return f"truncated to {len(raw)} bytes"
 
 
+_CODES = tuple(range(128)) + tuple(range(128, 210, 7))
+
 _PLAN: tuple[tuple[Mutation, int], ...] = (
-    (field, 10),
+    (names, 5),
+    (operator_code, 5),
+    (scalar, 20),
+    (field, 6),
     (scale, 4),
     (extent, 3),
     (cycle, 2),
@@ -166,7 +216,8 @@ def _of_onnx(change: onnx_mutations.Change) -> Mutation:
 
 
 _ONNX_PLAN: tuple[tuple[Mutation, int], ...] = (
-    (_of_onnx(onnx_mutations.number), 8),
+    (_of_onnx(onnx_mutations.number), 12),
+    (_of_onnx(onnx_mutations.rename), 5),
     (_of_onnx(onnx_mutations.constant), 5),
     (_of_onnx(onnx_mutations.edge), 4),
     (_of_onnx(onnx_mutations.attribute), 4),

@@ -1,6 +1,7 @@
 """Numbers: RAM, flash, work and time of every model, beside the competitors' figures.
 
-    python -m benchmarks.numbers [--models FOLDER] [--verify] [-o FILE --date DATE]
+    python -m benchmarks.numbers [--models FOLDER] [--network NAME] [--verify] [--workers N]
+                                 [-o FILE --date DATE]
 
 Only what was measured goes into FILE; figures of others are there with their source.
 """
@@ -15,6 +16,7 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -23,12 +25,14 @@ from rich.table import Table
 from benchmarks.climb import Climb, climb
 from benchmarks.entry import console, entry, first_line, shown
 from benchmarks.figures import TARGET, ZOO, Figures, measure
+from benchmarks.graph_groups import short_name
 from benchmarks.peers import BOUNDS, CMSIS_NN, CORTEX_M, Peers, read_peers
 from benchmarks.shared import REPOSITORY, Shared, find_shared
 from penstock import api
 from penstock.errors import PenstockError
 from penstock.reports.report import Json
 from penstock.toolchains.command import Command
+from penstock.workers import executor_of, mapped
 
 SOURCES = {
     "peak_live_bytes, in file order": "shared/models/README.md",
@@ -61,11 +65,27 @@ class Row:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A model that penstock does not take, and the first line of the error."""
+
+    model: str
+    reason: str
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measures, prints, and writes the file if one is named; 1 where a rung of a ladder differs."""
-    wanted = _parser().parse_args(arguments)
+    parser = _parser()
+    wanted = parser.parse_args(arguments)
+    if wanted.output is not None and wanted.network is not None:
+        parser.error("-o needs all networks; leave --network out")
     shared, out = find_shared(wanted.models), console()
-    rows, unsupported = _measure_all(shared, wanted.verify)
+    measure_one = partial(_measure_one, shared, read_peers(shared), wanted.verify)
+    with executor_of(wanted.workers) as executor:
+        networks = _networks(shared, wanted.network)
+        found = tuple(mapped(measure_one, networks, executor))
+    rows = [row for row in found if isinstance(row, Row)]
+    unsupported = {row.model: row.reason for row in found if isinstance(row, Unsupported)}
     out.print(_memory_table(rows))
     out.print(_time_table(rows))
     _print_rest(out, rows, unsupported)
@@ -78,29 +98,31 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.numbers", description=__doc__)
     parser.add_argument("--models", type=Path, help="folder of models, beside it the facts")
+    parser.add_argument("--network", metavar="NAME", help="only networks whose name contains NAME")
     parser.add_argument("--verify", action="store_true", help="climb the ladder with goldens, too")
+    parser.add_argument("--workers", type=int, default=1, help="processes that measure")
     parser.add_argument("-o", dest="output", type=Path, help="file to write, as numbers.json")
     parser.add_argument("--date", default="unknown", help="what the file gives as its date")
     return parser
 
 
-def _measure_all(shared: Shared, verify: bool) -> tuple[list[Row], dict[str, str]]:
-    """Rows of the models that penstock takes, and the first line of the others' errors."""
-    peers = read_peers(shared)
-    rows: list[Row] = []
-    unsupported: dict[str, str] = {}
-    for model in (*map(str, shared.networks()), *ZOO):
-        print(f"measuring {model}", file=sys.stderr)
-        try:
-            figures = measure(model)
-        except PenstockError as error:
-            name = model if model.startswith("zoo:") else Path(model).stem
-            unsupported[name] = first_line(error)
-            continue
-        archives = () if model.startswith("zoo:") or not verify else shared.goldens(Path(model))
-        climbs = tuple(climb(api.request(model, TARGET), archive) for archive in archives)
-        rows.append(Row(figures, peers.get(figures.model, NOBODY), climbs))
-    return rows, unsupported
+def _networks(shared: Shared, name: str | None) -> Sequence[str]:
+    """The networks that are measured, those of the shared folder by path."""
+    every = (*map(str, shared.networks()), *ZOO)
+    return every if name is None else [m for m in every if name in short_name(m)]
+
+
+def _measure_one(
+    shared: Shared, peers: Mapping[str, Peers], verify: bool, model: str
+) -> Row | Unsupported:
+    print(f"measuring {model}", file=sys.stderr)
+    try:
+        figures = measure(model)
+    except PenstockError as error:
+        return Unsupported(short_name(model), first_line(error))
+    archives = () if model.startswith("zoo:") or not verify else shared.goldens(Path(model))
+    climbs = tuple(climb(api.request(model, TARGET), archive) for archive in archives)
+    return Row(figures, peers.get(figures.model, NOBODY), climbs)
 
 
 def _memory_table(rows: Sequence[Row]) -> Table:

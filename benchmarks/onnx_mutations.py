@@ -14,6 +14,8 @@ from typing import Any
 
 import onnx
 
+from benchmarks.adversarial_names import drawn_name
+
 Change = Callable[[Any, Random], str]
 
 _SIZES = (-(2**31), -2, -1, 0, 1, 2, 3, 4, 7, 64, 255, 2**16, 2**24, 2**30, 2**31 - 1, 2**63 - 1)
@@ -40,12 +42,13 @@ def changed(change: Change, raw: bytearray, random: Random) -> str:
 
 def number(model: Any, random: Random) -> str:
     """A number, anywhere, becomes another; each kind of field is as likely as any other."""
-    places = list(_numbers(model.graph)) + list(_numbers(model.opset_import[0]))
+    places = list(_numbers(model))
     kinds = sorted({f"{type(m).__name__}.{name}" for m, name, _ in places})
     kind = random.choice(kinds)
     message, name, k = random.choice([p for p in places if f"{type(p[0]).__name__}.{p[1]}" == kind])
     old = getattr(message, name) if k is None else getattr(message, name)[k]
-    values = _REALS if isinstance(old, float) else (*_SIZES, old + 1, old - 1, old * 2)
+    flipped = int(old) ^ 1 << random.randrange(31) if isinstance(old, int) else 0
+    values = _REALS if isinstance(old, float) else (*_SIZES, old + 1, old - 1, old * 2, flipped)
     new = random.choice(values)
     try:
         if k is None:
@@ -132,6 +135,22 @@ def edge(model: Any, random: Random) -> str:
     k, new = random.randrange(len(side)), random.choice(names)
     old, side[k] = side[k], new
     return f"{node.op_type}: {old} becomes {new}"
+
+
+def rename(model: Any, random: Random) -> str:
+    """Tensors get other names wherever they stand."""
+    graph = model.graph
+    known = sorted({n for node in graph.node for n in (*node.input, *node.output) if n})
+    if not known:
+        return "no names"
+    chosen = random.sample(known, random.randint(1, len(known)))
+    new = {old: drawn_name(known, random) for old in chosen}
+    for node in graph.node:
+        for side in (node.input, node.output):
+            side[:] = [new.get(name, name) for name in side]
+    for each in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        each.name = new.get(each.name, each.name)
+    return f"renamed {new}"
 
 
 def operator(model: Any, random: Random) -> str:

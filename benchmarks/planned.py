@@ -32,9 +32,9 @@ class Planned:
         return self.points[0].height_bytes
 
     def ratio(self, point: Point) -> float:
-        """Multiply-accumulates that a point executes by those of the model."""
+        """Nominal multiply-accumulates of a point by those of the model."""
         own = sum(part.macs(Region.whole(part.output.type.shape)) for part in self.parts.parts)
-        return point.schedule.cost.macs / own if own else 1.0
+        return point.schedule.cost.nominal_macs / own if own else 1.0
 
 
 def plan(

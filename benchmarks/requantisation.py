@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parser.parse_args(arguments)
     models = find_shared(wanted.models).named(list(NETWORKS))
     with tempfile.TemporaryDirectory() as name:
-        generic = _generic(wanted.compiler, Path(name))
+        generic = generic_core(wanted.compiler, Path(name))
         points = [pointwise(generic, count, wanted.compiler) for count in OUTPUTS]
         wide = wide_form(generic)
     networks = [network(str(path), wanted.compiler) for path in models]
@@ -223,7 +223,8 @@ def _slope(core: Simulator, name: str, outputs: int) -> tuple[float, float]:
     return more.instructions / (outputs - outputs // 2), more.cycles / (outputs - outputs // 2)
 
 
-def _generic(compiler: str, folder: Path) -> Simulator:
+def generic_core(compiler: str, folder: Path) -> Simulator:
+    """The forms of `requantisation.c` on the simulated core, built in a folder."""
     tools = _tools(compiler)
     objects = compile_objects(tools, [SOURCE], folder)
     keep = ("generic_sums", "wide_requantisation", "pool")
@@ -245,24 +246,7 @@ def _convolution(outputs: int) -> Graph:
 def _run(graph: Graph, compiler: str) -> execution.CoreRun:
     """One inference of a graph, layer by layer."""
     wanted = pipeline.Request(f"zoo:{graph.name}", load_target(TARGET))
-    parts = pipeline.parts_of(pipeline.simplify_for(graph, wanted), wanted)
-    frontier = pipeline.schedule(parts, wanted.target, wanted.options)
-    points = pipeline.place(frontier, wanted.target, wanted.options)
-    chosen = pipeline.choose(points, wanted)
-    program = pipeline.lower_point(chosen)
-    done = pipeline.Compilation(
-        wanted,
-        graph,
-        parts.graph,
-        parts,
-        frontier,
-        points,
-        chosen.schedule,
-        chosen.placement,
-        program,
-        pipeline.write(program, wanted),
-        (),
-    )
+    done = pipeline.compile_graph(graph, wanted)
     with execution.firmware(done, compiler) as chip:
         return chip.run(api.drawn_sets(done, 1)[0])
 

@@ -22,7 +22,6 @@ from rich.table import Table
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
-from penstock.backends.stream import is_stream
 from penstock.pipeline import Compilation, compile_request
 from penstock.scheduling.options import Options
 
@@ -87,7 +86,7 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         done.schedule.cost.cycles,
         external_bytes(done),
-        sum(b.size_bytes for b in done.program.buffers if is_stream(b)),
+        sum(b.size_bytes for b in done.program.buffers if b.is_stream),
     )
 
 

@@ -24,23 +24,7 @@ def compiled(
     opened = open_accelerators(accelerators, chip)
     chip = chip.beside(memory for one in opened for memory in one.arenas)
     request = Request(f"zoo:{graph.name}", chip, sram_bytes, accelerators=opened, options=options)
-    parts = pipeline.parts_of(pipeline.simplify_for(graph, request), request)
-    frontier = pipeline.schedule(parts, chip, request.options)
-    points = pipeline.place(frontier, chip, request.options)
-    chosen = pipeline.choose(points, request)
-    program = pipeline.lower_point(chosen, request.accelerators)
-    return Compilation(
-        request,
-        graph,
-        parts.graph,
-        parts,
-        frontier,
-        points,
-        chosen,
-        program,
-        pipeline.write(program, request),
-        (),
-    )
+    return pipeline.compile_graph(graph, request)
 
 
 def assert_exact(done: Compilation, highest: str = "points") -> None:

@@ -1,4 +1,4 @@
-"""Writes docs/supported.md and docs/options.md from the operators' and options' own words.
+"""Writes the pages of docs/ that are tables: supported.md, options.md and deviations.md.
 
 python -m tools.make_docs
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from benchmarks.operators.deviations import DEVIATIONS
 from penstock.frontends.onnx.rewrites import quantised_names
 from penstock.frontends.onnx.scales import DEQUANTISE, MOVING, QUANTISE
 from penstock.ops.registry import operator_files
@@ -46,7 +47,48 @@ def options() -> str:
     return head + "\n".join(rows) + "\n"
 
 
-PAGES = {"supported.md": supported, "options.md": options}
+DEVIATIONS_HEAD = """# Deviations from TensorFlow Lite Micro
+
+penstock computes what the reference kernels of TensorFlow Lite Micro compute, element by element
+(package `tflite-micro` 0.dev20261023182759, commit 8f6596d).
+`python -m benchmarks.random_operators` compares every operator on random models. The table lists
+every exception; the command judges those by an equivalent model that TensorFlow Lite Micro runs
+correctly, or by real arithmetic, from which an element may be one step away.
+Written by `python -m tools.make_docs` from `benchmarks/operators/deviations.py`.
+
+| operator | where | TensorFlow Lite Micro | penstock | source |
+| --- | --- | --- | --- | --- |
+"""
+DEVIATIONS_TAIL = """
+Where TensorFlow and TensorFlow Lite Micro differ otherwise, penstock follows TensorFlow Lite Micro:
+
+- **Multipliers.** RELU, LEAKY_RELU, ABS, SUB, and FULLY_CONNECTED with one scale for all weights
+  multiply and divide scales in double precision. TensorFlow, and TensorFlow Lite Micro before 2026,
+  do so in single precision (tensorflow/tflite-micro, issue 3271). Elements next to a tie differ by
+  one step.
+- **LOGISTIC and TANH** use fixed-point arithmetic and saturate early where the input's scale is
+  above 4; from 8 on, they are a step, which is low at the zero point itself
+  (`kernels/internal/reference/integer_ops/logistic.h`, `tanh.h`). TensorFlow uses a table.
+- **HARD_SWISH** divides by powers of two above 2^15 in 16 bits; the result is 1 or -1 instead of 0
+  (`fixedpoint/fixedpoint.h` of gemmlowp, `RoundingDivideByPOT`).
+- **SUM** is that of `micro/kernels/reduce_common.cc`. The reference kernel of TensorFlow 2.19
+  returns a constant.
+
+penstock refuses scales with which the reference leaves the range of int32 before it clamps an
+output, and scales outside [2^-32, 2^32).
+"""
+
+
+def deviations() -> str:
+    """The documented differences from TensorFlow Lite Micro."""
+    rows = (
+        f"| {', '.join(d.operators)} | {d.where} | {d.reference} | {d.penstock} | {d.source} |\n"
+        for d in DEVIATIONS
+    )
+    return DEVIATIONS_HEAD + "".join(rows) + DEVIATIONS_TAIL
+
+
+PAGES = {"supported.md": supported, "options.md": options, "deviations.md": deviations}
 
 
 def _meaning(doc: str | None) -> str:

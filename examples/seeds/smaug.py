@@ -1,51 +1,113 @@
-"""Seed: SMAUG's tiling optimizers.  Its figures beside ours of today."""
+"""Seed: SMAUG's tiling optimizers: its rule and the least traffic, on the layers of VGG16."""
 
 from __future__ import annotations
 
-from penstock import pipeline
-from penstock.api import request
-from penstock.scheduling.cost import total
-from penstock.scheduling.schedule import Frontier
+from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
+from examples.seeds.page import Absence, absences, figure, heading
+from penstock import api, ladder
+from penstock.accelerators.registry import open_accelerators
+from penstock.accelerators.smv import Smv
+from penstock.errors import CapacityError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.tensor import DType
+from penstock.ops.registry import operators
+from penstock.pipeline import Request, compile_graph
+from penstock.tiling.least_traffic import LeastTraffic
+from penstock.tiling.smaug import Smaug
+from penstock.tiling.tiler import choose
+from penstock.tiling.tiling import Tiling
 
-TILE_ELEMENTS = 16384
+VGG16 = (
+    (224, 3, 64), (224, 64, 64), (112, 64, 128), (112, 128, 128), (56, 128, 256), (56, 256, 256),
+    (56, 256, 256), (28, 256, 512), (28, 512, 512), (28, 512, 512), (14, 512, 512), (14, 512, 512),
+    (14, 512, 512),
+)  # fmt: skip
+"""Rows and columns, input channels and output channels of its convolutions, all 3x3."""
+RUN = (14, 56, 256, 256)
+"""Rows, columns, input and output channels of the slice that is executed: a quarter of the rows of
+VGG16's sixth convolution."""
+OWN_TEST = 126_976 + 4_063_232 + 2_097_152
+"""Elements of input, weights and output that SMAUG moves in its test conv/k2x2: its loop nest,
+counted by hand."""
 
-CLAIMS = f"""\
-The seed, "Tiling strategies" and "Best tile shape": each tensor is cut to fit a scratchpad of
-    {TILE_ELEMENTS:,} elements, in the shape that fills it most
-    (facts/smaug-nvdla-irregular.md 1.1, 1.4).
-That page claims no figure.  SMAUG's paper, abstract (same file, 1.8): the accelerator is 25-40 % of
-    the latency, the rest is moving data and software; the system's changes alone give 1.8-5x.
-What its choice costs (same file, 1.6): its test conv/k2x2 moves 6.29 M elements, a choice of least
-    traffic 2.83 M.  What it cannot do (1.3): VGG16's second convolution has no tile that fits."""
+INTRODUCTION = """\
+SMAUG cuts a layer into tiles for three scratchpads of 16,384 fp16 elements each. Among the shapes
+that an order of preference over dimensions allows, it takes the one that fills the scratchpads most
+("Tiling strategies", "Best tile shape for the strategy"), which need not be optimal, as the page
+says itself. penstock has that rule, as the tiler `smaug`, and another, `least_traffic`, which
+searches every tiling of its model for the one that moves the fewest bytes. Users add others."""
 
-MISSING = """\
-Not there yet: tiles.  penstock has no engine with a local memory, so the bytes above are what the
-kernels touch once per layer, between flash, RAM and registers; nothing is cut, no loop order is
-chosen, no tiler can be written by a user.  These are the tensors that a tiler will have to cut."""
+
+def no_half_floats() -> bool:
+    """Whether tensors have no type of 16-bit floating point."""
+    return not any("FLOAT16" in name for name in DType.__members__)
+
+
+def one_engine() -> bool:
+    """Whether the engine has no attribute that says how many of it there are."""
+    return not any("engine" in name or "count" in name for name in Smv().attributes)
+
+
+def no_recurrent_layers() -> bool:
+    """Whether no operator is a recurrent layer."""
+    return not any("LSTM" in name.upper() for name in operators())
+
+
+ABSENT = (
+    Absence("fp16: the engine smv computes in int8, as TensorFlow Lite does.", no_half_floats),
+    Absence("Several engines that share a layer's tiles (SMAUG: up to 8).", one_engine),
+    Absence("Recurrent layers, which SMAUG's Python front end has.", no_recurrent_layers),
+)
 
 
 def main() -> None:
-    print(CLAIMS)
-    for model in ("zoo:lenet5", "zoo:resnet8", "zoo:vgg16"):
-        print_network(model)
-    print(f"\n{MISSING}")
+    print(INTRODUCTION)
+    heading("elements that tiles move; SMAUG's rule, least traffic")
+    own = Case(id="k2x2", op="convolution", input=(1, 32, 64, 32), kernel=(2, 2), ofmaps=1024,
+               padding="same")  # fmt: skip
+    theirs, ours = tilings(own)
+    assert theirs is not None
+    figure("SMAUG's test conv/k2x2, by its rule", OWN_TEST, theirs.elements)
+    figure("SMAUG's test conv/k2x2, by least traffic", OWN_TEST, ours.elements)
+    for number, (extent, channels, outputs) in enumerate(VGG16, start=1):
+        case = Case(id=f"conv{number}", op="convolution", input=(1, extent, extent, channels),
+                    kernel=(3, 3), ofmaps=outputs, padding="same")  # fmt: skip
+        theirs, ours = tilings(case)
+        name = f"VGG16 conv {number}, {extent}x{extent}x{channels} -> {outputs}"
+        figure(name, None if theirs is None else theirs.elements, ours.elements)
+    print("  -: no tile of SMAUG's fits; it never cuts the columns of a convolution")
+    print_executed()
+    absences(ABSENT)
 
 
-def print_network(model: str) -> None:
-    """Bytes that one inference moves, and how many layers have a tensor above a scratchpad."""
-    frontier = pipeline.stage(request(model, "cortex-m4"), "schedule")
-    assert isinstance(frontier, Frontier)
-    schedule = frontier.schedules[-1]  # the fastest: every layer whole
-    parts, costs = schedule.steps, [cost for plan in schedule.plans for cost in plan.costs]
-    moved = [total(cost.read_bytes) + total(cost.written_bytes) for cost in costs]
-    read, written = total(schedule.cost.read_bytes), total(schedule.cost.written_bytes)
-    values = [[*part.nodes[-1].inputs, part.output] for part in parts]
-    large = sum(any(v.type.elements > TILE_ELEMENTS for v in vs) for vs in values)
-    worst = parts[moved.index(max(moved))]
-    print(f"\npenstock today, {model}, {len(parts)} layers, {schedule.cost.macs:,} products:")
-    print(f"    {read:,} bytes read, {written:,} written; most by {worst.name}")
-    print(f"    peak of live activations {schedule.peak_bytes:,} bytes")
-    print(f"    {large} of {len(parts)} layers have a tensor above {TILE_ELEMENTS:,} elements")
+def tilings(case: Case) -> tuple[Tiling | None, Tiling]:
+    """The tilings of a layer by SMAUG's rule, if it has one, and by least traffic."""
+    layer, scratchpads = layer_of(case, case.id), scratchpads_of(case)
+    ours = LeastTraffic().tile(layer, scratchpads)
+    try:
+        return choose(Smaug(), layer, scratchpads), ours
+    except CapacityError:
+        return None, ours
+
+
+def print_executed() -> None:
+    """Run a slice of a VGG16 layer on smv, cut by either tiler."""
+    rows, columns, channels, outputs = RUN
+    net = GraphBuilder("vgg16_slice")
+    graph = net.build(net.conv2d(net.input((1, rows, columns, channels)), outputs, 3))
+    host = load_target("host")
+    cycles: list[int] = []
+    print(f"\nVGG16 conv 6, {rows} of 56 rows, executed on smv in int8, with 32 KiB scratchpads:")
+    for tiler in ("smaug", "least_traffic"):
+        smv = open_accelerators((f"smv:tiler={tiler}",), host)
+        done = compile_graph(graph, Request("zoo:vgg16_slice", host, accelerators=smv))
+        found = next(ladder.climb(done, None, api.drawn_sets(done, 1))).comparison
+        cycles.append(done.schedule.cost.cycles)
+        print(f"  {tiler:14} {found.elements:,} elements, {found.mismatches} mismatches, "
+              f"{cycles[-1]:,} cycles estimated")  # fmt: skip
+    heading("cycles of that layer; SMAUG's rule, least traffic")
+    figure("smv, copies included", *cycles)
 
 
 if __name__ == "__main__":

@@ -1,47 +1,143 @@
-"""Seed: TVM RFC 0060, UMA, an interface for accelerators.  What it offers beside ours of today."""
+"""Seed: TVM RFC 0060, UMA: the RFC's own listing, run on a network, down to equal bytes."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import dis
+from importlib.resources import files
 
+import penstock.uma
+from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api
-from penstock.errors import CapacityError
-from penstock.hardware.load import target_text
+from penstock.accelerators.registry import names
+from penstock.accelerators.ultra_trail import (
+    BufferScopeAnnotator,
+    CodegenGenerateExternCalls,
+    ConfigGenerator,
+    conv1d_relu_pattern,
+    custom_conv1d_strategy,
+)
+from penstock.errors import BackendError
+from penstock.uma import PassPhase, UMABackend
 
-MODEL = "zoo:lenet5"
+MODEL = "zoo:tc_resnet8"
+"""Keyword spotting by convolutions along time, which is what UltraTrail computes."""
 
-CLAIMS = """\
-RFC 0060, "UMABackend References": an accelerator joins with one Python class and 6 calls:
-    target attributes, relay passes, patterns, operator strategies, TIR passes, code generation.
-What became of it (facts/tvm-prior-art.md 2): 6 commits; of three accelerators announced one
-    exists; no cost model, no memory model, no simulation; code that is not claimed runs on the
-    host without a word; removed with Relay in 2025."""
+RFC_CALLS = frozenset(
+    f"_register_{what}"
+    for what in (
+        "target_attr", "relay_pass", "pattern", "operator_strategy", "tir_pass", "codegen"
+    )
+)  # fmt: skip
+"""Source: RFC 0060, "UMABackend References"."""
 
-MISSING = """\
-Not there yet: the interface.  penstock has one engine, a processor with portable C kernels, which
-takes every node; --accelerator is refused with a message.  A target is data, so a board joins with
-a TOML file, as above; kernels are found in a folder, one file each, with constraints that explain
-themselves; the machine executes any Program.  Patterns, passes, strategies and encoders are to
-come."""
+INTRODUCTION = f"""\
+RFC 0060 proposes one Python class per accelerator, in TVM. Its example is UltraTrail ("Adding a New
+Custom Accelerator"); the class below is that listing, character by character. The functions that
+the RFC only names come from penstock.accelerators.ultra_trail. The model is {MODEL}."""
+
+
+# fmt: off
+class UltraTrailBackend(UMABackend):
+    def __init__(self):
+        super(UltraTrailBackend, self).__init__()  # noqa: UP008
+
+        # Target configuration
+        self._register_target_attr("dimension", default=8)
+
+        # Relay to Relay function registration
+        self._register_pattern("conv1d_relu", conv1d_relu_pattern())
+
+        self._register_relay_pass(PassPhase.POST_PARTITIONING, ConfigGenerator())
+        self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())
+
+        # Relay to TIR function registration
+        self._register_operator_strategy("nn.conv1d", custom_conv1d_strategy)
+
+        self._register_tir_pass(PassPhase.TIR_PHASE_0, CodegenGenerateExternCalls())
+
+        # TIR to runtime function registration
+        self._register_codegen(format="c", includes=gen_includes, replace_call_extern=None)
+
+    @property
+    def target_name(self):
+        return "ultra_trail"
+# fmt: on
+
+
+def gen_includes() -> str:
+    return '#include "ultra_trail.h"\n'
+
+
+class UltraTrail(UltraTrailBackend):
+    """Adds what UMA has no call for: the memories, and C that stands for the silicon."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, size in {"fmem0": 4096, "fmem1": 4096, "fmem2": 4096, "wmem": 32768}.items():
+            self._register_memory(name, size)
+        folder = files("penstock.accelerators.ultra_trail")
+        sources = {n: folder.joinpath(n).read_text() for n in ("ultra_trail.h", "ultra_trail.c")}
+        self._register_codegen(includes=gen_includes, sources=sources)
+
+
+def no_relay() -> bool:
+    """Whether the interface lacks the names of Relay and TensorIR that UMA's passes use."""
+    return not any(hasattr(penstock.uma, name) for name in ("relay", "tir", "Schedule"))
+
+
+def schedule_is_ignored() -> bool:
+    """Whether `add_implementation` never reads the argument."""
+    code = dis.get_instructions(penstock.uma.OpStrategy.add_implementation)
+    return not any(i.argval == "schedule" and i.opname.startswith("LOAD") for i in code)
+
+
+def one_format() -> bool:
+    """Whether code generation refuses every text format but C."""
+    try:
+        UltraTrail()._register_codegen(fmt="llvm")
+    except BackendError:
+        return True
+    return False
+
+
+ABSENT = (
+    Absence("Relay and TensorIR: passes take penstock's graphs and programs, so TVM's own do not "
+            "run.", no_relay),
+    Absence("Schedules of an implementation: the argument is accepted and not used.",
+            schedule_is_ignored),
+    Absence("Formats of generated code other than C and byte streams (UMA: C alone).", one_format),
+)  # fmt: skip
 
 
 def main() -> None:
-    print(CLAIMS)
-    print(f"\npenstock today: a board of one's own, with 2 KiB of RAM, and {MODEL}:")
-    with tempfile.TemporaryDirectory() as folder:
-        board = Path(folder) / "small-board.toml"
-        text = target_text("cortex-m4").replace('"cortex-m4"', '"small-board"', 1)
-        board.write_text(text.replace('size = "64MiB"', 'size = "2KiB"', 1))
-        try:
-            api.compile(MODEL, str(board))
-        except CapacityError as error:
-            print("\n".join(f"    {line}" for line in str(error).splitlines()))
-    compiled = api.compile(MODEL, "cortex-m4")
-    print("the same on a board that is large enough; who takes what:")
-    for part in compiled.compilation.schedule.steps:
-        print(f"    {part.engine}: {part.kernel.name:22} {part.name}")
-    print(f"\n{MISSING}")
+    print(INTRODUCTION)
+    UltraTrail().register()  # in place of the one that comes along, for this process
+    verified = api.verify(MODEL, "host", accelerators=("ultra_trail",))
+    done = verified.compiled.compilation
+    print("\nWho computes what, and what is not offloaded, with the reason:")
+    for part in done.parts.parts:
+        print(f"  {part.engine:12} {part.name}")
+    for left in done.parts.left:
+        print(f"  {left.node.name}: {left.reason}")
+    print("\nEvery tensor against the operators' arithmetic; `host` runs the C bundle:")
+    for rung in verified.rungs:
+        found = rung.comparison
+        print(f"  {rung.step:8} {found.elements:,} elements, {found.mismatches} mismatches")
+    alone, beside = (
+        api.compile(MODEL, "cortex-m4", accelerators=some).compilation.schedule.cost.cycles
+        for some in ((), ("ultra_trail",))
+    )
+    calls = [name for name in dir(UMABackend) if name.startswith("_register_")]
+    heading("figures")
+    figure("registration calls of the RFC that a backend has", len(RFC_CALLS),
+           len(RFC_CALLS.intersection(calls)))  # fmt: skip
+    figure("registration calls in all", len(RFC_CALLS), len(calls))
+    figure("accelerators that come along (UMA announced 3)", 1, len(names()))
+    figure("quantised elements that a test compares (UMA: none)", None,
+           verified.rungs[-1].comparison.elements)  # fmt: skip
+    figure("estimated speed-up by the accelerator", None, alone / beside, digits=2)
+    print(f"  more than the RFC has: {', '.join(sorted({*calls} - RFC_CALLS))}")
+    absences(ABSENT)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph
-from penstock.pipeline import Compilation, Point, Request, chosen_index, points_of, simplified
+from penstock.pipeline import (
+    Compilation,
+    Point,
+    Request,
+    chosen_index,
+    parts_of,
+    points_of,
+    simplify_for,
+)
 from penstock.reports.report import Alternative
-from penstock.scheduling.selection import Optimize, select
+from penstock.scheduling.selection import Optimize, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +44,10 @@ def streamed(graph: Graph, request: Request) -> Streamed:
     return Streamed(points[0].ram_bytes(wanted), found)
 
 
-def streamed_of(request: Request) -> Streamed:
-    """The same, from the model on: what another process can do by itself from the beginning."""
-    return streamed(simplified(request), request)
+def streamed_of(model: Graph, request: Request) -> Streamed:
+    """The same, from the model on: what another process can do from the beginning, and without the
+    model's file."""
+    return streamed(parts_of(simplify_for(model, request), request).graph, request)
 
 
 def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:
@@ -62,7 +71,7 @@ def _named(points: Sequence[Point], request: Request) -> Iterator[tuple[str, Poi
     fitting = [point for point in points if point.may_be_chosen(request)]
     cycles = [point.schedule.cost.cycles for point in fitting]
     for goal in (Optimize.SIZE, Optimize.BALANCED, Optimize.SPEED):
-        yield f"--optimize {goal}", fitting[select(cycles, goal)]
+        yield f"--optimize {goal}", fitting[pick(cycles, goal)]
     fastest = points[-1]
     if request.sram_bytes is not None:
         budget = fastest.ram_bytes(request)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
@@ -17,7 +19,7 @@ import numpy as np
 
 from penstock import execution, ladder, pipeline
 from penstock.accelerators.registry import check_is_target, open_accelerators
-from penstock.alternatives import alternatives, streamed, streamed_of
+from penstock.alternatives import Streamed, alternatives, streamed, streamed_of
 from penstock.backends.offload import offload
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
@@ -26,7 +28,6 @@ from penstock.errors import (
     MismatchError,
     ModelError,
     OutputError,
-    ToolError,
     UsageError,
 )
 from penstock.exploration import Explored, OnProgress, explore_request
@@ -193,7 +194,7 @@ def request(
         None if flash is None else _bytes(flash, "--flash"),
         _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
         settings.get("stream_input", False),
-        Rounding(settings.get("rounding", "double")),
+        _rounding(settings.get("rounding", "double")),
         settings.get("options", Options()),
         accelerators,
         settings.get("strict", False),
@@ -233,8 +234,8 @@ def compile(
     `workers`, of every verb: processes that share the work, or an executor; see `workers`.
     Raises ModelError, TargetError, or CapacityError where it does not fit."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
-        elsewhere = mapped(streamed_of, (wanted,), executor) if executor else None
+    with executor_of(workers) as executor:
+        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
         done = compile_request(wanted, on_stage, executor)
         with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
     report = make_report(
@@ -258,6 +259,12 @@ def compile(
     return Compiled(done, report)
 
 
+def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
+    """The plan with a streamed input, made by a worker meanwhile."""
+    model = pipeline.read(wanted.model, wanted.reading)
+    return mapped(partial(streamed_of, request=wanted), (model,), executor)
+
+
 def explore(
     model: str | Path | Request,
     target: str = DEFAULT_TARGET,
@@ -270,7 +277,7 @@ def explore(
 
     Raises ModelError, TargetError; never CapacityError: where nothing fits, nothing is chosen."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         return explore_request(wanted, on_progress, executor)
 
 
@@ -302,12 +309,6 @@ def frontier_of(done: Compilation) -> tuple[Point, ...]:
     )
 
 
-def _travelling(wanted: Request, workers: Workers) -> Workers:
-    """The workers; this process alone where there are accelerators, for the functions that they are
-    described with do not travel between processes."""
-    return 1 if wanted.accelerators and workers else workers
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Ran(Brief):
     """One or more simulated inferences: outputs of each, and the report with simulated figures.
@@ -330,9 +331,14 @@ class Ran(Brief):
         return framed(self.compiled.page(self.report, self.steps))
 
     def as_json(self) -> dict[str, Json]:
-        """The report, the layers and the functions."""
+        """The report, the layers and the functions; why nothing is simulated, where it is not."""
         functions = dict(self.functions)
-        return {**self.report.as_json(), "layers": layer_rows(self), "functions": functions}
+        return {
+            **self.report.as_json(),
+            "layers": layer_rows(self),
+            "functions": functions,
+            "unmeasured": self.unmeasured or None,
+        }
 
     def bundle(self) -> Bundle:
         """profile.json, profile.html; and resources.svg, where an accelerator's author says what
@@ -380,25 +386,26 @@ def run(
 def profile(
     wanted: Request,
     *,
+    simulate: bool = True,
     compiler: str = "zig",
     workers: Workers = 1,
     on_stage: OnStage = _silent,
 ) -> Ran:
-    """Compiles a model and has its layers counted on the target's simulated core, where it has one.
+    """Compiles a model and counts its layers on the target's simulated core.
 
-    Of what accelerators run all is modelled: where there are some, and the tools for the core fail,
-    the model's figures are all there is.  Raises as `run`."""
+    All figures are estimates where `simulate` is false, where the target has no simulated core, and
+    where the driver of an accelerator has no model in C; `Ran.unmeasured` says which.  Raises as
+    `run`, and ToolError where a compiler or simulator fails."""
     compiled = compile(wanted, workers=workers, on_stage=on_stage)
     on_stage("run")
-    if wanted.target.core is None:
+    why = "" if simulate else "as asked for"
+    if not why and wanted.target.core is None:
         why = f"target {wanted.target.name} has no simulated core"
+    if not why and (missing := ladder.without_c(compiled.compilation)):
+        why = f"{', '.join(missing)} has no model of its driver in C"
+    if why:
         return Ran(compiled, (), compiled.report, (), unmeasured=why)
-    try:
-        return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
-    except ToolError as error:
-        if not wanted.accelerators:
-            raise
-        return Ran(compiled, (), compiled.report, (), unmeasured=error.what)
+    return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
 
 
 def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
@@ -493,7 +500,7 @@ def verify(
     with "onnx", each operator against ONNX's reference evaluator, a step allowed; else each rung
     against the operators' arithmetic, on seeded inputs."""
     wanted = model if isinstance(model, Request) else request(model, target, **settings)
-    with executor_of(_travelling(wanted, workers)) as executor:
+    with executor_of(workers) as executor:
         compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
         done = compiled.compilation
         truth = _truth(done, goldens, reference, on_stage)
@@ -513,7 +520,14 @@ def verify(
         )
         rungs = tuple(climbing)
     verified = tuple(
-        Checked(r.step, r.comparison.tensors, r.comparison.elements, r.comparison.mismatches)
+        Checked(
+            r.step,
+            r.comparison.tensors,
+            r.comparison.elements,
+            r.comparison.mismatches,
+            r.note,
+            r.measured,
+        )
         for r in rungs
     )
     return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
@@ -719,11 +733,25 @@ def _check_flash(report: Report, wanted: Request) -> None:
         )
 
 
+def _rounding(name: str) -> Rounding:
+    """Raises UsageError where there is none of that name."""
+    try:
+        return Rounding(name)
+    except ValueError:
+        raise UsageError(
+            "usage-013",
+            f"{name!r} is not known",
+            where="--rounding",
+            help=f"take one of {', '.join(r.value for r in Rounding)}",
+        ) from None
+
+
 def _bytes(size: Size, option: str) -> int:
-    if isinstance(size, int):
+    """Bytes of a size.  Raises UsageError where it is none, such as a negative number."""
+    if isinstance(size, int) and size >= 0:
         return size
     try:
-        return parse_size(size)
+        return parse_size(str(size))
     except UsageError as error:
         raise error.at(option) from None
 

@@ -47,7 +47,8 @@ def run(folder: Path, on_stage: api.OnStage) -> Demonstration:
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
         wanted = api.request(model, TARGET)
         compiled = api.compile(wanted, on_stage=on_stage)
-        digits = np.load(test)
+        with np.load(test) as archive:
+            digits = {key: archive[key] for key in ("inputs", "labels")}
         name = compiled.compilation.model.inputs[0].name
         compiled.write(folder)
         sets = [{name: digit[np.newaxis]} for digit in digits["inputs"]]

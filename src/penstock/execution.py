@@ -17,6 +17,7 @@ from penstock.codegen.c_program import c_sources
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import CapacityError, InternalError, ToolError
+from penstock.hardware.target import Target
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline import Compilation
@@ -27,7 +28,7 @@ from penstock.simulators import cores
 from penstock.simulators.calling import Outcome
 from penstock.simulators.cores import Simulator
 from penstock.simulators.counts import Counts
-from penstock.toolchains.compiler import compile_objects
+from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
 from penstock.toolchains.elf_file import defined_symbols, object_sections
 from penstock.toolchains.host import (
@@ -70,7 +71,7 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
 
     Raises ToolError where there is no compiler, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
-    names = (*_sources(compilation), observer.SOURCE, observer.HARNESS)
+    names = (*library_sources(compilation), observer.SOURCE, observer.HARNESS)
     with unpacked(_observed(compilation)) as folder:
         objects = compile_objects(
             found.compiler,
@@ -85,7 +86,29 @@ def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -
     return HostRun(_split(compilation, stdout, len(sets)), found.sanitizers)
 
 
-def _sources(compilation: Compilation) -> tuple[str, ...]:
+def outputs_on_host(
+    compilation: Compilation,
+    sets: Sequence[Mapping[str, Array]],
+    compiler: Compiler,
+    library: Sequence[Path],
+) -> tuple[Tensors, ...]:
+    """The outputs of every set, computed by object files of the bundle as it is delivered.
+
+    `library`: the objects of `library_sources`, built by `compiler` for this machine."""
+    with unpacked(_observed(compilation)) as folder:
+        names = (observer.SOURCE, observer.HARNESS)
+        own = compile_objects(
+            compiler, [folder / name for name in names], folder / "objects", include=(folder,)
+        )
+        executable = link_executable(compiler, (*library, *own), folder / "harness")
+        stdin = b"".join(input_bytes(compilation, inputs) for inputs in sets)
+        stdout = run_executable(executable, stdin, (str(len(sets)),))
+    outputs = [view.tensor for view in compilation.program.outputs]
+    every = _split(compilation, stdout, len(sets))
+    return tuple({name: tensors[name] for name in outputs} for tensors in every)
+
+
+def library_sources(compilation: Compilation) -> tuple[str, ...]:
     """The model's own C files, then stand-ins for the drivers of its accelerators."""
     stubs = (n for n, _ in compilation.bundle.files if n.endswith(".c") and "/" not in n)
     own = c_sources(compilation.prefix)
@@ -141,10 +164,6 @@ def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
     return np.frombuffer(part, type.dtype.value).reshape(type.shape)
 
 
-OBSERVABLE_STEPS = "-DPENSTOCK_STEP=__attribute__((noinline))"
-"""Step functions stay functions, so that counts can be told apart; the same for every figure."""
-
-
 @dataclass(frozen=True, slots=True)
 class CoreRun:
     """One inference on a simulated core: what it computed and what it cost."""
@@ -166,41 +185,61 @@ class Sections:
     bss: int
 
 
-class Firmware:
-    """A compiled model on a simulated core: as it is, for counts; and traced, for its tensors."""
+def _core_name(target: Target) -> str:
+    """The core that stands for the target.  Raises ToolError where it has none."""
+    if target.core is None:
+        raise ToolError(
+            "tool-021",
+            f"target {target.name} has no simulated core",
+            where="core of the target",
+            help="take cortex-m4, or run on this machine with --target host",
+        )
+    return target.core
 
-    def __init__(self, compilation: Compilation, folder: Path, compiler: str = "zig") -> None:
-        target = compilation.request.target
-        if target.core is None:
-            raise ToolError(
-                "tool-021",
-                f"target {target.name} has no simulated core",
-                where="core of the target",
-                help="take cortex-m4, or run on this machine with --target host",
-            )
-        flags = getattr(target.compiler, compiler)
-        make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[compiler]
+
+def core_compiler(target: Target, kind: str) -> Compiler:
+    """The compiler of that kind with the target's flags.
+
+    Raises ToolError where the target has no core, or the compiler is not installed."""
+    _core_name(target)
+    make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[kind]
+    return make(getattr(target.compiler, kind), target.compiler.optimise)
+
+
+class Firmware:
+    """A compiled model on a simulated core: as it is, for counts; and traced, for its tensors.
+
+    `folder` holds the bundle's files and the observer's.  `library`: object files of the bundle
+    that were built elsewhere, as by its CMake project; without them they are built here."""
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        folder: Path,
+        tools: Compiler,
+        library: Sequence[Path] = (),
+    ) -> None:
         self._compilation = compilation
         self._names = Names.of(compilation.program, compilation.prefix)
-        self._core = target.core
-        self._tools = make(flags, target.compiler.optimise)
+        self._core = _core_name(compilation.request.target)
+        self._tools = tools
         self._folder = folder
         self._steps = tuple(self._names.steps.values())
         self._rams = interface(compilation.program, self._names).rams
-        sources = (*_sources(compilation), observer.SOURCE)
-        self._objects = self._compile(sources, compiler, OBSERVABLE_STEPS)
-        self._simulator = self._load(self._objects, compiler, *self._steps)
+        model = tuple(library) or self._compile(library_sources(compilation), "model")
+        self._objects = (*model, *self._compile((observer.SOURCE,), "observer"))
+        self._simulator = self._load(self._objects, "model")
 
     def _compile(self, sources: Sequence[str], kind: str, *flags: str) -> tuple[Path, ...]:
         files = [self._folder / name for name in sources]
-        folder = self._folder / kind
+        folder = self._folder / "objects" / kind
         return compile_objects(self._tools, files, folder, include=(self._folder,), flags=flags)
 
     def _load(self, objects: Sequence[Path], kind: str, *keep: str) -> Simulator:
         prefix, program = self._compilation.prefix, self._compilation.program
         fed = [f"{prefix}_{name}_{k}" for k, _ in enumerate(streams(program)) for name in _FED]
         kept = (f"{prefix}_run", *(ram.array for ram in self._rams), *fed, *keep)
-        elf = self._folder / f"{kind}.elf"
+        elf = self._folder / "objects" / f"{kind}.elf"
         layout = cores.layout(self._core)
         link_firmware(self._tools, objects, elf, keep=kept, layout=layout)
         return cores.simulator(elf, self._core)
@@ -307,10 +346,14 @@ class Firmware:
 
 
 @contextmanager
-def firmware(compilation: Compilation, compiler: str = "zig") -> Generator[Firmware]:
+def firmware(
+    compilation: Compilation, compiler: str | Compiler = "zig", library: Sequence[Path] = ()
+) -> Generator[Firmware]:
     """The model compiled, linked and loaded, in a folder that is gone afterwards."""
+    target = compilation.request.target
+    tools = core_compiler(target, compiler) if isinstance(compiler, str) else compiler
     with unpacked(_observed(compilation)) as folder:
-        yield Firmware(compilation, folder, compiler)
+        yield Firmware(compilation, folder, tools, library)
 
 
 def run_on_core(

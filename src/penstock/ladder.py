@@ -23,6 +23,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
 from penstock.pipeline import Compilation, Point, lower_point
 from penstock.program.program import Program
+from penstock.reports.report import Off
 from penstock.scheduling.cost import Cost
 from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
 from penstock.simulators.goldens import Goldens, crc32_of
@@ -40,11 +41,13 @@ C_STEPS = frozenset(("host", "core"))
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rung(Brief):
-    """One rung: what was compared with what, and how it went."""
+    """One rung: what was compared with what, and how it went; `measured`: how far elements are from
+    real arithmetic, where that is no mismatch."""
 
     step: str
     comparison: Comparison
     note: str = ""
+    measured: Off | None = None
 
 
 def climb(
@@ -64,7 +67,8 @@ def climb(
     reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
     if real is not None:
         judged = real(reference[0])
-        yield Rung("operators", judged.comparison, str(judged))
+        near = Off(judged.near, min(judged.near, 1))
+        yield Rung("operators", judged.comparison, str(judged), near)
     if goldens is not None and _is_real(goldens):
         yield _measured(compilation.model, reference, goldens)
     elif goldens is not None:
@@ -150,6 +154,7 @@ def _counted_otherwise(cost: Cost, counts: Counts) -> str | None:
     """What a cost does not say as it was counted; None where all is the same."""
     pairs = (
         ("multiply-accumulates", cost.macs, counts.macs),
+        ("multiply-accumulates not executed", cost.constant_macs, counts.constant_macs),
         ("bytes read", dict(cost.read_bytes), counts.read_bytes),
         ("bytes written", dict(cost.written_bytes), counts.written_bytes),
     )
@@ -280,8 +285,9 @@ def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: G
                 )
             off.append(np.abs(found - expected).ravel())
     steps = np.concatenate(off) if off else np.zeros(1, np.int64)
-    note = f"measured: {np.count_nonzero(steps)} of {steps.size} elements differ, by at most "
-    return Rung("end to end", Comparison(len(off), steps.size), f"{note}{steps.max()} steps")
+    found = Off(int(np.count_nonzero(steps)), int(steps.max()))
+    note = f"measured: {found.elements} of {steps.size} elements differ, by at most "
+    return Rung("end to end", Comparison(len(off), steps.size), f"{note}{found.steps} steps", found)
 
 
 def _against_goldens(

@@ -42,14 +42,15 @@ from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
 from penstock.passes.single_rounding import with_single_rounding
 from penstock.program.lower import Addresses, lower
+from penstock.program.placed_cost import with_placed_costs
 from penstock.program.program import Program
 from penstock.scheduling.cascades import cascades, schedules
-from penstock.scheduling.lifetimes import Unfolded, problems, storage_of_block
+from penstock.scheduling.lifetimes import Unfolded, block_name, problems
 from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier, Schedule
-from penstock.scheduling.selection import Optimize, merged, noticeably_faster, select
+from penstock.scheduling.selection import Optimize, merged, noticeably_faster, pick
 from penstock.workers import mapped
 from penstock.zoo.registry import open_zoo
 
@@ -206,11 +207,6 @@ def simplify(
     return graph
 
 
-def simplified(request: Request) -> Graph:
-    """The request's model, read and simplified.  Raises ModelError, UsageError."""
-    return simplify_for(read(request.model, request.reading), request)
-
-
 def simplify_for(graph: Graph, request: Request) -> Graph:
     """`simplify` as a request wants it; accelerators are shown reductions whole."""
     options = request.options
@@ -260,10 +256,12 @@ def place(
 
     `on_count` is told, as each is placed, how many were placed before it."""
     points: list[Point] = []
-    promising = _promising(frontier.schedules, points, target)
-    for point in _placed(promising, target, options, executor):
+    promising = (s for s in frontier.schedules if _is_promising(s, points, target))
+    for found, point in _placed(promising, target, options, executor):
         on_count(len(points))
-        points.append(point)
+        # Workers run ahead: they got schedules before the points that rule these out were known.
+        if _is_promising(found, points, target):
+            points.append(point)
     points.sort(key=lambda p: p.moved_bytes)  # of equal ones, the first is kept
     least = min(points, key=_bytes_and_cycles)
     fitting = [p for p in points if p.fits(target)] or [least]
@@ -290,7 +288,7 @@ def least_bytes(graph: Graph, request: Request) -> int:
     for found in schedules(parts, *known, request.options):
         if least is not None and found.peak_bytes >= least:
             break  # nor is any that follows lower
-        (point,) = _placed((found,), request.target, request.options, None)
+        ((_, point),) = _placed((found,), request.target, request.options, None)
         least = point.height_bytes if least is None else min(least, point.height_bytes)
     return request.stack_bytes + (least or 0)
 
@@ -311,7 +309,7 @@ def chosen_index(points: Sequence[Point], request: Request) -> int | None:
     if not fitting:
         return None
     cycles = [points[k].schedule.cost.cycles for k in fitting]
-    return fitting[select(cycles, request.goal)]
+    return fitting[pick(cycles, request.goal)]
 
 
 def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Program:
@@ -331,7 +329,12 @@ def write(program: Program, request: Request) -> Bundle:
         for a in request.accelerators
     }
     return generate(
-        program, prefix_of(program.name), provenance, keeps_input=keeps_input, drivers=drivers
+        program,
+        prefix_of(program.name),
+        provenance,
+        keeps_input=keeps_input,
+        drivers=drivers,
+        optimise=request.target.compiler.optimise,
     )
 
 
@@ -351,6 +354,18 @@ def compile_request(
     """The compiler: each line is a stage.  `on_stage` is told the name of each as it begins."""
     clock = _Clock(on_stage)
     model = clock.time("read", lambda: read(request.model, request.reading))
+    return _compiled(model, request, clock, executor)
+
+
+def compile_graph(model: Graph, request: Request) -> Compilation:
+    """Compile a graph that no file holds; `request.model` names it."""
+    return _compiled(model, request, _Clock(lambda stage: None), None)
+
+
+def _compiled(
+    model: Graph, request: Request, clock: _Clock, executor: Executor | None
+) -> Compilation:
+    """The stages after `read`."""
     graph = clock.time("simplify", lambda: simplify_for(model, request))
     parts = clock.time("assign", lambda: parts_of(graph, request))
     frontier = clock.time("schedule", lambda: schedule(parts, request.target, request.options))
@@ -419,34 +434,33 @@ class _Clock:
         return noun
 
 
-def _promising(
-    schedules: Iterable[Schedule], points: Sequence[Point], target: Target
-) -> Iterator[Schedule]:
-    """The schedules, least memory first, that `merged` may keep once they are placed.
+def _is_promising(found: Schedule, points: Sequence[Point], target: Target) -> bool:
+    """Whether `merged` may keep a schedule, beside the points placed so far.
 
-    A schedule takes at least its live bytes, and so do all that follow it.  Hence none of them
-    displaces a point within these bytes that `merged` keeps now: what is not noticeably faster than
-    the last such point is skipped."""
-    for found in schedules:
-        within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
-        kept = merged(within, _bytes_and_cycles)
-        cycles = found.cost.cycles
-        if not kept or noticeably_faster(cycles, kept[-1].schedule.cost.cycles):
-            yield found
+    Schedules come least memory first.  A schedule takes at least its live bytes, and so do all that
+    follow it.  Hence none of them displaces a point within these bytes that `merged` keeps now:
+    what is not noticeably faster than the last such point is skipped."""
+    within = (p for p in points if p.height_bytes <= found.peak_bytes and p.fits(target))
+    kept = merged(within, _bytes_and_cycles)
+    return not kept or noticeably_faster(found.cost.cycles, kept[-1].schedule.cost.cycles)
 
 
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
-) -> Iterator[Point]:
-    """Each schedule with its addresses; the next one is asked for when the one before is placed,
-    unless there are workers, which are given the blocks alone, not the network."""
+) -> Iterator[tuple[Schedule, Point]]:
+    """Each schedule with its point, which has what the schedule costs at its addresses.
+
+    Without workers, the next schedule is asked for when the one before is placed.  Workers are
+    given the blocks alone, not the network."""
     free = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
-    schedules, again = tee(schedules)
-    blocks = (problems(Unfolded(schedule)) for schedule in again)
+    every, again = tee(map(Unfolded, schedules))
+    blocks = map(problems, again)
     placements = mapped(partial(_place, PlaceOptions(exact=limits)), blocks, executor)
-    for schedule, found in zip(schedules, placements, strict=True):
-        yield Point(schedule, found[0][1], found[1:], free)
+    for unfolded, found in zip(every, placements, strict=True):
+        point = Point(unfolded.schedule, found[0][1], found[1:], free)
+        placed = with_placed_costs(unfolded, point.addresses)
+        yield unfolded.schedule, replace(point, schedule=placed)
 
 
 def _place(
@@ -507,7 +521,8 @@ def _lowering(least: Point, request: Request) -> Iterator[str]:
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
     for words, note, other in _open_choices(request):
-        size = least_bytes(parts_of(simplified(other), other).graph, other)
+        graph = simplify_for(read(other.model, other.reading), other)
+        size = least_bytes(parts_of(graph, other).graph, other)
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
     if options.max_parts < len(parts.parts):
@@ -537,10 +552,12 @@ def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:
 
 def _held(schedule: Schedule) -> list[tuple[str, int]]:
     """Tensors and their bytes at the moment of greatest need, the largest first."""
-    _, rectangles = problems(Unfolded(schedule))[0]
+    unfolded = Unfolded(schedule)
+    _, rectangles = problems(unfolded)[0]
     sizes = {b.name: b.size_bytes for b in rectangles.buffers}
+    storages = {block_name(schedule, block): block.storage for block in unfolded.blocks()}
     held: dict[str, int] = {}
     for name in live_peak(rectangles).names:
-        storage = storage_of_block(name)
+        storage = storages.get(name, name)
         held[storage] = held.get(storage, 0) + sizes[name]
     return sorted(held.items(), key=lambda item: -item[1])

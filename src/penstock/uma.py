@@ -5,7 +5,8 @@
 what an accelerator is      UMABackend, PassPhase, OpStrategy
 what it takes               is_op, wildcard, is_constant: each a Pattern
 what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
-what a call costs           a number of cycles, or a Breakdown of them by resource
+what a call costs           a number of cycles, or a Breakdown of them by resource; PlacedCall: a
+                            call whose rows have addresses
 commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
 what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
 what a node takes           whole_work; row_count: rows of a shape
@@ -49,6 +50,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import Fetch, row_count
+from penstock.ir.placed_call import Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
@@ -94,6 +96,8 @@ __all__ = [
     "Driver",
     "Expr",
     "Fetch",
+    "Fill",
+    "Filling",
     "Graph",
     "Invoke",
     "KernelCall",
@@ -109,6 +113,8 @@ __all__ = [
     "Pattern",
     "PenstockError",
     "Place",
+    "PlacedCall",
+    "PlacedRows",
     "Program",
     "Quantisation",
     "RowCall",

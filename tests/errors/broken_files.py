@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import tflite
 
 from benchmarks.file_fields import file_fields
+from minimal_tflite import ints, model_bytes, table
 from penstock.hardware.load import target_text
 from tools.onnx_writer import Model
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -48,6 +50,26 @@ def conv(bias: int = 0, zero: int = 0, scale: float = 0.5, padding: int = 1) -> 
 def binary(operator: str, a: TensorSpec, b: TensorSpec, y: TensorSpec = Y) -> bytes:
     """An operator of two computed inputs."""
     return write_tflite((a, b, y), (OperatorSpec(operator, (0, 1), (2,)),), (0, 1), (2,))
+
+
+def sparse() -> bytes:
+    """A RELU of a tensor whose elements are stored sparsely."""
+    tensors = [
+        table("Tensor", Name=name, Shape=ints(1, 4), Type=tflite.TensorType.INT8, **more)
+        for name, more in (("pixels", {"Sparsity": table("SparsityParameters")}), ("clamped", {}))
+    ]
+    main = table(
+        "SubGraph",
+        Tensors=tensors,
+        Inputs=ints(0),
+        Outputs=ints(1),
+        Operators=[table("Operator", Inputs=ints(0), Outputs=ints(1))],
+    )
+    relu = table("OperatorCode", BuiltinCode=tflite.BuiltinOperator.RELU)
+    buffers = [table("Buffer")]
+    return model_bytes(
+        table("Model", Version=3, OperatorCodes=[relu], Subgraphs=[main], Buffers=buffers)
+    )
 
 
 def onnx(*, quantised: bool = True, scale: float | None = 0.05, batch: int | str = 1) -> bytes:
@@ -117,6 +139,7 @@ MODEL_FILES = {
         (replace(X, scales=(2.0**20,)), replace(Y, scales=(2.0**-20,))), (RELU,), (0,), (1,)
     ),
     "bias_too_large.tflite": conv(bias=2**31 - 1),
+    "sparse.tflite": sparse(),
     "truths.tflite": binary("LESS", X, X, replace(Y, dtype="bool", scales=(), zero_points=())),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ COMMANDS: dict[str, str] = {
     "model-004": "compile half_floats.tflite",
     "model-005": "compile pages.tflite",
     "model-026": "compile many_rows.onnx",
+    "model-027": "compile sparse.tflite",
     "model-006": "compile half.tflite.gz",
     "onnx-001": "compile damaged.onnx",
     "onnx-002": "compile opset_6.onnx",
@@ -111,6 +113,7 @@ COMMANDS: dict[str, str] = {
     "usage-056": "compile good.tflite --partition tears",
     "usage-057": "compile good.tflite --partition paper",
     "usage-058": "compile good.tflite --target ethos_u55:macs=256",
+    "usage-059": "compile good.tflite --memory ram=64k --memory ram=32k",
     "usage-018": "compile good.tflite --workers 0",
     "usage-020": "compile good.tflite --bogus",
     "usage-111": "compile zoo:lenet",
@@ -150,6 +153,19 @@ def _with_a_worker_that_ends() -> None:
         next(mapped(os._exit, (1,), executor))
 
 
+def _with_an_executor_that_is_closed() -> None:
+    threads = ThreadPoolExecutor(1)
+    threads.shutdown()
+    with executor_of(threads) as executor:
+        next(mapped(abs, (1,), executor))
+
+
+def _with_a_task_that_cannot_be_sent() -> None:
+    generator = (k for k in range(3))
+    with ThreadPoolExecutor(1) as threads, executor_of(threads) as executor:
+        next(mapped(list, (generator,), executor))
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "affine-001": lambda: Affine.of_augmented(((1, 0), (1, 1)), (0,)),
     "capacity-004": _with_a_group_too_large,
@@ -180,6 +196,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
     "tool-021": _without_a_simulated_core,
     "tool-022": _with_a_worker_that_ends,
+    "tool-027": _with_a_task_that_cannot_be_sent,
+    "tool-028": _with_an_executor_that_is_closed,
     "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue]
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
@@ -199,6 +217,8 @@ OTHERWISE_TESTED = {
     "tool-009": "its words are those of the ELF reader: test_cortex_m_build.py",
     "tool-020": "only a C library that loses output could cause it",
     "tool-024": "its words are those of QEMU: test_cortex_m55.py",
+    "output-004": "it needs a device that is full: tests/unit/cli/test_processes.py",
+    "tool-026": "it names this machine's versions: tests/unit/test_executors.py",
     "tool-041": "its words are those of TensorFlow Lite Micro: test_tflite_micro.py",
     "tool-043": "its words are those of ONNX's reference evaluator",
     "tool-042": "its words are those of the signal that ended the other process",

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from penstock.accelerators.nvdla import feature_bytes
 from penstock.accelerators.nvdla.banks import Demand, allocate
 from penstock.accelerators.nvdla.configurations import SMALL, configuration
 from penstock.accelerators.nvdla.extension import WindowKind, WindowLayer
@@ -61,5 +62,8 @@ WRONG_NVDLA: dict[str, Callable[[], object]] = {
         WindowKind.LARGEST, 8, 4, 8, 2, 2, PACKED, PACKED, dilation_x=2
     ),
     "usage-040": lambda: configuration("tiny"),
+    "usage-102": lambda: feature_bytes(
+        {"config": "small", "extension": False, "feature_buffer": "64k"}
+    ),
 }
 """By code, the call that meets it."""

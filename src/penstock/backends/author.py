@@ -29,6 +29,7 @@ _ON_NODES = (
 )
 MOST_CYCLES = 2**40
 """A call takes fewer: so sums of cycles fit 64 bits."""
+_ON_CALLS = "return the Breakdown of the call"
 _ON_COSTS = "return the cycles of one call that computes so many rows of the output"
 
 
@@ -112,6 +113,18 @@ def cost_of(
         return _number(found, said, where)
     _check_breakdown(found, said, where)
     return _number(found.cycles, said, where)
+
+
+def breakdown_of(
+    cost: Callable[..., object], arguments: tuple[object, ...], said: str, where: str
+) -> Breakdown:
+    """What a cost function gives that is asked about one call.  Raises BackendError where that is
+    no Breakdown."""
+    found = _asked(cost, arguments, where, _ON_CALLS)
+    if not isinstance(found, Breakdown):
+        raise _bad_cost(f"{said} is {_shown(found)}, not a Breakdown", where)
+    _number(found.cycles, said, where)
+    return found
 
 
 def _check_breakdown(found: Breakdown, said: str, where: str) -> None:

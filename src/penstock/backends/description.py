@@ -28,6 +28,15 @@ class Facts(dict[str, _Fact]):
         raise KeyError(f"there is no {name!r}; there are {', '.join(self) or 'none'}")
 
 
+def is_name(value: object) -> bool:
+    """Whether reports can show it as a name: printable text without spaces around it, not empty.
+
+    >>> is_name("sram"), is_name(""), is_name(" "), is_name(7)
+    (True, False, False, False)
+    """
+    return isinstance(value, str) and value.isprintable() and value == value.strip() != ""
+
+
 def line_of(error: BaseException) -> str:
     """Where in an author's file it was raised, as "backend.py:12"; nothing where in none."""
     frames = traceback.extract_tb(error.__traceback__)

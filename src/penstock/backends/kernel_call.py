@@ -16,8 +16,12 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Fetch, Kernel, Table, Work, row_axis
+from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
+from penstock.ops.channel_packs import UnpackChannels
+from penstock.ops.reshape import Reshape
+from penstock.ops.slice import Slice
 from penstock.program.expr import Expr, TableEntry, binary
 from penstock.program.program import END, FIRST, Address, Command, Driver, Invoke, View
 from penstock.tiling.layer import Layer
@@ -83,6 +87,17 @@ class Offloaded:
     def constant(self, k: int) -> Array:
         """Elements of constant input k of the main node."""
         return self.main.site.constant(k)
+
+    def source(self, k: int) -> int:
+        """Which input of the composite holds input k of the main node, in any memory layout."""
+        made = {node.name: node for node in self.composite.nodes}
+        name = self.main.inputs[k].name
+        while name not in self.composite.inputs:
+            node = made[name]
+            if not isinstance(node.op, UnpackChannels | Slice | Reshape):
+                raise IndexError(f"input {k} of {self.main.kind} is computed within the composite")
+            name = node.inputs[0].name
+        return self.composite.inputs.index(name)
 
     def tiler(self, default: Tiler) -> Tiler:
         """Who cuts it for local memories: the tiler that was registered last for its pattern or
@@ -250,6 +265,8 @@ def offloading_kernel(
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
     fetch: Fetch | None = None,
+    placed: PlacedCost | None = None,
+    filled: FilledCost | None = None,
 ) -> Kernel:
     """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
 
@@ -288,6 +305,8 @@ def offloading_kernel(
         folded=folded,
         alignment_bytes=alignment_bytes,
         fetch=fetch,
+        placed=placed,
+        filled=filled,
         scratch_bytes=scratch_bytes,
         by_rows=by_rows,
         body=body,

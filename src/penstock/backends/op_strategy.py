@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
 from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
-from penstock.backends.description import authors_code, name_of, require_callable
+from penstock.backends.author import breakdown_of
+from penstock.backends.description import authors_code, is_name, name_of, require_callable
 from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, offloading_kernel
 from penstock.backends.roofline import Roofline
 from penstock.errors import BackendError
@@ -23,6 +23,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
 from penstock.ir.op import Fetch, Kernel
+from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Command, Invoke, Loop
@@ -46,6 +47,12 @@ ScratchOf = Callable[[Offloaded], int]
 FetchOf = Callable[[Offloaded], Fetch | None]
 """Which constants are copied into the memory of tensors before."""
 
+PlacedCostOf = Callable[[Offloaded, PlacedCall], Breakdown]
+"""What a call takes where its rows lie."""
+
+FilledCostOf = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
+"""What a call for so many rows takes that copies constants."""
+
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
 ]
@@ -67,6 +74,8 @@ class Stated:
     folded: tuple[int, ...]
     alignment_bytes: int
     fetch: FetchOf | None
+    placed_cost: PlacedCostOf | None = None
+    filled_cost: FilledCostOf | None = None
 
 
 class OpStrategy:
@@ -101,6 +110,8 @@ class OpStrategy:
         folded: Sequence[int] = (),
         alignment_bytes: int = 1,
         fetch: FetchOf | None = None,
+        placed_cost: PlacedCostOf | None = None,
+        filled_cost: FilledCostOf | None = None,
     ) -> None:
         """Adds a way to run the operator.
 
@@ -123,6 +134,10 @@ class OpStrategy:
             into the memory of tensors before the first call, maybe while it does something else;
             None where that does no good here.  `call.fetched` is where they are.  The compiler
             takes such an implementation instead of another one where there is room and it pays.
+        `placed_cost`: what a call takes once its rows have addresses, where that depends on them:
+            a function of Offloaded and a PlacedCall.  It includes what the call fetches.
+        `filled_cost`: what a call takes that fetches constants, before anything has addresses: a
+            function of Offloaded, a number of rows, and Fillings.
 
         Raises BackendError."""
         del schedule
@@ -134,6 +149,12 @@ class OpStrategy:
             require_callable(traffic, "traffic function", "an Offloaded and two rows", where)
         if fetch is not None:
             require_callable(fetch, "fetch function", "an Offloaded", where)
+        if placed_cost is not None:
+            facts = "an Offloaded and a PlacedCall"
+            require_callable(placed_cost, "placed cost function", facts, where)
+        if filled_cost is not None:
+            facts = "an Offloaded, a number of rows and Fillings"
+            require_callable(filled_cost, "filled cost function", facts, where)
         taken = [stated.name for stated in self._stated]
         problem = _problem(name, condition, scratch_bytes, taken) or _problem_of_folded(folded)
         if alignment_bytes not in ALIGNMENTS:
@@ -159,12 +180,14 @@ class OpStrategy:
                 tuple(folded),
                 alignment_bytes,
                 fetch,
+                placed_cost,
+                filled_cost,
             )
         )
 
 
 def _problem(name: object, condition: object, scratch_bytes: object, taken: list[str]) -> str:
-    if not isinstance(name, str) or not name:
+    if not is_name(name):
         return f"the name is {name!r}, must be a text"
     if name in taken:
         return "there is another of this name in the strategy"
@@ -242,7 +265,25 @@ class _Made:
             folded=self.folded() if possible else (),
             alignment_bytes=self.stated.alignment_bytes,
             fetch=self.fetch() if possible else None,
+            placed=self.placed if possible and self.stated.placed_cost else None,
+            filled=self.filled if possible and self.stated.filled_cost else None,
         )
+
+    def placed(self, call: PlacedCall) -> Breakdown:
+        """What a call takes where its rows lie.  Raises BackendError where the author's function
+        fails, or gives no number of cycles."""
+        function = self.stated.placed_cost
+        assert function is not None
+        said = f"placed_cost of rows [{call.first}, {call.end})"
+        return breakdown_of(function, (self.offloaded, call), said, self.where)
+
+    def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
+        """What a call for so many rows takes that copies constants.  Raises BackendError, as
+        `placed` does."""
+        function = self.stated.filled_cost
+        assert function is not None
+        said = f"filled_cost of {rows} rows"
+        return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def fetch(self) -> Fetch | None:
         """What the author's function says that is fetched.  Raises BackendError where it is not of
@@ -286,15 +327,18 @@ class _Made:
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
         """Cycles of a call, as the author's function says, which is asked once for each number of
-        rows and homes: whoever asks checks them."""
+        rows and homes: whoever asks checks them.  The memos are plain dictionaries, so that what
+        is made here can be pickled for other processes."""
 
-        @cache
-        def asked(homes: tuple[str, ...]) -> Offloaded:
-            return replace(self.offloaded, homes=homes) if homes else self.offloaded
+        asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
+        known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
 
-        @cache
         def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
-            return self.cost(asked(homes), rows)
+            if (rows, homes) not in known:
+                if homes not in asked:
+                    asked[homes] = replace(self.offloaded, homes=homes)
+                known[rows, homes] = self.cost(asked[homes], rows)
+            return known[rows, homes]
 
         return cycles
 
@@ -412,6 +456,8 @@ def _problems_of_commands(commands: Sequence[object], engine: str) -> Iterator[s
 
 def _problems_of_invocation(invoke: Invoke, engine: str) -> Iterator[str]:
     driver = invoke.driver
+    if not is_name(driver.name):
+        yield f"the name of a driver function is {driver.name!r}, must be a text"
     if driver.engine != engine:
         yield f'the driver function {driver.name} is of engine "{driver.engine}", not "{engine}"'
     for number, argument in enumerate(invoke.arguments):

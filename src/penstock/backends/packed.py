@@ -13,12 +13,12 @@ composites alone make and read lies in packs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from penstock.backends.kernel_call import MAIN, main_node
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import DType, TensorType
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
@@ -55,6 +55,7 @@ class _Packing:
 
     def __post_init__(self) -> None:
         self.outputs = {value.name for value in self.graph.outputs}
+        self.taken = self.graph.names()
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
@@ -75,14 +76,14 @@ class _Packing:
             return
         self.there[node.name] = output
         if self._is_read_elsewhere(node):
-            self.nodes += _unpacking(output, node.output, self.pack)
+            self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
         """The packs of a value, made by the processor where nobody has made them."""
         if value.name not in self.there:
             if not self.borders:
                 return value
-            made = _packing(value, self.pack)
+            made = _packing(value, self.pack, self.taken)
             self.nodes += made
             self.there[value.name] = made[-1].output
         return self.there[value.name]
@@ -92,11 +93,11 @@ class _Packing:
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
             if value.name in self.there:
-                before += _unpacking(self.there[value.name], value, self.pack)
+                before += _unpacking(self.there[value.name], value, self.pack, self.taken)
         behind: list[Node] = []
         enough = node.output.type.shape[-1] >= self.least_channels
         if self.borders or (enough and not self._is_read_elsewhere(node)):
-            behind = _packing(node.output, self.pack)
+            behind = _packing(node.output, self.pack, self.taken)
         return (*before, *composite.nodes, *behind)
 
     def _is_packable(self, node: Node) -> bool:
@@ -114,8 +115,9 @@ def _is_image(type: TensorType) -> bool:
     return type.dtype is DType.INT8 and type.rank in (2, 4) and type.shape[0] == 1
 
 
-def _packing(value: Value, pack: int) -> list[Node]:
-    """What packs a value: its image, padded with zeros to whole packs, in packs."""
+def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
+    """What packs a value: its image, padded with zeros to whole packs, in packs.  New values get
+    names that are not `taken`."""
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
     image = value.type.shape
@@ -125,10 +127,10 @@ def _packing(value: Value, pack: int) -> list[Node]:
     if channels % pack:
         steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
     steps.append(("packed", PackChannels(pack)))
-    return list(_chain(value, steps, None))
+    return list(_chain(value, steps, None, taken))
 
 
-def _unpacking(packs: Value, value: Value, pack: int) -> list[Node]:
+def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
     """What makes a value of its packs."""
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
@@ -137,16 +139,19 @@ def _unpacking(packs: Value, value: Value, pack: int) -> list[Node]:
         steps.append(("image", Slice((0,) * 4, image, (1,) * 4)))
     if value.type.rank == 2:
         steps.append(("row", Reshape(value.type.shape)))
-    return list(_chain(packs, steps, value))
+    return list(_chain(packs, steps, value, taken))
 
 
-def _chain(first: Value, steps: Iterable[tuple[str, Op]], last: Value | None) -> Iterable[Node]:
+def _chain(
+    first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
+) -> Iterable[Node]:
     """Nodes one behind the other; the last makes `last`, if it is given."""
     every = list(steps)
     stem = (last or first).name
     for k, (label, op) in enumerate(every):
-        shape = op.result_type((first.type,)).shape
-        between = Value(f"{stem}/{label}", first.type.with_shape(shape))
+        result = op.result_type((first.type,))
+        type = replace(result, quantisation=first.type.quantisation)
+        between = Value(free_name(f"{stem}/{label}", taken), type)
         output = last if last and k == len(every) - 1 else between
         yield Node(op, (first,), output)
         first = output

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from penstock.backends.cortex_m.figures import callers, priced
 from penstock.backends.cortex_m.variants import kernels_for
 from penstock.hardware.target import Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
+from penstock.ir.op import Kernel
 from penstock.scheduling.cost import Around
 from penstock.scheduling.part import PULL, Part, Parts
 
@@ -37,13 +39,18 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, around: Around = ()) -> int:
-        """Cycles that each call adds."""
-        known = part.kernel.call_cycles
-        return round(self.engine.cycles_per_call) if known is None else known
+        """Cycles that each call adds, at most."""
+        return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
-        """Cycles of so many calls."""
-        return self.work_cycles(part) + len(stripes) * self.call_cycles(part)
+        """Cycles of calls that compute so many rows each."""
+        odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
+        return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
+
+    def _call_cycles(self, part: Part) -> int:
+        """Cycles that a call of an even number of rows adds."""
+        known = part.kernel.call_cycles
+        return round(self.engine.cycles_per_call) if known is None else known
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
@@ -52,13 +59,29 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     inputs row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
+    parts = [part_of(node, engine) for node in graph.nodes if not node.op.ALIAS]
     return Parts(
         graph,
-        (
-            *(Part((), CALLER, PULL, value) for value in pulled),
-            *(part_of(node, engine) for node in graph.nodes if not node.op.ALIAS),
-        ),
+        (*(Part((), CALLER, PULL, value) for value in pulled), *_specialised(parts, engine)),
     )
+
+
+def _specialised(parts: Sequence[Part], processor: Engine) -> Iterator[Part]:
+    """The parts, with other costs where a kernel serves only one of them: a compiler makes such a
+    kernel for that one."""
+    ours = [part for part in parts if part.engine == processor.name]
+    used = callers(kernel for part in ours for kernel in (part.kernel, part.lean) if kernel)
+
+    def cost(part: Part, kernel: Kernel) -> Kernel:
+        node, alone = part.nodes[-1], used[kernel.name] == 1
+        return priced(node.op, node.site, kernel, processor.kernels, alone=alone)
+
+    for part in parts:
+        if part.engine != processor.name:
+            yield part
+        else:
+            lean = part.lean and cost(part, part.lean)
+            yield replace(part, kernel=cost(part, part.kernel), lean=lean)
 
 
 def part_of(node: Node, processor: Engine) -> Part:

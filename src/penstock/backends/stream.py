@@ -15,6 +15,7 @@ from typing import cast
 
 from penstock.backends.accelerator import Accelerator, Codegen
 from penstock.errors import BackendError
+from penstock.ir.graph import free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, DType, TensorType
 from penstock.program.expr import Expr, TableEntry, evaluate
@@ -35,8 +36,6 @@ from penstock.program.steps import as_step
 
 ALIGNMENT_BYTES = 16
 """Each stream begins at a multiple of it."""
-_COMMANDS = ": commands "
-"""In the name of a buffer of streams, between that of the tensor that they compute and a number."""
 Variables = Mapping[str, int]
 
 
@@ -112,14 +111,16 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     address = memory.size_bytes
     bodies: dict[Call, tuple[Command, ...]] = {}
     buffers: list[Buffer] = []
+    taken = {buffer.name for buffer in program.buffers}
     for number, (step, intervals) in enumerate(rows.items()):
         bases = _Bases.of(step, program)
         encoded = _Streams.of(step, sorted(intervals), bases, encoder, accelerator.name)
-        name = f"{step.output.tensor}{_COMMANDS}{number}"
+        name = free_name(f"{step.output.tensor}: commands {number}", taken)
         type = TensorType((len(encoded.raw),), DType.UINT8)
         data = Data(encoded.raw)
+        size = type.size_bytes
         buffers.append(
-            Buffer(name, Kind.CONSTANT, memory.name, address, type.size_bytes, data, type)
+            Buffer(name, Kind.CONSTANT, memory.name, address, size, data, type, is_stream=True)
         )
         address += type.size_bytes
         bodies[step] = (encoded.submission(submit, name),)
@@ -130,11 +131,6 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
         buffers=(*program.buffers, *buffers),
         run=tuple(_replaced(command, bodies) for command in program.run),
     )
-
-
-def is_stream(buffer: Buffer) -> bool:
-    """Whether a buffer holds streams, as `with_streams` names it."""
-    return buffer.kind is Kind.CONSTANT and _COMMANDS in buffer.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,15 @@ def _problem_of_name(name: object, known: Mapping[str, Value]) -> str:
 
 
 def values(
-    accelerator: str, declared: Mapping[str, Value], given: Mapping[str, object], where: str
+    accelerator: str,
+    declared: Mapping[str, Value],
+    given: Mapping[str, object],
+    where: str,
+    least: Mapping[str, float] | None = None,
 ) -> dict[str, Value]:
     """Every attribute's value: as given, texts read by the attribute's type, else the default.
+
+    `least`: the least value of those attributes that have one.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}
@@ -75,8 +81,20 @@ def values(
                 where=where,
                 help=f"leave it out for {declared[name]!r}",
             )
-        found[name] = read
+        found[name] = _at_least((least or {}).get(name), name, read, where)
     return found
+
+
+def _at_least(least: float | None, name: str, value: Value, where: str) -> Value:
+    """The value.  Raises UsageError where it is less than the least."""
+    if least is not None and not isinstance(value, str) and value < least:
+        raise UsageError(
+            "usage-019",
+            f"attribute {name} is {value}, must be at least {least}",
+            where=where,
+            help="set a larger value",
+        )
+    return value
 
 
 def unknown_attribute(

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +43,7 @@ from penstock.backends.accelerator import (
     ProgramPass,
     Value,
 )
-from penstock.backends.description import authors_code, name_of, require_callable
+from penstock.backends.description import authors_code, is_name, name_of, require_callable
 from penstock.backends.kernel_call import Offloaded
 from penstock.backends.offload import claimed
 from penstock.backends.op_strategy import StrategyFunction, strategy_record
@@ -120,7 +121,8 @@ class _Registered:
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    choices: dict[str, Mapping[Value, str]] = field(default_factory=dict[str, Mapping[Value, str]])
+    choices: dict[str, Mapping[Any, str]] = field(default_factory=dict[str, Mapping[Any, str]])
+    least: dict[str, float] = field(default_factory=dict[str, float])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )
@@ -164,14 +166,19 @@ class UMABackend(ABC):
         """The accelerator's name, as users write it: small letters, digits and _."""
 
     def _register_target_attr(
-        self, name: str, default: Value = "", choices: Mapping[Value, str] | None = None
+        self,
+        name: str,
+        default: Value = "",
+        *,
+        least: float | None = None,
+        choices: Mapping[Any, str] | None = None,
     ) -> None:
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
-        Its type is the default's: str, int, bool or float.  `choices`: values that need no other
-        hardware and no other memories, each with a note on what else it means, or ""; where a
-        network does not fit, those that the user left open are tried.  Source: RFC 0060,
-        _register_target_attr.
+        Its type is the default's: str, int, bool or float; a number less than `least` is refused.
+        `choices`: values that need no other hardware and no other memories, each with a note on
+        what else it means, or ""; where a network does not fit, those that the user left open are
+        tried.  Source: RFC 0060, _register_target_attr, which has neither.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -184,6 +191,8 @@ class UMABackend(ABC):
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
         self._registered.choices[name] = choices or {default: ""}
+        if least is not None:
+            self._registered.least[name] = least
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """A function of (graph, AcceleratorTarget) that gives a graph; runs before or after the
@@ -252,6 +261,13 @@ class UMABackend(ABC):
         where = f'{self._place}, pattern "{name}"'
         if predicate is not None:
             require_callable(predicate, "predicate", "an Offloaded", where)
+        if not is_name(name):
+            raise BackendError(
+                "backend-034",
+                f"the pattern's name is {name!r}, must be a text",
+                where=where,
+                help="give it a name: strategies and reports call composites by it",
+            )
         taken = any(name == other for other, _, _ in self._registered.patterns)
         if not isinstance(cast(object, pattern), Pattern) or taken:
             raise BackendError(
@@ -400,6 +416,8 @@ class UMABackend(ABC):
         32768
 
         Raises BackendError."""
+        if not is_name(name):
+            raise self._bad_memory(name, size, f"its name is {name!r}, must be a text")
         if name in [other.region.name for other in self._registered.memories]:
             raise self._bad_memory(name, size, f'there is a memory "{name}"')
         bandwidth = bandwidth_bytes_per_cycle
@@ -556,7 +574,9 @@ class UMABackend(ABC):
         self._check_engine(chip)
         own = self._registered
         name = self.target_name
-        set_values = values(name, own.attributes, attributes or {}, f"accelerator {name}")
+        set_values = values(
+            name, own.attributes, attributes or {}, f"accelerator {name}", own.least
+        )
         memories = self._memories(set_values, chip)
         target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
         return Accelerator(
@@ -603,7 +623,7 @@ class UMABackend(ABC):
 
     def _check_name(self) -> None:
         name = cast(object, self.target_name)
-        if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
             raise BackendError(
                 "backend-046",
                 f"target_name is {name!r}, must be made of small letters, digits and _",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+from contextlib import suppress
+from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-import penstock
 from penstock.cli import backend, verbs
 from penstock.cli.parameters import with_records
-from penstock.errors import PenstockError, UsageError, internal_error
+from penstock.errors import OutputError, PenstockError, UsageError, internal_error
 
 # Typer's own class of what is wrong with a command line; where it stands differs by version.
 _COMMAND_LINE: type[Exception] = next(
@@ -44,7 +46,7 @@ app.add_typer(backend_app, name="backend")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"penstock {penstock.__version__}")
+        print(f"penstock {version('penstock')}")
         raise typer.Exit
 
 
@@ -79,15 +81,32 @@ def main() -> None:
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except OSError as error:
+        _fail(_refused(error) or internal_error(error))
     except Exception as error:  # whatever else is raised is our fault, and says so in one place
         _fail(internal_error(error))
 
 
+_REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))
+"""What devices and file systems refuse a write with."""
+
+
+def _refused(error: OSError) -> OutputError | None:
+    """The error of a write that the machine refused; None where it is our fault."""
+    if error.errno not in _REFUSALS:
+        return None
+    return OutputError(
+        "output-004",
+        f"the machine refused a write: {error.strerror}",
+        where=str(error.filename or "standard output or a temporary file"),
+        help="free some space, or name another device; TMPDIR says where temporary files go",
+    )
+
+
 def _fail(error: PenstockError) -> NoReturn:
     if "--json" in sys.argv:
-        print(json.dumps({"error": error.parts()}, indent=2))
+        with suppress(OSError):  # where standard output is full, the message below says so
+            print(json.dumps({"error": error.parts()}, indent=2), flush=True)
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 

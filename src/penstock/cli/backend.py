@@ -42,7 +42,7 @@ def new(
     as_json: p.Json = False,
 ) -> None:
     """Write a package with a working accelerator, to be changed into another."""
-    folder = output or name
+    folder = name if output is None else output
     bundle = new_backend(name, Path(folder))
     if as_json:
         files = [path for path, _ in bundle.files]

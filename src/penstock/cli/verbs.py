@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import typer
@@ -32,6 +32,7 @@ from penstock.workers import executor_of
 from penstock.zoo.registry import zoo_networks
 
 LIMITS = p.Limits()
+_Value = TypeVar("_Value")
 
 
 def compile(
@@ -53,7 +54,7 @@ def compile(
         return
     with progress(len(STAGES)) as on_stage:
         done = api.compile(wanted, workers=workers, on_stage=on_stage)
-        folder = output or done.compilation.prefix
+        folder = done.compilation.prefix if output is None else output
         done.write(folder)
     if as_json:
         print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
@@ -76,7 +77,7 @@ def explore(
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
         on_progress("write")
-        folder = output or found.folder
+        folder = found.folder if output is None else output
         found.write(folder)
     if as_json:
         print_json(found.choices.as_json())
@@ -178,6 +179,9 @@ def profile(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = LIMITS,
+    simulate: Annotated[
+        bool, typer.Option(help="Count on the simulated core; without, all is estimated.")
+    ] = True,
     compiler: p.CompilerName = "zig",
     output: p.Output = None,
     workers: p.Workers = 1,
@@ -186,16 +190,24 @@ def profile(
 ) -> None:
     """Print a line per layer: shape, work, instructions, cycles, also per MAC and beside the floor;
     on accelerators what limits it and how busy the multipliers are; and what its code takes.  With
-    --output-folder, also as a page with pictures."""
+    --output-folder, also as a page with pictures.  A compiler that fails is an error."""
     wanted = _request(model, target, limits, options)
     with progress(len(STAGES) + 1) as on_stage:
-        done = api.profile(wanted, compiler=_compiler(compiler), workers=workers, on_stage=on_stage)
+        done = api.profile(
+            wanted,
+            simulate=simulate,
+            compiler=_compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
         if output is not None:
             done.write(output)
     if as_json:
         print_json(done.as_json())
     else:
         out.print(summary.layer_table(done.compiled.layers, done.steps))
+        for line in summary.constant_lines(done.compiled.layers):
+            out.print(line)
         if done.functions:
             out.print(summary.code_table(done.functions))
         if done.unmeasured:
@@ -361,7 +373,7 @@ def demo(
     """Compile the digits model and run 200 test digits on a simulated Cortex-M4."""
     from penstock import demonstration
 
-    folder = output or _free_folder("penstock-demo")
+    folder = _free_folder("penstock-demo") if output is None else output
     with progress(len(STAGES) + 2) as on_stage:
         found = demonstration.run(Path(folder), on_stage)
     if as_json:
@@ -382,7 +394,7 @@ def _request(model: str, target: str, limits: p.Limits, options: Options) -> Req
         model,
         target,
         sram=limits.sram,
-        memory=dict(_pair(item) for item in limits.memory or []),
+        memory=_sizes(limits.memory or ()),
         flash=limits.flash,
         stack=limits.stack,
         rounding="single" if single else "double",
@@ -408,8 +420,28 @@ def _dimensions(items: Sequence[str] | None) -> dict[str, int]:
                 where="--dimension",
                 help="write NAME=N, as in batch=1",
             )
-        found[name] = int(extent)
+        found[name] = _once(int(extent), name in found, item, "--dimension")
     return found
+
+
+def _sizes(items: Sequence[str]) -> dict[str, str]:
+    """Sizes by memory, of REGION=SIZE."""
+    found: dict[str, str] = {}
+    for region, size in map(_pair, items):
+        found[region] = _once(size, region in found, f"{region}={size}", "--memory")
+    return found
+
+
+def _once(value: _Value, again: bool, item: str, option: str) -> _Value:
+    """The value.  Raises UsageError where the option gave one for the same name before."""
+    if again:
+        raise UsageError(
+            "usage-059",
+            f"{item!r} is the second value for the same name",
+            where=option,
+            help=f"give {option} once for each name",
+        )
+    return value
 
 
 def _pair(item: str) -> tuple[str, str]:

@@ -21,7 +21,8 @@ _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A constant array of the weights file, at a multiple of so many bytes, or of its elements'."""
+    """A constant array of the weights file, aligned to `alignment_bytes` or to its elements' size,
+    whichever is larger."""
 
     symbol: str
     table: Table
@@ -34,14 +35,18 @@ class Array:
 
     @property
     def declaration(self) -> str:
-        return f"const {self.c_type} {self.symbol}[{self.table.type.elements}]"
+        """The declarator shared by the header and the definition.
+
+        Both state the alignment: without it, a compiler may assume that an array of 16 bytes or
+        more is aligned to 16 (System V ABI for x86-64, 3.1.2), which the definition denies."""
+        alignment = max(self.alignment_bytes, self.table.type.dtype.size_bytes)
+        elements = self.table.type.elements
+        return f"_Alignas({alignment}) const {self.c_type} {self.symbol}[{elements}]"
 
     @property
     def definition(self) -> str:
         body = c_text.array_body(self.table.array)
-        alignment = max(self.alignment_bytes, self.table.type.dtype.size_bytes)
-        aligned = f"_Alignas({alignment}) {self.declaration}"
-        return f"/* {c_text.comment(self.note)} */\n{aligned} = {{\n{body}\n}};"
+        return f"/* {c_text.comment(self.note)} */\n{self.declaration} = {{\n{body}\n}};"
 
 
 def arrays(program: Program, names: Names) -> tuple[Array, ...]:

@@ -32,7 +32,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
     """Writes the files into a new folder: it appears whole or not at all.
 
     Raises OutputError where the folder exists and is not empty, or cannot be written."""
-    folder = folder.absolute()
+    folder = Path(os.path.realpath(folder))  # a link stays, what it names is replaced
     try:
         _require_free(folder)
         with _new_parents(folder):

@@ -191,9 +191,11 @@ def _offloaded(frame: _Frame, call: Call) -> str:
 
 
 def _step_comment(call: Call, number: int) -> str:
-    """What the step is in the model file, and the types of all that it reads and writes."""
+    """What the step is in the model file, and the types of all that it reads and writes.
+
+    Constants whose values the kernel's tables hold are labelled "folded"."""
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
-    members = dict(call.kernel.constants)
+    members = dict.fromkeys(call.kernel.folded, "folded") | dict(call.kernel.constants)
     shown = [
         f" *   {members.get(k, 'x'):<8}{c_text.type_comment(view.type)}  "
         f"{c_text.short(view.tensor)}"

@@ -21,6 +21,8 @@ from penstock.errors import BackendError, InternalError
 from penstock.program.program import Call, Copy, Program, Wait
 from penstock.program.steps import steps, walk
 from penstock.program.tables import table_bytes
+from penstock.toolchains.compiler import WARNINGS, Optimise
+from penstock.toolchains.cortex_m import CODE_FLAGS
 
 ARENA_ALIGNMENT_BYTES = 16
 TEMPLATES = (
@@ -33,6 +35,8 @@ TEMPLATES = (
     "CMakeLists.txt",
 )
 """Templates of a bundle's files; "model" in their names becomes the model's prefix."""
+BUILD_TYPES: Mapping[Optimise, str] = {"speed": "Release", "size": "MinSizeRel"}
+"""CMake's name for what the code is optimised for: -O3, or -Os."""
 NO_DRIVERS: Mapping[str, DriverCode] = {}
 _KERNEL_HEADERS = re.compile(r'#include "kernels/([^"]+)[.]h"')
 _RUNTIME = files("penstock.runtime")
@@ -45,10 +49,12 @@ def generate(
     *,
     keeps_input: bool,
     drivers: Mapping[str, DriverCode] = NO_DRIVERS,
+    optimise: Optimise = "speed",
 ) -> Bundle:
     """The C files of a program.  `prefix` begins every public name; `provenance` says in the header
     from which model and for what the code is; `keeps_input`: run does not overwrite the input;
-    `drivers`: how calls of accelerators are written, by engine."""
+    `drivers`: how calls of accelerators are written, by engine; `optimise`: what the CMake project
+    is built for by default."""
     if program.init or program.reset:
         raise InternalError("codegen-004", "the entries init and reset have no C form yet")
     names = Names.of(program, prefix)
@@ -65,6 +71,9 @@ def generate(
         "provenance": c_text.comment(provenance),
         "keeps_input": keeps_input,
         "alignment": ARENA_ALIGNMENT_BYTES,
+        "build_type": BUILD_TYPES[optimise],
+        "warnings": WARNINGS,
+        "core_flags": CODE_FLAGS,
         "weight_bytes": sum(a.table.type.size_bytes for a in constants),
         "constant_bytes": sum(a.table.type.size_bytes for a in constants) + table_bytes(program),
         "headers": headers,

@@ -18,7 +18,8 @@ from penstock.program.steps import lives, steps, streams
 @dataclass(frozen=True, slots=True)
 class Ram:
     """A memory that the run function is handed as `pointer`; `array` is what the library brings for
-    it; `plan` says what lies in it, a line each buffer, and `end` where it ends."""
+    it; `plan` says what lies in it, a line each buffer, and `end` where it ends.  `section`: where
+    a linker finds the array of a memory other than that of inputs and outputs."""
 
     note: str
     pointer: str
@@ -27,6 +28,7 @@ class Ram:
     size_bytes: int
     plan: tuple[str, ...]
     end: str
+    section: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ def _ram(program: Program, memory: Memory, names: Names) -> Ram:
         max(1, memory.size_bytes),
         _plan(program, memory, names),
         "plan_end" if first else f"plan_end_of_{pointer}",
+        "" if first else f".bss.{pointer}",
     )
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-from penstock.errors import ModelError, PenstockError, UnsupportedError
+from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends import tflite
+from penstock.frontends.causes import Problem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
 from penstock.frontends.onnx.rewrites import rewritten
 from penstock.frontends.onnx.scales import scales_of
 from penstock.frontends.onnx.walk import Understood, walked
-from penstock.frontends.problems import collected
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.verify import verify
 from penstock.ops.registry import foreign_names, onnx_names
 
@@ -93,26 +95,45 @@ def understand_onnx(file: File, reading: Reading) -> Understood:
 def understand(model: ForeignModel) -> Graph:
     """The graph that a decoded model means, in the file's order, verified."""
     nodes: list[Node] = []
-    problems: list[PenstockError] = []
+    taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
+    problems: list[Problem] = []
     for foreign in model.nodes:
         try:
-            nodes += _understand_node(foreign)
+            nodes += _understand_node(foreign, taken)
         except ModelError as error:
-            problems.append(error if error.where else error.at(foreign.where))
+            placed = error if error.where else error.at(foreign.where)
+            problems.append(explained(placed, foreign, model))
     if problems:
-        raise collected(problems)
+        raise most_severe_first(problems)
     graph = Graph(model.name, model.inputs, model.outputs, tuple(nodes))
     verify(graph)
     check_rows(graph)
     return graph
 
 
-def _understand_node(foreign: ForeignNode) -> list[Node]:
+def _file_values(model: ForeignModel) -> Iterator[Value]:
+    """Every tensor of the file that a node reads or writes."""
+    yield from (*model.inputs, *model.outputs)
+    for node in model.nodes:
+        yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
+    """The nodes of ours; values between them get names that are not `taken`."""
     understand_it = foreign_names().get(foreign.name)
     if understand_it is None:
         raise foreign.unsupported("operator is not supported")
     check_foreign(foreign)
-    made = [Node(m.op, m.inputs, m.output, foreign.where) for m in understand_it(foreign)]
+
+    def own(value: Value) -> Value:
+        if value.origin is not None:
+            return value
+        return replace(value, name=free_name(value.name, taken))
+
+    made = [
+        Node(m.op, tuple(map(own, m.inputs)), own(m.output), foreign.where)
+        for m in understand_it(foreign)
+    ]
     for node in made:
         check_node(node)
     return made

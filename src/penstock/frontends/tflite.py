@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers import number_types
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.printable import printable
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Value
@@ -25,6 +27,16 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+
+
+_HANDLES = ("RESOURCE", "VARIANT")
+"""Element types of handles to state."""
+_OTHER_TYPES: dict[str, str] = dict.fromkeys(
+    ("FLOAT16", "BFLOAT16", "FLOAT64"),
+    "quantise the model to int8 in full (post-training integer quantisation)",
+)
+_ANY_TYPE = "convert the model without operators that need this type (`penstock ops` lists others)"
+"""Remedies by element type."""
 
 
 class _Malformed(Exception):
@@ -140,7 +152,9 @@ class _Reader:
                 f'tensor "{name}" has shape {list(shape)}; extents must not be negative, '
                 "the tensor must be smaller than 2 GiB"
             )
-        type = TensorType(shape, dtype, self._quantisation(tensor, shape, name))
+        if tensor.Sparsity() is not None:
+            raise self._unsupported("its elements are stored sparsely", name, index)
+        type = TensorType(shape, dtype, self._quantisation(tensor, shape, name, index))
         return Value(name, type, self._data(tensor, type, name), index)
 
     def _unique(self, label: str, index: int) -> str:
@@ -160,10 +174,8 @@ class _Reader:
                 "model-004",
                 f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
                 where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
-                why="networks with state (RESOURCE, VARIANT) are not taken yet"
-                if label in ("RESOURCE", "VARIANT")
-                else "",
-                help="quantise the model to int8 in full (post-training integer quantisation)",
+                why=STATE if label in _HANDLES else "",
+                help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
             )
         return DType[label]
 
@@ -176,9 +188,24 @@ class _Reader:
                 return f"node {i} {self._operator_name(operator.OpcodeIndex())}"
         return "no node"
 
-    def _quantisation(self, tensor: Any, shape: tuple[int, ...], name: str) -> Quantisation | None:
+    def _unsupported(self, what: str, name: str, index: int) -> UnsupportedError:
+        return UnsupportedError(
+            "model-027",
+            f"{what}, which this version of penstock does not read",
+            where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
+            help="convert the model with dense tensors and one affine quantisation for each "
+            "(post-training integer quantisation)",
+        )
+
+    def _quantisation(
+        self, tensor: Any, shape: tuple[int, ...], name: str, index: int
+    ) -> Quantisation | None:
         q = tensor.Quantization()
-        if q is None or not self._count(q, "Scale"):
+        if q is None:
+            return None
+        if q.DetailsType() != 0:
+            raise self._unsupported("it has a custom or blockwise quantisation", name, index)
+        if not self._count(q, "Scale"):
             return None
         scales = tuple(float(np.float32(q.Scale(i))) for i in range(q.ScaleLength()))
         zeros = tuple(self._indices(q, "ZeroPoint")) or (0,) * len(scales)
@@ -205,15 +232,28 @@ class _Reader:
         index = tensor.Buffer()
         if not 0 <= index < self._count(self._model, "Buffers"):
             raise _Malformed(f'tensor "{name}" lies in buffer {index}, which does not exist')
-        buffer = self._model.Buffers(index)
-        if not self._count(buffer, "Data") or tensor.IsVariable():
+        raw = self._elements(self._model.Buffers(index), name)
+        if not raw or tensor.IsVariable():
             return None
-        raw = buffer.DataAsNumpy().tobytes()
         if len(raw) != type.size_bytes:
             raise _Malformed(
                 f'tensor "{name}" is {type}: {type.size_bytes} bytes; its buffer has {len(raw)}'
             )
         return Data(raw)
+
+    def _elements(self, buffer: Any, name: str) -> bytes:
+        """The data of a buffer, which large models store after the flatbuffer."""
+        if self._count(buffer, "Data"):
+            return buffer.DataAsNumpy().tobytes()
+        lower, size = buffer.Offset(), buffer.Size()
+        if lower <= 1 or size <= 1:  # 0 and 1 stand for "not used"
+            return b""
+        if lower + size > len(self._raw):
+            raise _Malformed(
+                f'the data of tensor "{name}" ends at byte {lower + size}, '
+                f"the file has {len(self._raw)} bytes"
+            )
+        return self._raw[lower : lower + size]
 
     def _node(self, operator: Any, index: int, values: list[Value]) -> ForeignNode:
         name = self._operator_name(operator.OpcodeIndex())
@@ -223,28 +263,36 @@ class _Reader:
         outputs = tuple(self._pick(values, i) for i in self._indices(operator, "Outputs"))
         label = f' "{outputs[0].name.split(";")[0]}"' if outputs else ""
         where = f"{self._name}: node {index} {name}{label}"
-        return ForeignNode(name, where, inputs, outputs, self._attributes(operator))
+        return ForeignNode(name, where, inputs, outputs, self._attributes(operator, name))
 
     def _operator_name(self, index: int) -> str:
         if not 0 <= index < self._count(self._model, "OperatorCodes"):
             raise _Malformed(f"operator code {index} is named, which does not exist")
         code = self._model.OperatorCodes(index)
-        builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        if _enumeration("BuiltinOperator").get(builtin) == "CUSTOM":
-            return f"CUSTOM:{printable(code.CustomCode())}"
+        builtin = _builtin_code(code)
         name = _enumeration("BuiltinOperator").get(builtin)
         if name is None:
             raise _Malformed(f"operator {builtin} is not one of TFLite's")
-        return name
+        return f"CUSTOM:{printable(code.CustomCode())}" if name == "CUSTOM" else name
 
-    def _attributes(self, operator: Any) -> dict[str, Attribute]:
-        """The node's options table, field by field, in snake case."""
-        kind = _enumeration("BuiltinOptions").get(operator.BuiltinOptionsType())
+    def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
+        """The node's options table, field by field, in snake case.
+
+        Options of another operator are not read, as in TensorFlow Lite; where there are none, the
+        fields have their defaults."""
+        code = operator.BuiltinOptionsType()
+        kind = _enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()
-        if kind in (None, "NONE") or union is None:
+        if kind is None:
+            raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
+        table = options_table(name)
+        if table is None:
             return {}
-        options: Any = _schema(str(kind))()
-        options.Init(union.Bytes, union.Pos)
+        options: Any = _schema(table)()
+        if kind == table and union is not None:
+            options.Init(union.Bytes, union.Pos)
+        else:
+            options.Init(*_EMPTY_TABLE)
         return {
             _snake_case(field): self._attribute(options, field) for field in _fields(type(options))
         }
@@ -257,6 +305,15 @@ class _Reader:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+def _builtin_code(code: Any) -> int:
+    """The operator of an OperatorCode: the larger of its two fields, of which a file may set one.
+
+    The accessors of the package are hand-written and read the older field for both.
+    Source: TensorFlow Lite, `GetBuiltinCode` (schema_utils.cc)."""
+    deprecated = code._tab.GetSlot(4, 0, number_types.Int8Flags)
+    return max(deprecated, code._tab.GetSlot(10, 0, number_types.Int32Flags))
+
+
 def _schema(name: str) -> Any:
     """A class of the schema, which the package gathers at run time."""
     return getattr(tflite, name)
@@ -267,6 +324,34 @@ def _enumeration(name: str) -> dict[int, str]:
     """Value -> name of an enumeration of the schema."""
     members = vars(_schema(name))
     return {v: k for k, v in members.items() if isinstance(v, int) and not k.startswith("_")}
+
+
+_EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
+"""A flatbuffer with a table without fields, and the table's position."""
+
+_SHARED_OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), "ReducerOptions"),
+}
+"""By operator, the table of its options where it is not called like the operator.
+
+Source: TensorFlow Lite, `flatbuffer_conversions.cc`."""
+
+
+@cache
+def options_table(operator: str) -> str | None:
+    """The table of an operator's options; None where it has none.
+
+    >>> options_table("CONV_2D"), options_table("MEAN"), options_table("RELU")
+    ('Conv2DOptions', 'ReducerOptions', None)
+    """
+    tables = {table.lower(): table for table in _enumeration("BuiltinOptions").values()}
+    own = f"{operator.replace('_', '')}options".lower()
+    return _SHARED_OPTIONS.get(operator, tables.get(own))
 
 
 _ACCESSOR = re.compile("[A-Z][A-Za-z0-9]*")

@@ -27,9 +27,13 @@ def _size(value: object) -> object:
         raise ValueError(str(error.what)) from error
 
 
+_Name = Annotated[str, Field(pattern=r"^\S(.*\S)?$")]
+"""Names stand in reports, and in messages: they are not empty, and no spaces are around them."""
+
+
 class _Memory(BaseModel):
     model_config = _STRICT
-    name: str
+    name: _Name
     size: Annotated[int, BeforeValidator(_size), Field(gt=0)]
     holds: tuple[str, ...] = Field(min_length=1)
     bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
@@ -39,7 +43,7 @@ class _Memory(BaseModel):
 
 class _Engine(BaseModel):
     model_config = _STRICT
-    name: str
+    name: _Name
     kernels: str
     bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
     cycles_per_mac: float = Field(ge=0, allow_inf_nan=False)
@@ -50,7 +54,7 @@ class _Engine(BaseModel):
 
 class _Copier(BaseModel):
     model_config = _STRICT
-    name: str
+    name: _Name
     setup_cycles: int = Field(ge=0)
 
 
@@ -63,7 +67,7 @@ class _Compiler(BaseModel):
 
 class _Target(BaseModel):
     model_config = _STRICT
-    name: str
+    name: _Name
     description: str
     core: str | None = None
     compiler: _Compiler

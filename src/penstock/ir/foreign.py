@@ -66,6 +66,18 @@ class ForeignNode:
             )
         return names[index]
 
+    def require_count(self, attribute: str, found: int, of: str) -> None:
+        """Raises ModelError where an attribute states another number of inputs or outputs than the
+        node has."""
+        stated = self.integer(attribute, found)
+        if stated != found:
+            raise ModelError(
+                "model-011",
+                f"attribute {attribute} is {stated}, must be {found}, the number of {of}",
+                where=self.where,
+                help=MALFORMED,
+            )
+
     def input(self, k: int) -> Value:
         """Input k, which must be there."""
         value = self.inputs[k] if k < len(self.inputs) else None

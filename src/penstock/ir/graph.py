@@ -5,8 +5,9 @@ Values are known by their names, which are unique in a graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
 from penstock.brief import Brief
 from penstock.ir.composite import Composite
@@ -91,12 +92,28 @@ class Graph(Brief):
         every = (v for node in self.nodes for v in node.inputs if v.data is not None)
         return tuple({v.name: v for v in every}.values())
 
+    def names(self) -> frozenset[str]:
+        """Names of all values, including those inside composites."""
+        inside = (n for node in self.nodes if isinstance(node.op, Composite) for n in node.op.nodes)
+        every = (v.name for n in (*self.nodes, *inside) for v in (*n.inputs, n.output))
+        return frozenset((*(v.name for v in (*self.inputs, *self.outputs)), *every))
+
     def macs(self) -> int:
         """Nominal multiply-accumulates of one inference, padding taps included."""
         return sum(whole_work(node).macs for node in self.nodes)
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> Graph:
         return replace(self, nodes=nodes)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """`name`, followed by a number if it is one of `taken`.
+
+    >>> free_name("y", {"x"}), free_name("x", {"x", "x#2"})
+    ('y', 'x#3')
+    """
+    candidates = (name if k == 1 else f"{name}#{k}" for k in count(1))
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def whole_work(node: Node) -> Work:

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 
@@ -98,11 +99,18 @@ class Kernel:
     `traffic`: by what they are, the bytes that a call for rows [first, end) of the output moves,
         where the accelerator's author says so.
     `work_cycles`: what computing the whole output takes, where the kernel knows better than its
-        engine; `call_cycles`: what each call adds.
+        engine; `call_cycles`: what each call adds; `odd_cycles`: what a call adds besides that
+        computes an odd number of rows.
     `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
     `fetch`: what of its constants must be there before.
+    `placed`: on an accelerator whose calls take more or less time depending on where their rows
+        lie, what a call takes once they have addresses.  `filled`: what a call takes that fetches
+        constants, before anything has addresses.
     `classes`: letters of the cheapest proved requantisation of each output channel, or of the
         reference's, where there are weights (docs/requantisation.md).
+    `constant_channels`: output channels proved to have the same value for every input, in ascending
+        order.  Where `skips_constant`, the kernel has that value in a table, drops the channels'
+        weights and executes no multiply-accumulate for them.
     """
 
     name: str
@@ -119,9 +127,19 @@ class Kernel:
     traffic: Callable[[int, int], Mapping[str, int]] | None = None
     work_cycles: int | None = None
     call_cycles: int | None = None
+    odd_cycles: int = 0
     classes: str = ""
     alignment_bytes: int = 1
     fetch: Fetch | None = None
+    placed: PlacedCost | None = None
+    filled: FilledCost | None = None
+    constant_channels: tuple[int, ...] = ()
+    skips_constant: bool = False
+
+    def executed_macs(self, nominal: int, channels: int) -> int:
+        """How many of the multiply-accumulates of all output channels the kernel executes."""
+        skipped = len(self.constant_channels) if self.skips_constant else 0
+        return nominal * (channels - skipped) // channels if skipped else nominal
 
     @property
     def table_bytes(self) -> int:

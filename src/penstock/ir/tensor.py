@@ -55,12 +55,24 @@ class Quantisation:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelBlocks:
+    """A memory layout in which each row stores its channels in blocks of `size`, one block after
+    the other; each block holds all points of the row.  The last block is padded.
+
+    The shape of such a tensor is that of its storage: (1, H, blocks * W, size)."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorType:
-    """Shape, element type, and what the elements stand for (None: plain numbers)."""
+    """Shape, element type, what the elements stand for (None: plain numbers), and the memory
+    layout (None: row-major)."""
 
     shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
+    layout: ChannelBlocks | None = None
 
     @property
     def elements(self) -> int:
@@ -85,6 +97,7 @@ class TensorType:
         return self.quantisation.zero_points[0] if self.quantisation else 0
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """A row-major tensor of another shape."""
         return TensorType(shape, self.dtype, self.quantisation)
 
     def __str__(self) -> str:

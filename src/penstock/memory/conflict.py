@@ -48,7 +48,7 @@ def conflict(problem: Problem, options: ConflictOptions | None = None) -> Confli
     if fits is None:
         return Conflict(peak.names, proven=False, irreducible=False)
     shrinking = _Filter(list(start), problem.capacity_bytes, options)
-    shrinking.leave_out(sorted(start, key=lambda buffer: (buffer.size_bytes, buffer.name)))
+    shrinking.leave_out(sorted(start, key=lambda buffer: buffer.size_bytes))
     names = tuple(buffer.name for buffer in shrinking.kept)
     return Conflict(names, proven=True, irreducible=shrinking.sure)
 

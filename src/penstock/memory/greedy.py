@@ -2,7 +2,7 @@
 
 Most priorities say who is placed first; each buffer then takes the lowest hole that it fits into.
 `Priority.STACK` says nothing of the kind: it lays the buffer whose floor is lowest, like bricks.
-Ties are broken by the buffers' names, so the same problem always gets the same placement.
+Ties are broken by the buffers' order in the problem; names carry no meaning.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _place(problem: Problem, priority: Priority) -> dict[str, int]:
         priority = Priority.BREADTH
     breadth = _breadths(problem) if priority is Priority.BREADTH else {}
 
-    def rank(buffer: Buffer) -> tuple[bool, int, int, int, str]:
+    def rank(buffer: Buffer) -> tuple[bool, int, int, int]:
         length = buffer.upper - buffer.lower
         first = {
             Priority.SIZE: -buffer.size_bytes,
@@ -109,7 +109,7 @@ def _place(problem: Problem, priority: Priority) -> dict[str, int]:
             Priority.END: -buffer.upper,
         }[priority]
         movable = buffer.fixed_offset is None
-        return movable, first, -buffer.size_bytes, buffer.lower, buffer.name
+        return movable, first, -buffer.size_bytes, buffer.lower
 
     return place_in_order(sorted(problem.buffers, key=rank))
 
@@ -129,9 +129,7 @@ def _stack(problem: Problem) -> dict[str, int]:
     Fills no holes under what is laid; takes no fixed buffers.
     """
     breadth = _breadths(problem)
-    buffers = sorted(
-        problem.buffers, key=lambda b: (-breadth[b.name], -b.size_bytes, b.lower, b.name)
-    )
+    buffers = sorted(problem.buffers, key=lambda b: (-breadth[b.name], -b.size_bytes, b.lower))
     lower, upper, _, _ = columns(tuple(buffers))
     floors = np.zeros(len(buffers), dtype=np.int64)
     laid = np.iinfo(np.int64).max

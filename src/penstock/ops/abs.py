@@ -18,7 +18,7 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, quotient, saturated
+from penstock.ops.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.ops.samples import int8, sample
 
 
@@ -29,7 +29,7 @@ class Abs(Lookup):
     FOREIGN: ClassVar[tuple[str, ...]] = ("ABS",)
 
     def table(self, x: TensorType, y: TensorType) -> Array:
-        multiplier = quantise_multiplier(quotient(x, y))
+        multiplier = quantise_multiplier(scale_ratio(x, y))
         return saturated(multiply(np.abs(ELEMENTS - x.zero_point), *multiplier) + y.zero_point)
 
 

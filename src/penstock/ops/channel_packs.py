@@ -12,9 +12,10 @@ Ethos-U (NHCWB16).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.ops.checks import require
 from penstock.ops.rearrangement import Layout, Rearrangement
 from penstock.ops.samples import int8, sample
@@ -35,6 +36,10 @@ class PackChannels(Rearrangement):
             f"{c} channels are no multiple of a pack of {self.pack}",
         )
         return Layout(((n,), (h,), (w,), (c // self.pack, self.pack)), ((0,), (1,), (3, 2), (4,)))
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        stored = Rearrangement.result_type(self, inputs)
+        return replace(stored, layout=ChannelBlocks(self.pack))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> Non
         raise UnsupportedError(
             "model-021",
             f"{role} is {type.dtype.value}, must be {allowed}",
-            help="quantise the model to int8 in full (post-training integer quantisation)",
+            help="`penstock ops` lists the element types that each operator takes",
         )
 
 

@@ -155,6 +155,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
     """Each input under a shape with the new axis, then all along it."""
     out = node.output()
+    node.require_count("values_count", len(values), "inputs")
     shape = values[0].type.shape
     axis = resolved_axis(node.integer("axis"), len(shape) + 1)
     wider = (*shape[:axis], 1, *shape[axis:])

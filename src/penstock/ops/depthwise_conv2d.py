@@ -136,6 +136,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             f"weights have {w.type.shape[3]} channels, must be a multiple of the input's "
             f"{x.type.shape[3]}"
         )
+    stated = node.integer("depth_multiplier")
+    require(
+        stated in (0, multiplier),  # redundant, and 0 where the converter leaves it out
+        f"depth_multiplier is {stated}, the weights have {multiplier} channels for each input's",
+    )
     op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
 

@@ -5,8 +5,7 @@
     b  (O)       int32
     y  (B, O), or (..., O) where dimensions are kept
 
-Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.  Where there is one scale
-the product x.scale * w.scale is taken in single precision (`GetQuantizedConvolutionMultipler`).
+Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
 
 from __future__ import annotations
@@ -154,9 +153,6 @@ class FullyConnected:
     def multipliers(self, site: Site) -> Multipliers:
         """Real multipliers of the output channels."""
         x, w, _ = site.inputs
-        if w.quantisation is not None and len(w.quantisation.scales) == 1:
-            real = float(np.float32(x.scale) * np.float32(w.scale)) / site.output.scale
-            return Multipliers.of([real] * w.shape[0])
         return channel_multipliers(x, w, site.output, w.shape[0])
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.fixedpoint import Int64s, quantise_multiplier, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.tensor import Array, TensorType
+from penstock.ops.checks import require_int8
 from penstock.ops.elementwise import made
 from penstock.ops.lookup import ELEMENTS, Lookup, saturated
 from penstock.ops.samples import int8, sample
@@ -41,7 +42,7 @@ class HardSwish(Lookup):
         scaled = _high_multiply(fine, multiplier)
         product = scaled * _gate(fine, x)
         halved = np.where(product >= 0, product >> 15, -((-product) >> 15))
-        return saturated(rounding_shift(halved, -shift) + y.zero_point)
+        return saturated(_rounding_shift16(halved, -shift) + y.zero_point)
 
 
 def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
@@ -56,7 +57,7 @@ def _gate(fine: Int64s, x: TensorType) -> Int64s:
     # Saturation before the last doubling does not show in the result.
     value = _saturated16(fine << max(0, shift - 1))
     value = _high_multiply(value, multiplier)
-    value = _saturated16(value << 1) if shift > 0 else rounding_shift(value, -shift)
+    value = _saturated16(value << 1) if shift > 0 else _rounding_shift16(value, -shift)
     return (value + (1 << 15)) >> 1
 
 
@@ -73,6 +74,12 @@ def _high_multiply(a: Int64s, b: int) -> Int64s:
     return np.where(nudged >= 0, nudged >> 15, -((-nudged) >> 15))
 
 
+def _rounding_shift16(x: Int64s, exponent: int) -> Int64s:
+    """round(x / 2**exponent) as the reference computes it in 16 bits: beyond 15 its mask of the
+    remainder is -1, and the result is 1 or -1 instead of 0 (gemmlowp, `RoundingDivideByPOT`)."""
+    return rounding_shift(x, exponent) if exponent < 16 else np.where(x >= 0, 1, -1)
+
+
 def _saturated16(x: Int64s) -> Int64s:
     return np.clip(x, INT16_MIN, INT16_MAX)
 
@@ -80,6 +87,8 @@ def _saturated16(x: Int64s) -> Int64s:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite HARD_SWISH."""
     x, y = node.input(0).type, node.output().type
+    require_int8(x, "input")
+    require_int8(y, "output")
     if _output_multiplier(x, y)[1] > 0:
         raise node.unsupported(
             f"input has scale {x.scale}, output {y.scale}; the output's must be above 1/128 of it"

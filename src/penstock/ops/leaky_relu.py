@@ -5,7 +5,7 @@
                                clamp(zero_y + M * alpha * (x - zero_x))  elsewhere
 
 Source: TFLite LEAKY_RELU; `reference/leaky_relu.h`, parameters in
-`micro/kernels/leaky_relu_common.cc`, in single precision.
+`micro/kernels/leaky_relu_common.cc`, in double precision.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.fixedpoint import float32, multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, quotient, saturated
+from penstock.ops.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.ops.samples import int8, sample
 
 
@@ -34,9 +34,9 @@ class LeakyRelu(Lookup):
     FOREIGN: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
 
     def table(self, x: TensorType, y: TensorType) -> Array:
-        slope = float(np.float32(float32(x.scale * self.alpha)) / np.float32(y.scale))
+        slope = x.scale * self.alpha / y.scale
         centred = ELEMENTS - x.zero_point
-        above = multiply(centred, *quantise_multiplier(quotient(x, y)))
+        above = multiply(centred, *quantise_multiplier(scale_ratio(x, y)))
         below = multiply(centred, *quantise_multiplier(abs(slope)))
         signed = -below if slope < 0 else below
         return saturated(np.where(centred >= 0, above, signed) + y.zero_point)

@@ -64,9 +64,12 @@ def saturated(y: Int64s) -> Array:
     return np.clip(y, -128, 127).astype(np.int8)
 
 
-def quotient(x: TensorType, y: TensorType) -> float:
-    """Scale of x over scale of y, divided in single precision."""
-    return float(np.float32(x.scale) / np.float32(y.scale))
+def scale_ratio(x: TensorType, y: TensorType) -> float:
+    """Scale of x over scale of y, in double precision.
+
+    TensorFlow, and TensorFlow Lite Micro before 2026, divide in single precision, which changes
+    elements whose exact value lies next to a tie (tensorflow/tflite-micro, issue 3271)."""
+    return x.scale / y.scale
 
 
 def sampled(function: Callable[[float], float], x: TensorType, y: TensorType) -> Array:

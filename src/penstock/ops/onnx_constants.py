@@ -107,7 +107,7 @@ def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
             f'weights "{name}" are real numbers, must be int8 behind a DequantizeLinear',
             help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
         )
-    return of_reals(name, reals, axis) if reals.any() else _drawn(name, reals.shape, axis)
+    return of_reals(name, reals, axis) if (reals != 0).any() else _drawn(name, reals.shape, axis)
 
 
 def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:

@@ -23,7 +23,7 @@ from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.activation import Activation
 from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, quotient
+from penstock.ops.lookup import ELEMENTS, Lookup, scale_ratio
 from penstock.ops.real_function import UNBOUNDED, RealFunction, bounds
 from penstock.ops.samples import int8, sample
 
@@ -44,7 +44,7 @@ class Relu(Lookup):
     FOREIGN: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
 
     def table(self, x: TensorType, y: TensorType) -> Array:
-        scaled = multiply(ELEMENTS - x.zero_point, *quantise_multiplier(quotient(x, y)))
+        scaled = multiply(ELEMENTS - x.zero_point, *quantise_multiplier(scale_ratio(x, y)))
         return np.clip(scaled + y.zero_point, *self.activation.bounds(y)).astype(np.int8)
 
 

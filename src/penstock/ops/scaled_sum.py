@@ -2,7 +2,7 @@
 
 Source: TFLite `reference/integer_ops/add.h` and `reference/sub.h`; parameters in
 `micro/kernels/add_common.cc` and `sub_common.cc`: the inputs are brought to twice the larger of
-their scales.  Add divides the scales in double precision, Sub in single.
+their scales, in double precision.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class ScaledSum(Elementwise):
     activation: Activation = Activation.NONE
 
     SIGN: ClassVar[int]
-    PRECISION: ClassVar[type[np.float64] | type[np.float32]]
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "sum")
@@ -73,9 +72,8 @@ class ScaledSum(Elementwise):
         self, site: Site
     ) -> tuple[tuple[tuple[int, int], tuple[int, int]], tuple[int, int]]:
         """(multiplier, shift) of both inputs, and of the result."""
-        real = self.PRECISION
-        scales = [real(x.scale) for x in site.inputs]
+        scales = [x.scale for x in site.inputs]
         twice_largest = 2 * max(scales)
-        unit = real(site.output.scale) * (1 << EXTRA_BITS)
-        left, right = (quantise_multiplier(float(scale / twice_largest)) for scale in scales)
-        return (left, right), fitting_multiplier(float(twice_largest / unit), 255 << EXTRA_BITS)
+        unit = site.output.scale * (1 << EXTRA_BITS)
+        left, right = (quantise_multiplier(scale / twice_largest) for scale in scales)
+        return (left, right), fitting_multiplier(twice_largest / unit, 255 << EXTRA_BITS)

@@ -15,6 +15,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops.lookup import ELEMENTS, saturated
 
 INTEGER_BITS = 4
+INT8_MIN, INT8_MAX = -128, 127
 
 
 def table(
@@ -22,11 +23,13 @@ def table(
 ) -> Array:
     """Table of a function of Q4.27 that yields Q0.31, rounded to `fraction_bits`; the output
     saturates where the reference says that the input is too large for Q4.27."""
-    multiplier, shift = quantise_multiplier(x.scale * 2.0 ** (31 - INTEGER_BITS))
+    real = x.scale * 2.0 ** (31 - INTEGER_BITS)
     largest = ((1 << INTEGER_BITS) - 1) * 2.0 ** (31 - INTEGER_BITS)
-    radius = math.floor(math.ldexp(largest, -shift))
+    radius = math.floor(math.ldexp(largest, -math.frexp(real)[1]))
     centred = ELEMENTS - x.zero_point
-    inside = np.abs(centred) < radius
-    q31 = function(multiply(np.where(inside, centred, 0), multiplier, shift), INTEGER_BITS)
-    rounded = rounding_shift(q31, 31 - fraction_bits) + zero
-    return saturated(np.where(inside, rounded, np.sign(centred) * 1024))
+    below, above = centred <= -radius, centred >= radius
+    if radius == 0:  # the scale is 8 or more: a step, low at the zero point itself
+        return np.where(below, INT8_MIN, INT8_MAX).astype(np.int8)
+    q4 = multiply(np.where(below | above, 0, centred), *quantise_multiplier(real))
+    rounded = rounding_shift(function(q4, INTEGER_BITS), 31 - fraction_bits) + zero
+    return saturated(np.select([below, above], [INT8_MIN, INT8_MAX], rounded))

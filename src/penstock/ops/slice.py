@@ -78,6 +78,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             yield _reverse(node)
         case "SPLIT":
             value, parts = node.input(1), len(node.outputs)
+            node.require_count("num_splits", parts, "outputs")
             axis = one_axis(node, 0, value.type.rank)
             size, rest = divmod(value.type.shape[axis], max(parts, 1))
             require(not rest, f"{value.type.shape[axis]} does not split into {parts} equal parts")
@@ -117,6 +118,7 @@ def _reverse(node: ForeignNode) -> Made:
 
 def _split_sizes(node: ForeignNode) -> Iterable[Made]:
     value = node.input(0)
+    node.require_count("num_splits", len(node.outputs), "outputs")
     sizes, axis = node.constant_ints(1), one_axis(node, 2, value.type.rank)
     require(sizes.count(-1) <= 1, f"sizes are {list(sizes)}, at most one may be -1")
     rest = value.type.shape[axis] - sum(size for size in sizes if size != -1)
@@ -125,6 +127,7 @@ def _split_sizes(node: ForeignNode) -> Iterable[Made]:
 
 def _unpack(node: ForeignNode) -> Iterable[Made]:
     value = node.input(0)
+    node.require_count("num", len(node.outputs), "outputs")
     axis = resolved_axis(node.integer("axis"), value.type.rank)
     return _pieces(node, value, axis, (1,) * value.type.shape[axis])
 

@@ -82,7 +82,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     depth = node.input(0).type.shape[-1:]
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
-    beta = node.real("beta", 1.0)
+    beta = node.real("beta")
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
     yield Made(Softmax(beta), (node.input(0),), node.output())
@@ -95,6 +95,8 @@ ONNX = {"Softmax": OnnxName(Layout.VECTORS, fixed=PROBABILITIES)}
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Softmax."""
     x = node.input(0)
+    if not x.type.shape:
+        raise node.unsupported("input is a scalar, must have at least one axis")
     if x.type.shape[-1] > MOST_ELEMENTS:
         raise node.unsupported(
             f"vectors have {x.type.shape[-1]} elements, at most {MOST_ELEMENTS} add up"

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
 from penstock.ops.activation import Activation, fused_activation
@@ -31,7 +29,6 @@ class Sub(ScaledSum):
 
     FOREIGN: ClassVar[tuple[str, ...]] = ("SUB",)
     SIGN: ClassVar[int] = -1
-    PRECISION: ClassVar[type[np.float64] | type[np.float32]] = np.float32
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

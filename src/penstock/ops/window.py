@@ -60,7 +60,7 @@ def foreign_windows(
     padding = node.choice("padding", ("SAME", "VALID"))
     windows: list[Window] = []
     for axis, extent, size in zip("hw", input_hw, size_hw, strict=True):
-        stride = node.integer(f"stride_{axis}", 1)
+        stride = node.integer(f"stride_{axis}")
         dilation = node.integer(f"dilation_{axis}_factor", 1)
         if min(stride, dilation, size) < 1:
             raise node.unsupported(

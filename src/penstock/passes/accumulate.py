@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
@@ -26,16 +26,17 @@ def accumulate(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Who makes and who reads what."""
+    """Who makes and who reads what; which names are taken."""
 
     producers: Mapping[str, Node]
     consumers: Mapping[str, tuple[Node, ...]]
     outputs: frozenset[str]
+    names: frozenset[str]
 
     @staticmethod
     def of(graph: Graph) -> _Seen:
-        names = frozenset(value.name for value in graph.outputs)
-        return _Seen(graph.producers(), graph.consumers(), names)
+        outputs = frozenset(value.name for value in graph.outputs)
+        return _Seen(graph.producers(), graph.consumers(), outputs, graph.names())
 
     def maker_for_one(self, value: Value) -> Node | None:
         """Who computes a value for a single reader."""
@@ -64,7 +65,7 @@ def _split(node: Node, seen: _Seen) -> Iterator[Node]:
         direct = replace(node, inputs=(image, *node.inputs[1:]))
         halves = node.op.halves(direct.site)
         if halves is not None and seen.by_rows_for_one(image) and _pays(image, halves):
-            yield from _halved(direct, halves)
+            yield from _halved(direct, halves, seen.names)
             return
     yield node
 
@@ -75,14 +76,15 @@ def _pays(image: Value, halves: Halves) -> bool:
     return rows > 1 and 2 * halves.total.size_bytes // rows <= image.type.size_bytes
 
 
-def _halved(node: Node, halves: Halves) -> Iterator[Node]:
+def _halved(node: Node, halves: Halves, taken: frozenset[str]) -> Iterator[Node]:
     """The two halves, and a view where the output has not the shape of a row."""
-    total = Value(f"{node.name}/running", halves.total)
+    total = Value(free_name(f"{node.name}/running", taken), halves.total)
     yield Node(halves.running, node.inputs, total, node.origin)
     row = halves.last.result_type((halves.total,)).shape
     if row == node.output.type.shape:
         yield Node(halves.last, (total,), node.output, node.origin)
         return
-    last = Value(f"{node.name}/before_reshape", node.output.type.with_shape(row))
+    name = free_name(f"{node.name}/before_reshape", taken)
+    last = Value(name, node.output.type.with_shape(row))
     yield Node(halves.last, (total,), last, node.origin)
     yield Node(Reshape(node.output.type.shape), (last,), node.output, node.origin)

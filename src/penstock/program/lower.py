@@ -40,10 +40,12 @@ from penstock.scheduling.lifetimes import (
     copy_name,
     fetched_name,
     scratch_of,
+    table_name,
 )
 from penstock.scheduling.part import Part
 from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.rows import Storage, alike
+from penstock.scheduling.schedule import Schedule
 
 CONSTANT_ALIGNMENT_BYTES = 4
 
@@ -62,7 +64,7 @@ def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
     graph, homes = schedule.parts.graph, schedule.homes
     constants = _constants(unfolded, homes.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
-    writer = _Writer(unfolded, _laid(unfolded, addresses))
+    writer = _Writer(unfolded, laid_storages(unfolded, addresses))
     return Program(
         graph.name,
         (
@@ -119,7 +121,7 @@ class Laid:
     rows: Rows
 
 
-def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
+def laid_storages(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
     """By name, where each storage lies."""
     rows = unfolded.schedule.parts.rows
     starts = unfolded.lives.starts
@@ -127,7 +129,7 @@ def _laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
     for block in unfolded.blocks():
         s = rows.number[block.storage]
         storage = rows.storages[s]
-        offset = addresses.offsets[block_name(block, storage.rows)]
+        offset = addresses.offsets[block_name(unfolded.schedule, block)]
         mine = np.arange(block.upper - block.lower)
         places[starts[s] + block.lower + mine] = offset + mine % storage.places * storage.row_bytes
     owner, _ = unfolded.places
@@ -162,14 +164,16 @@ class _Writer:
         """The copy of a constant."""
         value = self.unfolded.constants[copy.constant]
         source = View.whole(value.name, value.type, value.name)
-        target = View.whole(value.name, value.type, copy_name(copy))
+        name = copy_name(self.unfolded.schedule, copy)
+        target = View.whole(value.name, value.type, name)
         rows = value.type.shape[row_axis(value.type.rank)]
-        token = copy_name(copy) if copy.early else None
+        token = name if copy.early else None
         return Copy(source, target, 0, rows, self.unfolded.schedule.homes.copier, token)
 
     def wait(self, copy: ConstantCopy) -> Command:
         """Until the constant is there."""
-        return Wait(self.unfolded.schedule.homes.copier, copy_name(copy))
+        schedule = self.unfolded.schedule
+        return Wait(schedule.homes.copier, copy_name(schedule, copy))
 
     def call(self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr) -> Command:
         """Rows [first, end) of the part at a position, at most as many as the plan's stripe has."""
@@ -185,11 +189,11 @@ class _Writer:
                 (*box.lower[:axis], first, *box.lower[axis + 1 :]),
                 (*box.upper[:axis], end, *box.upper[axis + 1 :]),
             )
-        copied = {copy.constant: copy_name(copy) for copy in plan.copies}
+        schedule = self.unfolded.schedule
+        copied = {copy.constant: copy_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
         rows = min(row_count(shape), plan.stripe or row_count(shape))
-        schedule = self.unfolded.schedule
         scratch = scratch_of(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
         mine = next((self.fetched(f) for f in plan.fetched if f.part == k), None)
@@ -206,7 +210,7 @@ class _Writer:
             fetched=mine,
             fills=tuple(self.fetched(f) for f in fills.get(position, ())),
         )
-        body = (*self._fetching(fills.get(position, ())), *_body(part, call, rows))
+        body = (*self._fetching(fills.get(position, ())), *_body(schedule, part, call, rows))
         return replace(call, body=body)
 
     def fetched(self, fetched: Fetched) -> View:
@@ -216,10 +220,11 @@ class _Writer:
 
     def _fetching(self, every: tuple[Fetched, ...]) -> Iterator[Command]:
         """What fetches constants in a call that computes row 0."""
+        schedule = self.unfolded.schedule
         for fetched in every:
-            part = self.unfolded.schedule.parts.parts[fetched.part]
-            source = Address(table_name(part, fetched.fetch.table))
-            target = Address(fetched_name(self.unfolded.schedule, fetched))
+            part = schedule.parts.parts[fetched.part]
+            source = Address(table_name(schedule, part, fetched.fetch.table))
+            target = Address(fetched_name(schedule, fetched))
             yield Loop("fetch", FIRST, 1, 1, fetched.fetch.commands(source, target))
 
     def view(self, value: Value, copied: Mapping[str, str]) -> View:
@@ -249,11 +254,11 @@ class _Writer:
         )
 
 
-def _body(part: Part, call: Call, rows: int) -> tuple[Command, ...]:
+def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:
     """How an accelerator does a call of at most so many rows; nothing where none does."""
     if part.kernel.body is None:
         return ()
-    places = {name: table_name(part, name) for name, _ in part.kernel.tables}
+    places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
     fetched = None if call.fetched is None else call.fetched.buffer
     body: Body = part.kernel.body
     return body(call.inputs, call.output, rows, places, call.scratch, fetched)
@@ -276,7 +281,7 @@ def _copied(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
         Buffer(name, Kind.ARENA, copy.memory, addresses.offsets[name], copy.size_bytes)
         for cascade in unfolded.cascades
         for copy in cascade.plan.copies
-        for name in [copy_name(copy)]
+        for name in [copy_name(unfolded.schedule, copy)]
     )
 
 
@@ -294,23 +299,18 @@ def _fetched(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
     )
 
 
-def table_name(part: Part, table: str) -> str:
-    """The buffer of a table of an accelerator's kernel."""
-    return f"{part.name}: {table}"
-
-
-def _tables(steps: tuple[Part, ...]) -> Iterator[Value]:
+def _tables(schedule: Schedule) -> Iterator[Value]:
     """The tables of accelerators' kernels; those of others are in their parameters."""
-    for part in steps:
+    for part in schedule.steps:
         if part.kernel.body is not None:
             for name, table in part.kernel.tables:
-                yield Value(table_name(part, name), table.type, table.data)
+                yield Value(table_name(schedule, part, name), table.type, table.data)
 
 
 def _constants(unfolded: Unfolded, memory: str) -> tuple[Buffer, ...]:
     """A buffer for every constant that a part or output reads, one behind the other."""
     steps, graph = unfolded.schedule.steps, unfolded.schedule.parts.graph
-    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(steps))
+    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(unfolded.schedule))
     found: list[Buffer] = []
     address = 0
     for value in {v.name: v for v in values}.values():

@@ -36,7 +36,7 @@ class Kind(Enum):
 class Buffer:
     """Bytes [address, address + size_bytes) of a memory.  Constants have data; their address is the
     linker's to choose, and is an offset into the memory's constants here; `type` is
-    that of a constant that no view shows."""
+    that of a constant that no view shows; `is_stream`: it holds command streams."""
 
     name: str
     kind: Kind
@@ -45,6 +45,7 @@ class Buffer:
     size_bytes: int
     data: Data | None = None
     type: TensorType | None = None
+    is_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

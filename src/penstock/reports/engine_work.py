@@ -88,6 +88,9 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
         if plan.copying != NOTHING:
             name = schedule.homes.copier
             found[name] = _more(found.get(name), name, 0, plan.copying)
+        if plan.waiting != NOTHING:
+            name = parts.parts[plan.parts[0]].engine
+            found[name] = _more(found.get(name), name, 0, plan.waiting)
     return tuple(found.values())
 
 

@@ -116,7 +116,7 @@ def _figures(report: Report) -> tuple[Figure, ...]:
             (f"arena {number(ram.arena)}", f"stack reserve {number(ram.stack)}"),
         ),
         Figure("Flash", number(flash.total), "bytes", (f"weights {number(flash.weights)}", code)),
-        Figure("MACs", number(macs.executed), "executed", (f"model {number(macs.model)}",)),
+        Figure("MACs", number(macs.executed), "executed", _mac_notes(report)),
         Figure(
             "Cycles",
             number(shown),
@@ -124,6 +124,14 @@ def _figures(report: Report) -> tuple[Figure, ...]:
             _cycle_notes(report),
         ),
     )
+
+
+def _mac_notes(report: Report) -> tuple[str, ...]:
+    """What stands under the multiply-accumulates."""
+    macs = report.macs
+    model = f"model {formats.number(macs.model)}"
+    constant = f"constant {formats.number(macs.constant)}"
+    return (model, constant) if macs.constant else (model,)
 
 
 def _cycle_notes(report: Report) -> tuple[str, ...]:

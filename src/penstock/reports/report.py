@@ -15,6 +15,7 @@ from penstock.memory.problem import Placement
 from penstock.program.program import Kind, Program
 from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
+from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.engine_work import (
     Cycles,
     EngineWork,
@@ -23,6 +24,7 @@ from penstock.reports.engine_work import (
     is_offloaded,
     left_to_cpu,
 )
+from penstock.reports.logical_shape import logical_shape, producers
 from penstock.reports.spent import Spent, spent
 from penstock.scheduling.cost import Cost, total
 from penstock.scheduling.part import Part
@@ -57,10 +59,12 @@ class Flash:
 
 @dataclass(frozen=True, slots=True)
 class Macs:
-    """Nominal multiply-accumulates of the model, and those that the schedule executes."""
+    """Nominal multiply-accumulates of the model, those that the schedule executes, and those that
+    it does not because their results do not depend on the input."""
 
     model: int
     executed: int
+    constant: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +103,25 @@ class Optimality:
 
 
 @dataclass(frozen=True, slots=True)
+class Off:
+    """Elements that are not what real arithmetic gives, and by how many steps of their type at
+    most; within what is promised, so no mismatches."""
+
+    elements: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """A rung of the verification ladder."""
+    """A rung of the verification ladder; `note`: what else there is to say; `measured`: how far
+    elements are from real arithmetic, on rungs that measure it."""
 
     step: str
     tensors: int
     elements: int
     mismatches: int
+    note: str = ""
+    measured: Off | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +166,7 @@ class Report(Brief):
     engines: tuple[EngineWork, ...] = ()
     left_to_cpu: tuple[LeftToCpu, ...] = ()
     requantisation: tuple[Requantised, ...] = ()
+    constant_channels: tuple[ConstantChannels, ...] = ()
     numbers_assumed: bool = False
     free_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     optimize: str = "balanced"
@@ -166,6 +183,7 @@ class Layer(Brief):
 
     `step`: its number in the program, as in the C; None: the caller hands its rows over.
     `requantisation`: output channels by its class, where there are weights.
+    `macs`: those executed; `constant`: output channels that do not depend on the input, if any.
     `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
     rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
     their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator;
@@ -191,6 +209,7 @@ class Layer(Brief):
     requantisation: Mapping[str, int] = field(default_factory=dict[str, int])
     breakdown: Breakdown | None = None
     traffic: Mapping[str, int] = field(default_factory=dict[str, int])
+    constant: ConstantChannels | None = None
 
     @property
     def moved_bytes(self) -> int:
@@ -217,17 +236,19 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
     for plan in schedule.plans:
         number = None if plan.stripe is None else cascade
         cascade += plan.stripe is not None
-        pairs = zip((schedule.parts.parts[k] for k in plan.parts), plan.costs, strict=True)
+        served = (plan.served(k, schedule.parts.parts[k]) for k in plan.parts)
+        pairs = zip(served, plan.costs, strict=True)
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
     owners, needed = schedule.parts.owners, spent(schedule)
+    constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
         Layer(
             numbers.get(part.name),
             part.name,
             *part.kind_and_origin,
-            part.output.type.shape,
+            logical_shape(part.output, making),
             number,
             None if plan.stripe is None else min(plan.stripe, row_count(part.output.type.shape)),
             tuple(dict.fromkeys(places.get(owners[v.name], -1) for v in part.variable_inputs)),
@@ -242,6 +263,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             classes_of(part),
             needed.get(part.name, _NOTHING).breakdown,
             dict(needed.get(part.name, _NOTHING).traffic),
+            constant.get(part.name),
         )
         for part, cost, plan, number in found
     )
@@ -301,7 +323,9 @@ def make_report(
         target,
         ram,
         Flash(weights, weights, None),
-        Macs(model.macs(), cost.macs),
+        Macs(
+            model.macs(), cost.macs, cost.constant_macs + folded_macs(model, schedule.parts.graph)
+        ),
         Cycles(cost.cycles, None),
         Instructions(None),
         frontier,
@@ -319,6 +343,7 @@ def make_report(
             for part in schedule.steps
             if part.kernel.classes
         ),
+        constant_channels=tuple(constant_by_layer(schedule).values()),
         free_bytes=free_bytes,
     )
 

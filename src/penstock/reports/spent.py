@@ -45,6 +45,10 @@ def spent(schedule: Schedule) -> Mapping[str, Spent]:
             kernel, name = kernels[position], steps[position].name
             if kernel is not None:
                 found.setdefault(name, Spent()).add(kernel, first, end, around[position])
+    for plan in schedule.plans:
+        for k, needed in zip(plan.parts, plan.needs, strict=False):
+            if needed is not None:
+                found[schedule.parts.parts[k].name].breakdown = needed
     return found
 
 

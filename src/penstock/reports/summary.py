@@ -40,9 +40,10 @@ def summary(report: Report) -> RenderableType:
     for label, value, note in (
         ("RAM", number(report.ram_bytes.total), _ram_note(report)),
         ("flash", number(report.flash_bytes.total), _flash_note(report)),
-        ("MACs", number(report.macs.executed), f"executed; model {number(report.macs.model)}"),
+        ("MACs", number(report.macs.executed), _mac_note(report)),
         *_cycle_lines(report),
         *_class_lines(report),
+        *_constant_lines(report),
         *_assumed_lines(report),
     ):
         totals.add_row(Text(label), Text(value, "bold"), Text(note, "dim"))
@@ -304,6 +305,34 @@ def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
         return ()
     classes = ", ".join(f"{letter} {number(counts[letter])}" for letter in sorted(counts))
     return (("channels", number(counts.total()), f"by class of requantisation: {classes}"),)
+
+
+def _mac_note(report: Report) -> str:
+    """The model's multiply-accumulates, and those whose results are constant, if any."""
+    macs = report.macs
+    constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
+    return f"executed; model {number(macs.model)}{constant}"
+
+
+def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
+    """How many channels are not computed because they are constant, and what that saves."""
+    skipped = [found for found in report.constant_channels if found.skipped]
+    if not skipped:
+        return ()
+    channels = number(sum(len(found.channels) for found in skipped))
+    saved = number(sum(found.dropped_bytes for found in skipped))
+    where = "1 layer" if len(skipped) == 1 else f"{len(skipped)} layers"
+    note = f"channels of {where} do not depend on the input: {saved} bytes of weights dropped"
+    return (("constant", channels, note),)
+
+
+def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
+    """A line for each layer with output channels that do not depend on the input."""
+    for layer in layers:
+        if layer.constant is not None:
+            where = f"step {layer.step}, {printable(layer.name)}"
+            ranges = layer.constant.ranges
+            yield Text(f"{where}: {layer.constant.words} (channels {ranges})")
 
 
 def _frontier_words(report: Report) -> str:

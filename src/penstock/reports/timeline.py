@@ -252,7 +252,8 @@ def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> It
 def _others(unfolded: Unfolded, program: Program) -> Iterator[Span]:
     """Scratch of kernels, and constants that are copied."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    copies = {copy_name(copy) for plan in unfolded.schedule.plans for copy in plan.copies}
+    schedule = unfolded.schedule
+    copies = {copy_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
     for life in (life for _, problem in problems(unfolded) for life in problem.buffers):
         buffer = buffers.get(life.name)
         if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):

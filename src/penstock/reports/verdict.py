@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from penstock.reports.report import Optimality
 
+MOST_TELLING_GAP = 0.5
+"""A larger proven gap is not shown as a result: such a bound says that the answer is within half as
+much again of the least, which is too weak to act on.  report.json has the number all the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -43,10 +47,12 @@ def words(certificate: str | float, claim: str) -> str:
 
     >>> words("optimal", "nothing is below"), words(0.031, "")
     ('proven optimal: nothing is below', 'at most 3.1 % above a proven lower bound')
+    >>> words(8.14, "")
+    'nothing is proven'
     """
     if certificate == "optimal":
         return f"proven optimal: {claim}"
-    if isinstance(certificate, str) or not 0.0 <= certificate < math.inf:
+    if isinstance(certificate, str) or not 0.0 <= certificate <= MOST_TELLING_GAP:
         return "nothing is proven"
     return (
         f"at most {max(0.1, math.ceil(1000 * certificate) / 10):,.1f} % above a proven lower bound"

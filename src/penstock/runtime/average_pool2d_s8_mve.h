@@ -5,6 +5,7 @@
 #define PENSTOCK_AVERAGE_POOL2D_S8_MVE_H
 
 #include "fixedpoint.h"
+#include "mve.h"
 #include "pool.h"
 
 struct average_pool2d_s8_mve {
@@ -14,7 +15,7 @@ struct average_pool2d_s8_mve {
 /* Adds eight channels of `count` pixels, `step` bytes apart from each other, to sums. */
 static inline void average_pool2d_s8_mve_add(const int8_t *x, int32_t step, int32_t count,
                                              int16_t *sums) {
-#if defined(__ARM_FEATURE_MVE)
+#if PENSTOCK_HAS_MVE
     __asm__ volatile("vldrh.16 q0,[%[sums]]\n"
                      "wls lr,%[count],2f\n"
                      "1: vldrb.s16 q1,[%[x]]\n"

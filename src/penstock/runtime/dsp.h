@@ -1,12 +1,14 @@
 /* dsp.h: pairs of 16-bit numbers, as the DSP extension of Armv7E-M and Armv8-M multiplies them.
  *
- * Where the extension is there, these are single instructions; elsewhere they are spelled out, so
- * that the same kernels run on any machine. */
+ * With the extension, these are single instructions.  Machines other than Arm cores compile the
+ * same arithmetic in C, for tests on a host; an Arm core without the extension is an error. */
 #ifndef PENSTOCK_DSP_H
 #define PENSTOCK_DSP_H
 
 #include <stdint.h>
 #include <string.h>
+
+#include "words.h"
 
 #if defined(__ARM_FEATURE_DSP) && defined(__thumb2__) && defined(__ARM_ARCH_PROFILE)
 #if __ARM_ARCH_PROFILE == 'M'
@@ -16,27 +18,11 @@
 #endif
 #ifndef PENSTOCK_HAS_DSP
 #define PENSTOCK_HAS_DSP 0
+#if PENSTOCK_ARM_CORE
+#error "The kernels of this bundle need the DSP extension, which this Arm core lacks. \
+Compile for a core that has it (-mcpu=cortex-m4), or run penstock compile for this one (--target)."
 #endif
-
-/* Four bytes as they stand in memory, the first one lowest; at any address. */
-static inline uint32_t penstock_load_word(const int8_t *from) {
-    uint32_t word;
-    memcpy(&word, from, sizeof word);
-    return word;
-}
-
-static inline void penstock_store_word(int8_t *to, uint32_t word) {
-    memcpy(to, &word, sizeof word);
-}
-
-/* The lower and the upper number of a pair. */
-static inline int32_t penstock_lower_half(uint32_t pair) {
-    return (int16_t)(uint16_t)pair;
-}
-
-static inline int32_t penstock_upper_half(uint32_t pair) {
-    return (int16_t)(uint16_t)(pair >> 16);
-}
+#endif
 
 /* Bytes 0 and 2 of a word as a pair, sign-extended. */
 static inline uint32_t penstock_even_bytes(uint32_t word) {
@@ -79,7 +65,9 @@ static inline int32_t penstock_add_upper(uint32_t x, uint32_t w, int32_t sum) {
 /* The number in int8 that is nearest. */
 static inline int32_t penstock_saturate(int32_t x) {
 #if PENSTOCK_HAS_DSP
-    return __ssat(x, 8);
+    int32_t y; /* GNU's macro __ssat() warns of a conversion between signs */
+    __asm__("ssat %0,#8,%1" : "=r"(y) : "r"(x));
+    return y;
 #else
     return x < -128 ? -128 : (x > 127 ? 127 : x);
 #endif

@@ -1,7 +1,8 @@
 /* mve.h: what kernels for cores with MVE (Armv8.1-M vectors of 128 bits) share.
  *
- * Where the extension is there, inner loops are assembly; elsewhere they are spelled out, so that
- * the same kernels run on any machine.  A requantisation is
+ * With the extension, inner loops are assembly.  Machines other than Arm cores compile the same
+ * arithmetic in C, for tests on a host; an Arm core without the extension is an error.  A
+ * requantisation is
  *     t = (sum << k) + offset,   t -= correction where t < 0,
  *     y = saturated (base + (t * factor >> 32)) >> shift
  * with constants for which the compiler has proved that y is what the reference computes. */
@@ -11,10 +12,16 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "words.h"
+
 #if defined(__ARM_FEATURE_MVE)
 #define PENSTOCK_HAS_MVE 1
 #else
 #define PENSTOCK_HAS_MVE 0
+#if PENSTOCK_ARM_CORE
+#error "The kernels of this bundle need MVE (Helium), which this Arm core lacks. \
+Compile for a core that has it (-mcpu=cortex-m55), or run penstock compile for this one (--target)."
+#endif
 #endif
 
 #define PENSTOCK_VECTOR 16 /* bytes */

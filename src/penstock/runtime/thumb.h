@@ -10,7 +10,9 @@
 #ifndef PENSTOCK_THUMB_H
 #define PENSTOCK_THUMB_H
 
-#include "dsp.h"
+#include <stdint.h>
+
+#include "words.h"
 
 #if defined(__thumb__) && defined(__ARM_ARCH_PROFILE)
 #if __ARM_ARCH_PROFILE == 'M'
@@ -19,6 +21,10 @@
 #endif
 #ifndef PENSTOCK_HAS_THUMB
 #define PENSTOCK_HAS_THUMB 0
+#if PENSTOCK_ARM_CORE
+#error "The kernels of this bundle need a Cortex-M core, which this Arm core is not. \
+Compile for one (-mcpu=cortex-m0plus -mthumb), or run penstock compile for this one (--target)."
+#endif
 #endif
 
 #if PENSTOCK_HAS_THUMB

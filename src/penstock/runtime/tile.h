@@ -203,15 +203,17 @@ struct penstock_tile {
     "add sp,#" #frame_bytes "\n"                                                                  \
     "pop {r4-r11,pc}\n"
 
-/* Outputs of both pixels; where `out0` is `out1`, those of pixel 0.  Without corrections. */
-__attribute__((naked, noinline, unused)) static void penstock_tile_plain(
+/* Outputs of both pixels; where `out0` is `out1`, those of pixel 0.  Without corrections.
+ * Aligned to 4 because ADR counts from the program counter rounded down to a multiple of 4, and
+ * compilers place functions at multiples of 2 when they optimise for size. */
+__attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_plain(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
     __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_OUTPUTS PENSTOCK_TILE_RETURN(36));
 }
 
 /* The same with corrections. */
-__attribute__((naked, noinline, unused)) static void penstock_tile_signed(
+__attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_signed(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
     __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_CORRECTIONS PENSTOCK_TILE_OUTPUTS

@@ -13,8 +13,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Step functions are internal; a tool that observes steps may define this otherwise. */
-#ifndef PENSTOCK_STEP
+/* Step functions are internal and stay functions: debuggers, profilers and simulators see one
+ * function per step, and the stack use that penstock measures is that of these files. */
+#if defined(__clang__)
+#define PENSTOCK_STEP static __attribute__((noinline))
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define PENSTOCK_STEP static __attribute__((noipa)) /* neither inlined, cloned nor merged */
+#elif defined(__GNUC__)
+#define PENSTOCK_STEP static __attribute__((noinline, noclone))
+#else
 #define PENSTOCK_STEP static
 #endif
 

@@ -28,16 +28,15 @@ MOST_FETCHED = 3
 @dataclass(frozen=True, slots=True)
 class _Offer:
     """A kernel that serves part number k of a cascade in so many cycles less, apart from waiting
-    for what it fetches; by so many the cascade's first call is done `sooner`."""
+    for what it fetches."""
 
     k: int
     fetch: Fetch
     early: bool
     spared: int
-    sooner: int
 
     def pays(self, meanwhile: float) -> float:
-        """Cycles that it spares where the call that fetches leaves so many."""
+        """Cycles that it should spare where the call that fetches takes so many."""
         free = max(0.0, meanwhile) if self.early else 0.0
         return self.spared - max(0.0, self.fetch.cycles - free)
 
@@ -72,7 +71,7 @@ class Offers:
 
     def _of(self, cascade: Cascade, before: str) -> Iterator[_Offer]:
         """For a cascade behind one whose first call is of the engine `before`."""
-        engine, first = self._engine(cascade), _first_part(cascade)
+        engine = self._engine(cascade)
         for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
             part = self.expenses.parts.parts[k]
             hosts = [
@@ -83,12 +82,8 @@ class Offers:
                 assert kernel.fetch is not None
                 other = part.by(kernel)
                 spared = cost.cycles - self.expenses.model.cycles(other, stripes)
-                sooner = 0
-                if first == k:
-                    sooner = self.expenses.first_call(cascade)
-                    sooner -= self.expenses.model.cycles(other, stripes[:1])
                 if spared > 0:
-                    yield from (_Offer(k, kernel.fetch, e, spared, sooner) for e in hosts)
+                    yield from (_Offer(k, kernel.fetch, e, spared) for e in hosts)
 
     def _engine(self, cascade: Cascade) -> str:
         return self.expenses.parts.parts[_first_part(cascade)].engine
@@ -102,12 +97,12 @@ def fetched_ahead(schedule: Schedule, offers: Offers, limits: Iterable[int]) -> 
     meanwhile = [0.0, *(float(offers.expenses.first_call(cascade)) for cascade in cascades)]
     found = sorted(offers.of(schedule, cascades), key=lambda o: -o[1].pays(meanwhile[o[0]]))
     for limit in limits:
-        room = _Room(schedule, cascades, live, meanwhile, limit)
+        room = _Room(offers.expenses, schedule, cascades, live, limit)
         for c, offer in found:
             room.take(c, offer)
         peak = int(room.live.max())
         full = replace(schedule, plans=tuple(room.plans), peak_bytes=peak)
-        yield Ahead(full, schedule.cost.cycles - round(room.spared))
+        yield Ahead(full, schedule.cost.cycles - room.spared)
 
 
 def _first_part(cascade: Cascade) -> int:
@@ -118,27 +113,25 @@ def _first_part(cascade: Cascade) -> int:
 class _Room:
     """What is alive in the memory of inputs and outputs, as more and more is fetched into it.
 
-    `live`: bytes by tick; `plans`: as they are so far; `spared`: cycles.  By cascade, in so many
-    cycles more can be fetched early for it; less than none where that is waited for."""
+    `live`: bytes by tick; `plans`: as they are so far; `spared`: cycles."""
 
     def __init__(
         self,
+        expenses: Expenses,
         schedule: Schedule,
         cascades: Sequence[Cascade],
         live: Numbers,
-        meanwhile: Sequence[float],
         limit_bytes: int,
     ) -> None:
+        self._expenses = expenses
         self._parts, self._cascades = schedule.parts.parts, cascades
         self.live, self._limit_bytes = live.copy(), limit_bytes
-        self.plans, self._meanwhile = list(schedule.plans), list(meanwhile)
-        self.spared = 0.0
+        self.plans = list(schedule.plans)
+        self._waiting = [0] * len(cascades)
+        self.spared = 0
 
     def take(self, c: int, offer: _Offer) -> None:
         """Fetches what cascade number c is offered, if there is room, and it pays."""
-        pays = offer.pays(self._meanwhile[c]) - self._later(c, offer)
-        if pays <= 0:
-            return
         plan = self.plans[c]
         alike = [f for f in plan.fetched if f.early == offer.early]
         if len(alike) >= MOST_FETCHED or any(f.part == offer.k for f in plan.fetched):
@@ -149,19 +142,23 @@ class _Room:
         begun = _ticks(self._cascades[c - 1]).start if offer.early else ticks.start
         live = self.live[begun : ticks.stop] + offer.fetch.size_bytes
         live[ticks.start - begun :] += scratch - plan.scratch_bytes
-        if live.max() <= self._limit_bytes:
-            self.live[begun : ticks.stop] = live
-            self.plans[c] = replace(plan, fetched=fetched, scratch_bytes=scratch)
-            self.spared += pays
-            if offer.early:
-                self._meanwhile[c] -= offer.fetch.cycles
-            self._meanwhile[c + 1] -= offer.sooner
+        if live.max() > self._limit_bytes:
+            return
+        self.plans[c] = replace(plan, fetched=fetched, scratch_bytes=scratch)
+        waiting = {k: self._waits(k) for k in ((c - 1, c) if offer.early else (c,))}
+        more = sum(cycles - self._waiting[k] for k, cycles in waiting.items())
+        if offer.spared <= more:
+            self.plans[c] = plan
+            return
+        self.live[begun : ticks.stop] = live
+        self.spared += offer.spared - more
+        for k, cycles in waiting.items():
+            self._waiting[k] = cycles
 
-    def _later(self, c: int, offer: _Offer) -> float:
-        """Cycles that what is fetched in a call of cascade number c is waited for since that is
-        done sooner."""
-        free = self._meanwhile[c + 1]
-        return max(0.0, offer.sooner - free) - max(0.0, -free)
+    def _waits(self, c: int) -> int:
+        """Cycles that the first call of cascade number c takes more since it fetches."""
+        after = self.plans[c + 1] if c + 1 < len(self.plans) else None
+        return self._expenses.waiting(self._cascades[c], self.plans[c], after)
 
     def _scratch_bytes(self, plan: Plan, fetched: Sequence[Fetched]) -> int:
         """Working memory that a plan needs where this is fetched, and each other part runs the

@@ -239,9 +239,16 @@ def _lean_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
 
 
 def _without_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
-    steps = (parts.parts[k] for k in order[cascade.lower : cascade.upper])
-    least = max(part.least_scratch_bytes for part in steps)
-    return replace(cascade, scratch_bytes=least)
+    fetched = dict(cascade.fetched)
+
+    def least(position: int) -> int:
+        part = parts.parts[order[position]]
+        if position in fetched:
+            return part.fetching[fetched[position]].scratch_bytes
+        return part.least_scratch_bytes
+
+    needed = max(map(least, range(cascade.lower, cascade.upper)))
+    return replace(cascade, scratch_bytes=needed)
 
 
 def _partition_gap(parts: Parts, peak_bytes: int, memories: Memories, options: Options) -> float:

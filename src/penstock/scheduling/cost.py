@@ -1,7 +1,7 @@
 """Cost: what running something takes; the one measure of search and report.  CostModel: who knows.
 
 Bytes moved are region bytes per kernel call, not load instructions; multiply-accumulates are
-nominal, padding taps included.
+nominal, padding taps included, without those of channels that a kernel need not compute.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ Bytes = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cycles, kernel calls, nominal multiply-accumulates, and bytes of regions read and written."""
+    """Cycles, kernel calls, nominal multiply-accumulates, and bytes of regions read and written.
+
+    `constant_macs`: multiply-accumulates not executed, since their results are constant."""
 
     cycles: int = 0
     calls: int = 0
     macs: int = 0
     read_bytes: Bytes = ()
     written_bytes: Bytes = ()
+    constant_macs: int = 0
+
+    @property
+    def nominal_macs(self) -> int:
+        """Multiply-accumulates as if every channel were computed."""
+        return self.macs + self.constant_macs
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -33,6 +41,7 @@ class Cost:
             self.macs + other.macs,
             added(self.read_bytes, other.read_bytes),
             added(self.written_bytes, other.written_bytes),
+            self.constant_macs + other.constant_macs,
         )
 
 

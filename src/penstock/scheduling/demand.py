@@ -230,8 +230,8 @@ def peaks_and_time(
     `constants`: by position, time that reading constants adds to the first call, and to each other
     one; `waits`: by memory, time that a
     region adds to a call, and each of its bytes."""
-    peaks, time = _traffic(tables, lower, upper, calls, home, extra, constants, waits, rooms)
-    return None if time < 0 else (peaks, int(time))
+    peaks, time, fits = _traffic(tables, lower, upper, calls, home, extra, constants, waits, rooms)
+    return (peaks, int(time)) if fits else None
 
 
 class Lives(NamedTuple):
@@ -490,8 +490,9 @@ def _traffic(
     constants: Numbers,
     waits: Numbers,
     rooms: Numbers,
-) -> tuple[Numbers, int]:
-    """See `peaks_and_time`."""
+) -> tuple[Numbers, int, bool]:
+    """See `peaks_and_time`; last, whether every peak fits.  The time may be negative, where an
+    engine runs faster on tensors in another memory than the first."""
     produced = _begin(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
     live = extra.copy()
@@ -501,7 +502,7 @@ def _traffic(
     live[0] += _most_scratch(t, lower, upper)
     peaks = live.copy()
     if (peaks > rooms).any():
-        return peaks, -1
+        return peaks, 0, False
     time = 0
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
@@ -515,11 +516,11 @@ def _traffic(
         if _joined(t, a, lower, upper, first, end, produced, dead, home) < 0:
             peaks[home[s]] = max(peaks[home[s]], live[home[s]] + made)
             if peaks[home[s]] > rooms[home[s]]:
-                return peaks, -1
+                return peaks, 0, False
         live[home[s]] += made
         for e in range(t.reads[a] - 1, t.reads[a + 1]):
             s = int(t.written[a] if e < t.reads[a] else t.storage[e])
             gone = _gone(t, lower, upper, s, produced)
             live[home[s]] -= _left(t.rows[s] - t.places[s], dead[s], gone) * t.row_bytes[s]
             dead[s] = gone
-    return peaks, time
+    return peaks, time, True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
-from penstock.ir.op import row_axis, row_before, row_count
+from penstock.ir.op import Fetch, row_axis, row_before, row_count
+from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.cost import NOTHING, Around, Bytes, Cost, CostModel
 from penstock.scheduling.lifetimes import Cascade
@@ -50,6 +52,7 @@ class Expenses:
         default_factory=dict[tuple[int, int, int], Moved]
     )
     _costs: dict[Calls, Cost] = field(default_factory=dict[Calls, Cost])
+    _waiting: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     _plans: dict[tuple[Plan, Homes], Plan] = field(default_factory=dict[tuple[Plan, Homes], Plan])
 
     def of(self, schedule: Schedule, cascade: Cascade) -> Plan:
@@ -90,13 +93,45 @@ class Expenses:
         """The plans with what their copies cost, and waiting for what they fetch.  Early copies run
         while the plan before does; what is fetched early, while its first call does."""
         found: list[Plan] = []
-        for cascade, plan in zip((None, *cascades), plans, strict=False):
+        before = 0  # cycles for which the cascade before waits for what this one fetches early
+        for cascade, plan, after in zip_longest(cascades, plans, plans[1:]):
             copying = self._copying(plan, homes, found[-1] if found else None)
-            if plan.fetched:
-                before = self.first_call(cascade) if cascade is not None else 0
-                copying += _fetching(plan, before)
-            found.append(plan if plan.copying == copying else replace(plan, copying=copying))
+            mine = self.waiting(cascade, plan)
+            waiting = Cost(before + mine) if before + mine else NOTHING
+            same = (plan.copying, plan.waiting) == (copying, waiting)
+            found.append(plan if same else replace(plan, copying=copying, waiting=waiting))
+            before = self.waiting(cascade, plan, after) - mine
         return tuple(found)
+
+    def waiting(self, cascade: Cascade, plan: Plan, after: Plan | None = None) -> int:
+        """Cycles that the first call of a cascade takes more by this plan since it fetches for the
+        cascade, and for the one after if there is one."""
+        late = tuple(f.fetch for f in plan.fetched if not f.early)
+        early = tuple(f.fetch for f in after.fetched if f.early) if after is not None else ()
+        if not late and not early:
+            return 0
+        position, first, end = cascade.calls[0, :3].tolist()
+        k = plan.parts[position - cascade.lower]
+        kernel = plan.kernel(k, self.parts.parts[k])
+        key = id(kernel), end - first, late, early
+        if key not in self._waiting:
+            part = self.parts.parts[k].by(kernel)
+            self._waiting[key] = self._more(part, end - first, late, early)
+        return self._waiting[key]
+
+    def _more(
+        self, part: Part, rows: int, late: tuple[Fetch, ...], early: tuple[Fetch, ...]
+    ) -> int:
+        """Cycles that a call takes more since it fetches; where its accelerator does not say, what
+        is late is waited for, and the rest as far as it takes longer than the call."""
+        call = self.model.cycles(part, [rows])
+        if part.kernel.filled is None:
+            hidden = max(0.0, sum(fetch.cycles for fetch in early) - call)
+            return round(sum(fetch.cycles for fetch in late) + hidden)
+        fillings = tuple(
+            Filling(fetch.size_bytes, fetch is part.kernel.fetch) for fetch in (*late, *early)
+        )
+        return round(part.kernel.filled(rows, fillings).cycles) - call
 
     def _copying(self, plan: Plan, homes: Homes, before: Plan | None) -> Cost:
         copier = self.memories.copier
@@ -127,13 +162,16 @@ class Expenses:
         for memory, each in zip((*calls.inputs, output), sizes, strict=True):
             read[memory] = read.get(memory, 0) + sum(each)
             fine += self._waits(memory, each)
+        nominal = sum(call.macs for call in moved)
+        executed = part.executed_macs(nominal)
         return Cost(
             self.model.cycles(part, [end - first for first, end in calls.stripes], around)
             + round(fine / FINE),
             len(moved),
-            sum(call.macs for call in moved),
+            executed,
             _bytes(read),
             _bytes({output: sum(written)}),
+            nominal - executed,
         )
 
     def _waits(self, memory: str, sizes: Sequence[int]) -> int:
@@ -162,13 +200,6 @@ class Expenses:
         if key not in self._moves:
             self._moves[key] = _of_call(self.parts.parts[k], first, end)
         return self._moves[key]
-
-
-def _fetching(plan: Plan, meanwhile: int) -> Cost:
-    """Waiting for what is fetched, of which the early ones are fetched meanwhile."""
-    early = sum(f.fetch.cycles for f in plan.fetched if f.early)
-    late = sum(f.fetch.cycles for f in plan.fetched if not f.early)
-    return Cost(round(late + max(0, early - meanwhile)))
 
 
 def _bytes(sizes: dict[str, int]) -> Bytes:

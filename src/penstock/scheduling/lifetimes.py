@@ -10,14 +10,13 @@ one behind the other, blocks are rows that live and die together, and tied.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, free_name
 from penstock.memory.problem import Buffer, Problem
 from penstock.scheduling.demand import (
     WHOLE,
@@ -28,7 +27,7 @@ from penstock.scheduling.demand import (
     tables_of,
     unfold,
 )
-from penstock.scheduling.part import Parts
+from penstock.scheduling.part import Part, Parts
 from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
 from penstock.scheduling.schedule import Schedule
 
@@ -190,32 +189,37 @@ class Unfolded:
         return np.array([memories.index(homes.of(s.name)) for s in storages], np.int64)
 
 
-def block_name(block: Block, rows: int) -> str:
-    """Name of a block of a storage of so many rows: a whole storage's is its own."""
-    if block.upper - block.lower == rows:
+def block_name(schedule: Schedule, block: Block) -> str:
+    """Name of a block: a whole storage's is its own."""
+    rows = schedule.parts.rows
+    if block.upper - block.lower == rows.storages[rows.number[block.storage]].rows:
         return block.storage
-    return f"{block.storage}[{block.lower}:{block.upper}]"
-
-
-def storage_of_block(name: str) -> str:
-    """The storage of which a block is, by the block's name."""
-    found = re.fullmatch(r"(.*)\[[0-9]+:[0-9]+\]", name, re.DOTALL)
-    return found[1] if found else name
+    return _free(schedule, f"{block.storage}[{block.lower}:{block.upper}]")
 
 
 def scratch_of(schedule: Schedule, plan: Plan) -> str:
     """Name of the scratch that the parts of a cascade use one after the other: its last part's."""
-    return f"{schedule.parts.parts[plan.parts[-1]].name}/scratch"
+    return _free(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
 
 
-def copy_name(copy: ConstantCopy) -> str:
+def copy_name(schedule: Schedule, copy: ConstantCopy) -> str:
     """Name of the buffer of a copied constant."""
-    return f"{copy.constant}/{copy.memory}"
+    return _free(schedule, f"{copy.constant}/{copy.memory}")
 
 
 def fetched_name(schedule: Schedule, fetched: Fetched) -> str:
     """Name of the buffer of constants that are fetched for a part."""
-    return f"{schedule.parts.parts[fetched.part].name}/fetched"
+    return _free(schedule, f"{schedule.parts.parts[fetched.part].name}/fetched")
+
+
+def table_name(schedule: Schedule, part: Part, table: str) -> str:
+    """Name of the buffer of a table of an accelerator's kernel."""
+    return _free(schedule, f"{part.name}: {table}")
+
+
+def _free(schedule: Schedule, name: str) -> str:
+    """The name of a buffer that is no value: a value may have any name."""
+    return free_name(name, schedule.parts.names)
 
 
 def problems(unfolded: Unfolded) -> tuple[tuple[str, Problem], ...]:
@@ -233,7 +237,7 @@ def _blocks(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
     alignments = _alignments(unfolded.schedule.parts)
     for block in unfolded.blocks():
         storage = rows.storages[rows.number[block.storage]]
-        name = block_name(block, storage.rows)
+        name = block_name(unfolded.schedule, block)
         size = min(block.upper - block.lower, storage.places) * storage.row_bytes
         anchor, first = anchors.setdefault(block.storage, (name, block.lower))
         tied = storage.contiguous and anchor != name
@@ -277,7 +281,8 @@ def _copies(unfolded: Unfolded) -> Iterator[tuple[str, Buffer]]:
         end = cascade.tick + len(cascade.calls)
         for copy in cascade.plan.copies:
             first = before if copy.early else cascade.tick
-            buffer = Buffer(copy_name(copy), first, end, copy.size_bytes, SCRATCH_ALIGNMENT_BYTES)
+            name = copy_name(unfolded.schedule, copy)
+            buffer = Buffer(name, first, end, copy.size_bytes, SCRATCH_ALIGNMENT_BYTES)
             yield copy.memory, buffer
         before = cascade.tick
 

@@ -118,6 +118,11 @@ class Part(Brief):
         """Nominal multiply-accumulates of region `out` of the output."""
         return sum(node.op.work(node.site, out).macs for node in self.nodes[-1:])
 
+    def executed_macs(self, nominal: int) -> int:
+        """How many of the nominal multiply-accumulates of some rows the part's kernel executes."""
+        shape = self.output.type.shape
+        return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Left(Brief):
@@ -152,6 +157,11 @@ class Parts(Brief):
     def fetches(self) -> bool:
         """Whether constants can be fetched for any part."""
         return any(part.fetching for part in self.parts)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the graph's values, which no other buffer may have."""
+        return self.graph.names()
 
     @cached_property
     def rows(self) -> RowParts:

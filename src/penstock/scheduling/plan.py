@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from penstock.brief import Brief
+from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import Fetch, Kernel
 from penstock.scheduling.cost import NOTHING, Cost
 from penstock.scheduling.part import Part
@@ -38,7 +39,9 @@ class Plan(Brief):
 
     `stripe`: the most rows that a part computes at a time, None: all at once.  `nearest_first`: of
     the inputs of a part, the one that reads least ahead is produced first, not the one that reads
-    furthest.  `copying`: what the copies cost, and waiting for them and for what is `fetched`.
+    furthest.  `copying`: what the copies cost, and waiting for them.  `waiting`: for what is
+    `fetched`, as far as that is not among the costs of calls.  `needs`: by part, what its calls
+    need of its accelerator, where that is known for the addresses of their tensors.
     `scratch_bytes`: working memory that its parts use one after the other; each runs the kernel
     that it has room for.
     """
@@ -51,11 +54,15 @@ class Plan(Brief):
     copying: Cost = NOTHING
     scratch_bytes: int = 0
     fetched: tuple[Fetched, ...] = ()
+    waiting: Cost = NOTHING
+    needs: tuple[Breakdown | None, ...] = field(default=(), compare=False)
 
     @property
     def bare(self) -> Plan:
         """The plan without costs."""
-        return replace(self, costs=(), copying=NOTHING) if self.costs else self
+        if not self.costs:
+            return self
+        return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, needs=())
 
     def kernel(self, k: int, part: Part) -> Kernel:
         """The kernel that serves part number k here."""
@@ -70,4 +77,4 @@ class Plan(Brief):
 
     @property
     def cost(self) -> Cost:
-        return reduce(Cost.__add__, self.costs, self.copying)
+        return reduce(Cost.__add__, self.costs, self.copying + self.waiting)

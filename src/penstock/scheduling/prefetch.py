@@ -72,11 +72,11 @@ class _Room:
         `late`: those that are copied so far when it begins."""
         found: list[ConstantCopy] = []
         constants = self._memories.constants.name
-        for constant in sorted(self._constants(cascade, late), key=lambda c: (-c.spared, c.name)):
+        for constant in sorted(self._constants(cascade, late), key=lambda c: -c.spared):
             size = constant.size_bytes
             copy = ConstantCopy(constant.name, size, self._memory.name, True)
             busy = self._memories.copy_cycles(constants, self._memory.name, size)
-            name, end = copy_name(copy), cascade.tick + len(cascade.calls)
+            name, end = copy_name(self._schedule, copy), cascade.tick + len(cascade.calls)
             buffer = Buffer(name, before.tick, end, size, 16)
             if constant.spared > 0 and busy <= cycles and self._fits(buffer):
                 self._buffers[name] = buffer

@@ -159,12 +159,12 @@ class _Lines:
 
     def row(self, i: int) -> Row:
         step, sizes = self.problem.steps[i], self.sizes
-        writes = sorted(set(step.writes))
+        writes = tuple(dict.fromkeys(step.writes))
         lasting = [n for n in writes if self.read_by[n] or n in self.kept]
-        dying = [n for n in sorted(set(step.reads)) if n not in self.kept]
+        dying = [n for n in dict.fromkeys(step.reads) if n not in self.kept]
         pairs = [
             Pair(self.read_by[r] & ~(1 << i), r, w, min(sizes[r], sizes[w]))
-            for r, w in sorted(set(step.in_place))
+            for r, w in dict.fromkeys(step.in_place)
             if r not in self.kept
         ]
         return Row(

@@ -44,9 +44,12 @@ Variables = Mapping[str, int]
 
 @dataclass(slots=True)
 class Counts:
-    """What a run did: nominal multiply-accumulates, and bytes of regions read and written."""
+    """What a run did: nominal multiply-accumulates, and bytes of regions read and written.
+
+    `constant_macs`: those of channels that kernels do not compute, since they are constant."""
 
     macs: int = 0
+    constant_macs: int = 0
     read_bytes: dict[str, int] = field(default_factory=dict[str, int])
     written_bytes: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -122,7 +125,10 @@ class Machine:
         else:
             result = call.op.evaluate(call.site, windows, out)
             self._write(output, result)
-        self.counts.macs += call.op.work(call.site, out).macs
+        nominal = call.op.work(call.site, out).macs
+        executed = call.kernel.executed_macs(nominal, out.shape[-1] if out.shape else 1)
+        self.counts.macs += executed
+        self.counts.constant_macs += nominal - executed
         self._count_moved(inputs, output)
         if self._trace:
             self._trace(call.output.tensor, out, result)

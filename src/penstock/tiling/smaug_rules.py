@@ -89,7 +89,7 @@ class Rule:
         dimensions, tile = self.operands[role].dimensions, shapes.tiles[role]
         extents = {axis.name: axis.extent for axis in self.layer.axes}
         return tuple(
-            _pieces(d, n, d.after(extents.get(d.axis or "", 1)))
+            _pieces(d, n, _after(d, extents.get(d.axis or "", 1)))
             for d, n in zip(dimensions, tile, strict=True)
         )
 
@@ -195,7 +195,7 @@ class Windowed(Summed):
         found = super().pieces(shapes, role)
         if role != OUTPUT or not shapes.dims[OUTPUT].needs("H"):
             return found
-        after = self.rows.after(self.wholes[OUTPUT][1])
+        after = _after(self.rows, self.wholes[OUTPUT][1])
         rows = _rows_made(self.rows, [n for _, n in self.pieces(shapes, INPUT)[1]], after)
         return (found[0], rows, *found[2:])
 
@@ -418,9 +418,20 @@ def _rows(d: Dimension, elements: int, layer: Layer) -> tuple[int, tuple[int, in
     return points, (first, last)
 
 
+def _after(d: Dimension, extent: int) -> int:
+    """Elements of padding after the tensor, as SMAUG counts them: its SAME padding is one less than
+    the window, the larger half of it before the tensor, even where no window reaches the end.
+    Padding of any other form counts as far as windows read it."""
+    padding = d.window - 1
+    if 0 < d.before == padding - padding // 2:
+        return padding // 2
+    return d.after(extent)
+
+
 def _pieces(d: Dimension, tile: int, after: int) -> tuple[Piece, ...]:
-    """Pieces of `tile` elements that share what windows reach over; the first of several only as
-    large as its windows need, where there is padding."""
+    """Pieces of `tile` elements that overlap by what adjacent windows share; the first of several
+    only as large as its windows need, where there is padding.  Where the stride exceeds the window,
+    the elements between two pieces are skipped, and those after the last window make no piece."""
     if tile >= d.size:
         return ((0, d.size),)
     shared = d.window - _stride(d) if d.axis is not None else 0
@@ -428,8 +439,7 @@ def _pieces(d: Dimension, tile: int, after: int) -> tuple[Piece, ...]:
     if d.before + after and (moves := (tile + d.before - d.window) // _stride(d)) > 0:
         first = d.window + _stride(d) * moves - d.before
     found = [(0, first)]
-    while sum(found[-1]) < d.size:
-        start = sum(found[-1]) - shared
+    while (end := sum(found[-1])) < d.size and (start := end - shared) < d.size:
         found.append((start, min(tile, d.size - start)))
     return tuple(found)
 

@@ -45,7 +45,9 @@ class Command:
                 "tool-003",
                 f"{self.program} failed with exit code {done.returncode}",
                 where=self.subject,
-                why=_first_lines(done.stderr),
+                why=_first_lines(done.stderr) or "it wrote nothing to its standard error",
+                help=f"see that the installation of {self.program} works; if it does, please "
+                "report these words with the model",
             )
         return done.stdout
 

@@ -15,7 +15,8 @@ Kind = Literal["zig", "gcc", "clang", "cc"]
 Optimise = Literal["speed", "size"]
 
 # What generated C is held to. Handed in by who compiles generated C; kernels of strangers may not.
-WARNINGS_AS_ERRORS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion")
+WARNINGS_AS_ERRORS = (*WARNINGS, "-Werror")
 
 
 @dataclass(frozen=True, slots=True)

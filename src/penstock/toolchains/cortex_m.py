@@ -17,14 +17,15 @@ from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zi
 FREESTANDING = Path(__file__).parent / "freestanding"
 MIB = 1 << 20
 
-CORTEX_M_FLAGS = (
-    "-std=c11",
+CODE_FLAGS = (
     "-ffunction-sections",
     "-fdata-sections",
     "-fomit-frame-pointer",
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
 )
+"""Shape the code, besides core and optimisation level; the CMake projects of bundles share them."""
+CORTEX_M_FLAGS = ("-std=c11", *CODE_FLAGS)
 OPTIMISE_FLAGS: dict[Optimise, tuple[str, ...]] = {"speed": ("-O3",), "size": ("-Os",)}
 ZIG_FLAGS = (
     "-fno-sanitize=undefined",  # zig's own default adds traps

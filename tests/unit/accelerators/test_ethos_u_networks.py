@@ -18,7 +18,6 @@ from penstock.accelerators.ethos_u.ethos_u55 import EthosU55
 from penstock.accelerators.ethos_u.interpreter import disassemble, driver_payload
 from penstock.accelerators.ethos_u.vela import payload_configuration
 from penstock.accelerators.registry import open_accelerators
-from penstock.backends.stream import is_stream
 from penstock.execution import unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -242,7 +241,7 @@ def test_a_call_is_what_arms_driver_takes() -> None:
     done = compiled(graph, "ethos_u55:macs=64")
     (call,) = invocations(done.program.run)
     assert call.driver.name == "ethosu_submit"
-    (buffer,) = (b for b in done.program.buffers if is_stream(b))
+    (buffer,) = (b for b in done.program.buffers if b.is_stream)
     assert buffer.data is not None
     assert payload_configuration(buffer.data.raw) == "ethos-u55-64"
     text = disassemble(driver_payload(buffer.data.raw))

@@ -310,6 +310,15 @@ def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
     assert caught.value.where == "--accelerator nvdla:feature_buffer=lots"
 
 
+def test_a_network_whose_tensors_save_more_cycles_there_than_calls_add_is_not_refused() -> None:
+    """A 1x1 convolution with stride 3 on 16 channels: the feature buffer saves more cycles than the
+    call overhead, so the search's time, which is a difference, is negative."""
+    net = GraphBuilder("skips")
+    done = compiled(net.build(net.conv2d(net.input((1, 25, 13, 16)), 8, 1, 3)), "nvdla")
+    assert any(point.free_bytes["feature_buffer"] > 0 for point in done.points)
+    assert_exact(done)
+
+
 @pytest.mark.parametrize("chip", [SMALL, SMALL_256, LARGE], ids=lambda chip: chip.name)
 def test_it_is_as_fast_as_its_port(chip: Configuration) -> None:
     request = api.request("zoo:resnet8", accelerators=(f"nvdla:config={chip.name}",))

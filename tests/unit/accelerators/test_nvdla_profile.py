@@ -144,10 +144,10 @@ def test_stripes_add_up() -> None:
         assert layer.breakdown.by_resource["latency"] == 50 * layer.calls
 
 
-def profiled(target: str, *, offload: bool = True) -> api.Ran:
+def profiled(target: str, *, offload: bool = True, simulate: bool = True) -> api.Ran:
     chip = load_target(target)
     nvdla = (Nvdla().accelerator({}, chip),) if offload else ()
-    return api.profile(Request("zoo:lenet5", chip, accelerators=nvdla))
+    return api.profile(Request("zoo:lenet5", chip, accelerators=nvdla), simulate=simulate)
 
 
 def shown(done: api.Ran) -> str:
@@ -176,15 +176,17 @@ def test_without_breakdowns_there_is_no_such_column() -> None:
     assert b"limited by" not in dict(done.compiled.bundle().files)["report.html"]
 
 
-def test_where_the_tools_for_a_core_fail_the_model_is_shown_of_accelerators_only(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("offload", [True, False])
+def test_where_the_tools_for_a_core_fail_nothing_is_shown_unless_that_is_asked_for(
+    offload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object) -> None:
         raise ToolError("tool-001", "no compiler")
 
     monkeypatch.setattr("penstock.execution.firmware", missing)
-    done = profiled("cortex-m4")
-    assert (done.steps, done.unmeasured) == ((), "no compiler")
-    assert done.report == done.compiled.report
     with pytest.raises(ToolError):
-        profiled("cortex-m4", offload=False)
+        profiled("cortex-m4", offload=offload)
+    done = profiled("cortex-m4", offload=offload, simulate=False)
+    assert (done.steps, done.unmeasured) == ((), "as asked for")
+    assert done.as_json()["unmeasured"] == "as asked for"
+    assert done.report == done.compiled.report

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import api
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.stream import Place, StreamCommand, is_stream
+from penstock.backends.stream import Place, StreamCommand
 from penstock.errors import BackendError
 from penstock.ladder import climb
 from penstock.program.program import Address, Call, Driver, Invoke
@@ -91,7 +91,7 @@ def test_streams_compute_what_calls_do(sram: str | None) -> None:
         ("machine", 0), ("points", 0), ("host", 0),
     ]  # fmt: skip
     assert all(r.comparison.elements for r in rungs)
-    streams = {buffer.name for buffer in done.program.buffers if is_stream(buffer)}
+    streams = {buffer.name for buffer in done.program.buffers if buffer.is_stream}
     submitted = {
         argument.buffer
         for call in walk(done.program.run)

@@ -9,7 +9,15 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks import case_file, entry, estimate, markdown_table, numbers, peers
+from benchmarks import (
+    case_file,
+    engine_figures,
+    entry,
+    kernel_figures,
+    markdown_table,
+    numbers,
+    peers,
+)
 from benchmarks.markdown_table import column_of, markdown_tables
 from benchmarks.peers import Peers, read_peers
 from benchmarks.shared import Shared, find_shared
@@ -44,7 +52,9 @@ CMSIS = """
 """
 
 
-@pytest.mark.parametrize("module", [case_file, entry, estimate, markdown_table, peers])
+@pytest.mark.parametrize(
+    "module", [case_file, engine_figures, entry, kernel_figures, markdown_table, peers]
+)
 def test_examples_in_the_text_of_benchmarks_are_right(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0
@@ -97,7 +107,7 @@ def test_the_fit_is_the_best_that_has_no_negative_figure() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         work, cycles = rng.normal(size=(12, 3)), rng.normal(size=12)
-        x = estimate.fitted(work, cycles)
+        x = engine_figures.fitted(work, cycles)
         slope = work.T @ (work @ x - cycles)
         assert x.min() >= 0
         assert slope.min() > -1e-9  # no figure can grow and improve

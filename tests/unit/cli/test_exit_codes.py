@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import CommandLine
 from penstock import api
-from penstock.errors import InternalError
+from penstock.errors import InternalError, UsageError
 
 VERBS = (
     "compile run verify profile golden show targets ops options demo".split()  # noqa: SIM905
@@ -45,6 +46,9 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("verify", "MODEL", "--workers", "0"), 2, "error[usage-018]"),
         (("show", "MODEL", "--workers", "0"), 2, "error[usage-018]"),
         (("compile", "MODEL", "--workers", "two"), 2, "error[usage-020]"),
+        (("compile", "MODEL", "--workers", "9" * 30), 2, "error[usage-018]"),
+        (("compile", "MODEL", "--memory", "a=1k", "--memory", "a=2k"), 2, "error[usage-059]"),
+        (("compile", "MODEL", "--dimension", "n=1", "--dimension", "n=2"), 2, "error[usage-059]"),
         (("compile", "MODEL", "--bogus"), 2, "error[usage-020]: no such option: --bogus"),
         (("compile", "MODEL", "--order-states", "many"), 2, "error[usage-020]"),
         (("compile", "MODEL", "--order-states", "-5"), 2, "error[usage-016]"),
@@ -153,3 +157,37 @@ def test_json_is_one_object_and_nothing_else(
     said = penstock(*(model if word == "MODEL" else word for word in words), "--json")
     assert (said.code, said.err) == (0, "")
     assert isinstance(said.json, dict)
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "vanilla:macs_per_cycle=0",
+        "vanilla:macs_per_cycle=-1",
+        "ultra_trail:dimension=-3",
+        "smv:input_bytes=0",
+        "dot4:sum_bytes=-4",
+    ],
+)
+def test_numbers_that_describe_no_accelerator_are_refused(
+    penstock: CommandLine, model: Path, attribute: str
+) -> None:
+    said = penstock("compile", model, "--accelerator", attribute)
+    assert said.code == 2
+    assert said.err.startswith("error[usage-019]: ")
+
+
+@pytest.mark.parametrize("size", [-1, -0.5, float("nan"), float("inf"), None, "", []])
+@pytest.mark.parametrize("name", ["stack", "memory"])
+def test_sizes_of_calls_are_checked_as_those_of_the_command_line(
+    model: Path, name: str, size: Any
+) -> None:
+    settings: Any = {name: {"ram": size} if name == "memory" else size}
+    with pytest.raises(UsageError, match="is not a size"):
+        api.request(model, "two-region", **settings)
+
+
+def test_a_rounding_that_there_is_not_is_refused(model: Path) -> None:
+    settings: Any = {"rounding": "triple"}
+    with pytest.raises(UsageError, match="take one of double, single"):
+        api.request(model, **settings)

@@ -182,3 +182,26 @@ def test_an_output_in_a_folder_that_is_not_there_is_said(
     said = penstock("run", model, "-t", "host", "--output", "nowhere/y.npy")
     assert said.code == 1
     assert said.err.startswith("error[output-003]")
+
+
+@pytest.mark.parametrize("words", [("compile", "MODEL"), ("explore", "MODEL"), ("demo",)])
+def test_an_empty_name_of_a_folder_is_not_taken_for_none(
+    penstock: CommandLine, model: Path, words: tuple[str, ...]
+) -> None:
+    """As where a script's variable is not set: nothing is written elsewhere."""
+    Path("something").touch()
+    if words == ("demo",):
+        pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
+    said = penstock(*(model if word == "MODEL" else word for word in words), "-o", "")
+    assert (said.code, [path.name for path in Path().iterdir()]) == (1, ["something"])
+    assert said.err.startswith("error[output-001]: ")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(penstock: CommandLine, model: Path, there: bool) -> None:
+    if there:
+        Path("folder").mkdir()
+    Path("link").symlink_to("folder")
+    assert penstock("compile", model, "-o", "link").code == 0
+    assert Path("link").is_symlink()
+    assert Path("folder", "report.json").is_file()

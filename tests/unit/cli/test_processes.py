@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -52,6 +53,59 @@ def test_a_terminal_without_unicode_is_no_error(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "m\\xf6dell.tflite" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+STOPPED = """
+import os, sys, tempfile, time
+from importlib.abc import MetaPathFinder
+from penstock.cli import main
+
+def stop(*words, **options):
+    with tempfile.TemporaryDirectory():
+        os.kill(os.getpid(), {number})
+        time.sleep(60)
+
+class Stopping(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "penstock.api":
+            stop()
+
+if "{where}" == "import":
+    sys.meta_path.insert(0, Stopping())
+else:
+    from penstock import api
+    api.compile = stop
+sys.argv = ["penstock", "compile", "zoo:lenet5", "--json"]
+main()
+"""
+
+
+@pytest.mark.parametrize("where", ["import", "verb"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_stop_ends_in_silence_and_leaves_no_files(
+    where: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        (sys.executable, "-c", STOPPED.format(where=where, number=int(number))),
+        env={**ENVIRONMENT, "TMPDIR": str(tmp_path)}, cwd=tmp_path, capture_output=True,
+        text=True, timeout=50,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [("ops",), ("ops", "--json"), ("compile", "none", "--json")])
+def test_a_full_device_is_said(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            (*WORDS, *words), env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True,
+            timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    code = "model-001" if words[0] == "compile" else "output-004"
+    assert done.stderr.startswith(f"error[{code}]: ")
     assert "Traceback" not in done.stderr
 
 

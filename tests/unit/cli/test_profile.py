@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from command_line import CommandLine
 
 
@@ -22,3 +24,34 @@ def test_profile_writes_a_page_and_the_picture(penstock: CommandLine, model: Pat
     plain = penstock("profile", model, "-t", "host", "-o", "plain")
     assert plain.out.endswith("written to plain/\n")
     assert sorted(p.name for p in Path("plain").iterdir()) == ["profile.html", "profile.json"]
+
+
+@pytest.mark.parametrize("accelerator", [(), ("--accelerator", "smv")])
+def test_a_failing_compiler_is_an_error_with_four_parts(
+    accelerator: tuple[str, ...],
+    penstock: CommandLine,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.toolchains.cortex_m.zig_command", lambda: ("false",))
+    words = ("profile", model, "-t", "cortex-m4", *accelerator)
+    said = penstock(*words)
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("error[tool-003]: false failed with exit code 1")
+    assert all(f"\n  {part}" in said.err for part in ("--> ", "why: ", "help: "))
+    said = penstock(*words, "--json")
+    assert (said.code, said.json["error"]["code"]) == (1, "tool-003")
+    said = penstock(*words, "--no-simulate")
+    assert said.code == 0
+    assert "nothing is simulated: as asked for" in said.out
+
+
+def test_an_accelerator_without_a_driver_in_c_is_estimated_and_that_is_said(
+    penstock: CommandLine, model: Path
+) -> None:
+    pytest.importorskip("ethosu.vela", reason="the extra 'ethos-u' is not installed")
+    words = ("profile", model, "-t", "cortex-m55", "--accelerator", "ethos_u55")
+    said = penstock(*words, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.json["unmeasured"] == "ethos_u55 has no model of its driver in C"
+    assert said.json["cycles"]["simulated"] is None

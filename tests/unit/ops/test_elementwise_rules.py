@@ -70,7 +70,9 @@ def test_a_comparison_of_scales_above_one_is_refused() -> None:
 
 def test_quantize_to_another_type_is_refused() -> None:
     y = TensorSpec("y", (1, 4), "uint8", (0.1,), (0,))
-    assert refusal("QUANTIZE", tensor("x"), y).what == "output is uint8, must be int8"
+    assert refusal("QUANTIZE", tensor("x"), y).what == (
+        "QUANTIZE converts int8 to uint8, must convert int8 to int8"
+    )
 
 
 def test_an_output_without_scale_is_refused() -> None:

@@ -54,7 +54,7 @@ def make_example() -> Example:
         "cortex-m4",
         Ram(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
         Flash(total=45678, weights=45678, code=None),
-        Macs(model=1234567, executed=1300000),
+        Macs(model=1234567, executed=1300000, constant=0),
         Cycles(estimated=9876543, simulated=None),
         Instructions(None),
         (Point(13312, 9876543, 1300000),),

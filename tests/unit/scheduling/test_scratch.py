@@ -93,7 +93,8 @@ def test_cycles_are_those_of_the_kernels_that_run(found: tuple[Schedule, ...]) -
     for one, made in zip(found, calls, strict=True):
         work = sum(engines.work_cycles(step) for step in one.steps)
         each = np.array([engines.call_cycles(step) for step in one.steps])
-        assert one.cost.cycles == work + int(made @ each)
+        odd = np.array([step.kernel.odd_cycles for step in one.steps])  # not of even calls
+        assert work + int(made @ (each - odd)) <= one.cost.cycles <= work + int(made @ each)
 
 
 def test_what_needs_no_scratch_has_no_second_kernel(parts: Parts) -> None:

@@ -75,7 +75,7 @@ def test_ours_never_moves_more_for_the_shared_layers() -> None:
 def test_tiles_join_where_smaug_s_own_pieces_do_not() -> None:
     """Where a tile has as many rows as the window, SMAUG does not trim the first one, and loses a
     row at the end; the pieces say so, the cuts cover every row."""
-    layer = convolution((2, 24, 28, 96), 128, (3, 1), (2, 2))
+    layer = convolution((1, 31, 48, 64), 128, (4, 1), (3, 3))
     rows = Smaug().tensor_pieces(layer, SIZED)["output"][1]
     tiling = choose(Smaug(), layer, SIZED)
     assert sum(rows[-1]) < tiling.tiles["h"][-1][1] == layer.axis("h").extent

@@ -56,7 +56,7 @@ class Dot4(UMABackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self._register_target_attr("sum_bytes", default=256)
+        self._register_target_attr("sum_bytes", default=256, least=0)
         for name in ("nn.conv2d", "nn.dense"):
             operands = wildcard(), is_constant(), is_constant()
             self._register_pattern(name.removeprefix("nn."), is_op(name)(*operands))

@@ -142,6 +142,8 @@ def strategy_of(op: str) -> Any:
                 variant.compute,
                 name=name,
                 cost=variant.cost,
+                placed_cost=variant.placed_cost,
+                filled_cost=variant.filled_cost,
                 tables=variant.tables,
                 by_rows=not (one_row and reach > ANYWHERE),
                 scratch_bytes=variant.scratch_bytes,

@@ -67,7 +67,8 @@ class Configuration:
 
     The smallest piece of output that the multipliers compute is a `micro_block`.  Inputs and sums
     share a buffer of `banks`, of which each gets a multiple of `input_granule` and `sum_granule`
-    banks.  `features` holds tensors, `constants` weights, biases and tables."""
+    banks.  `features` holds tensors, `constants` weights, biases and tables.  At most
+    `most_copies` copies are under way at the same time."""
 
     name: str
     macs: int
@@ -78,6 +79,7 @@ class Configuration:
     rates: OutputRates
     features: MemoryPort
     constants: MemoryPort
+    most_copies: int = 1
 
     @property
     def end_banks(self) -> int:
@@ -116,7 +118,9 @@ U55_256 = Configuration(
     "ethos-u55-256", 256, Shape(2, 2, 8), 48, 8, 16,
     OutputRates(0.375, 0.75, 0.125, 0.25, 1.0, 0.25), _SRAM_U55, _FLASH_U55,
 )  # fmt: skip
-U65_256 = replace(U55_256, name="ethos-u65-256", features=_SRAM_U65, constants=_DRAM_U65)
+U65_256 = replace(
+    U55_256, name="ethos-u65-256", features=_SRAM_U65, constants=_DRAM_U65, most_copies=2
+)
 """Systems: "Ethos_U55_High_End_Embedded" and "Ethos_U65_Mid_End" of Vela's."""
 
 CONFIGURATIONS: Mapping[str, Configuration] = {

@@ -2,105 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from penstock.accelerators.ethos_u.call import NOWHERE, Action, Compute, ConstantsCopy, Placed
 from penstock.accelerators.ethos_u.configurations import BRICK, Shape
 from penstock.accelerators.ethos_u.encoding import HIGH_BITS, traversal
 from penstock.accelerators.ethos_u.operation import WITH_SCALAR, Function, Operation
-from penstock.accelerators.ethos_u.tiles import Tiles
 from penstock.accelerators.ethos_u.vela import vela
+from penstock.accelerators.ethos_u.waits import TABLE_BYTES
 from penstock.accelerators.ethos_u.work import Kind
 from penstock.uma import Place
 
 INSIDE = 1 << 8 | 3
 """The region that stands for the NPU's own memory."""
-TABLE_BYTES = 256
 BANK_BYTES = 1024
 LOOKUP_BANKS = 2
 EXTRA_BITS = 20
 """By so many bits TFLite raises both terms of a sum."""
 
-Placed = tuple[int, Tiles]
-"""A region, and the rows in it."""
-NOWHERE: Placed = (0, Tiles(0, 0, 0, 0))
-"""Of a map that is none."""
+
+def emitted(action: Action) -> Any:
+    """An action as the package takes it."""
+    if isinstance(action, Compute):
+        return _operation(action)
+    if isinstance(action, ConstantsCopy):
+        return _copy(action.source, _range(action.target, action.size_bytes), action.size_bytes)
+    at = (action.op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
+    inside = vela().NpuAddressRange(INSIDE, at, TABLE_BYTES)
+    return _copy(action.source, inside, TABLE_BYTES)
 
 
-class Part(NamedTuple):
-    """A segment: `channels` of the output from `first` on, and where their biases lie, and behind
-    these their weights; `biases`: where those are, if elsewhere."""
-
-    segment: int
-    first: int
-    channels: int
-    place: Place | None
-    bias_bytes: int
-    weight_bytes: int
-    biases: Place | None = None
-
-
-class Maps(NamedTuple):
-    """Where the rows lie that an operation reads and writes."""
-
-    source: Placed
-    second: Placed | None
-    result: Placed
-
-
-def emitted(op: Operation, rows: tuple[int, int], maps: Maps, part: Part | None = None) -> Any:
-    """The operation that computes rows [first, end) of all channels, or of a part of them."""
-    api, (first, end) = vela(), rows
-    lower, upper = op.reads(first, end)
-    part = part or Part(0, 0, op.out_c, None, 0, 0)
+def _operation(action: Compute) -> Any:
+    """An operation, in the block in which it is done soonest."""
+    api, op, part, maps = vela(), action.op, action.part, action.maps
+    rows = action.first, action.end
+    lower, upper = op.reads(*rows)
     source = Shape(upper - lower, op.in_w, op.in_c)
-    result = Shape(end - first, op.out_w, part.channels)
+    result = Shape(action.end - action.first, op.out_w, part.channels)
     made = _made(api, op)
     made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
     made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
-    made.block_config = api.NpuShape3D(*_block(op, end - first, part.segment))
+    made.block_config = api.NpuShape3D(*action.computed.block)
     if op.kind is Kind.ELEMENTWISE:
         _add_second(api, op, made, maps.second, rows)
     else:
         made.kernel = api.NpuKernel(
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
         )
-        made.padding = api.NpuPadding(*op.padding(first, end))
+        made.padding = api.NpuPadding(*op.padding(*rows))
         made.ifm_upscale = api.NpuResamplingMode["NONE" if op.upscale == 1 else "TRANSPOSE"]
     if part.place is not None:
-        base, at = part.place.base, part.place.offset_bytes
-        biases = part.biases or part.place
-        made.biases = [api.NpuAddressRange(biases.base, biases.offset_bytes, part.bias_bytes)]
-        made.weights = [api.NpuAddressRange(base, at + part.bias_bytes, part.weight_bytes)]
+        biases, weights = part.biases or part.place, part.place
+        made.biases = [_range(biases, part.bias_bytes)]
+        made.weights = [
+            api.NpuAddressRange(
+                weights.base, weights.offset_bytes + part.bias_bytes, part.weight_bytes
+            )
+        ]
     return made
 
 
-def constants_copy(source: Place, target: Place, size_bytes: int) -> Any:
-    """What copies constants."""
-    api = vela()
-    return api.NpuDmaOperation(
-        api.NpuAddressRange(source.base, source.offset_bytes, size_bytes),
-        api.NpuAddressRange(target.base, target.offset_bytes, size_bytes),
-    )
+def _copy(source: Place, target: Any, size_bytes: int) -> Any:
+    return vela().NpuDmaOperation(_range(source, size_bytes), target)
 
 
-def copy(op: Operation, source: Placed, target: Placed) -> Any:
-    """What copies a row of the operation's input as it is: the largest of one element."""
-    like = Operation(
-        op.chip, op.sram_only, Function.COPY, *(1, op.in_w, op.in_c) * 2,
-        packed_in=op.packed_in, packed_out=op.packed_in,
-    )  # fmt: skip
-    return emitted(like, (0, 1), Maps(source, None, target))
-
-
-def table_copy(op: Operation, place: Place) -> Any:
-    """What brings the table of an activation into the NPU."""
-    api = vela()
-    at = (op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
-    return api.NpuDmaOperation(
-        api.NpuAddressRange(place.base, place.offset_bytes, TABLE_BYTES),
-        api.NpuAddressRange(INSIDE, at, TABLE_BYTES),
-    )
+def _range(place: Place, size_bytes: int) -> Any:
+    return vela().NpuAddressRange(place.base, place.offset_bytes, size_bytes)
 
 
 def _made(api: Any, op: Operation) -> Any:
@@ -163,12 +131,6 @@ def _activation(api: Any, op: Operation) -> Any:
         return api.NpuActivation(kinds.TABLE_LOOKUP)
     found = api.NpuActivation(kinds.NONE_OR_RELU)
     found.min, found.max = float(op.least - op.out_zero), float(op.most - op.out_zero)
-    return found
-
-
-def _block(op: Operation, rows: int, segment: int) -> tuple[int, int, int]:
-    found = op.block(rows, segment)
-    assert found is not None
     return found
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
 
+from penstock.accelerators.ethos_u.call import FIRST, PIECES, RESULT, SECOND, Piece
 from penstock.accelerators.ethos_u.configurations import (
     Configuration,
     check_layout,
     configuration,
 )
+from penstock.accelerators.ethos_u.cost import assumed
 from penstock.accelerators.ethos_u.encoding import Encoded, encoded
 from penstock.accelerators.ethos_u.operation import (
     BINARY,
@@ -28,22 +28,10 @@ from penstock.accelerators.ethos_u.operation import (
     Operation,
 )
 from penstock.accelerators.ethos_u.performance import copying_cycles
-from penstock.accelerators.ethos_u.programs import (
-    FIRST,
-    PIECES,
-    RESULT,
-    SECOND,
-    Drivers,
-    Piece,
-    drivers,
-)
-from penstock.accelerators.ethos_u.schedule import (
-    breakdown,
-    fetched_segments,
-    fetching,
-    scheduled,
-    scheduled_to_be_fetched,
-)
+from penstock.accelerators.ethos_u.placed import PlacedCosts
+from penstock.accelerators.ethos_u.programs import Drivers, drivers
+from penstock.accelerators.ethos_u.schedule import scheduled, scheduled_to_be_fetched
+from penstock.accelerators.ethos_u.segments import fetched_segments, fetching
 from penstock.uma import (
     Address,
     Array,
@@ -51,11 +39,12 @@ from penstock.uma import (
     Command,
     Expr,
     Fetch,
+    Filling,
     KernelCall,
     Loop,
     Offloaded,
     Operand,
-    Value,
+    PlacedCall,
     Var,
     maximum,
     minimum,
@@ -160,14 +149,25 @@ class Variant:
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
         """Cycles of a call that computes so many rows."""
-        op, _ = self.operation(offloaded)
-        if op.function != Function.COPY:
-            return breakdown(op, rows)
-        every = [
-            replace(op, in_c=piece.channels, out_c=piece.channels, packed_in=piece.packed)
-            for piece in pieces(offloaded)
-        ]
-        return reduce(add, (breakdown(piece, rows) for piece in every))
+        return self.filled_cost(offloaded, rows, ())
+
+    def filled_cost(
+        self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
+    ) -> Breakdown:
+        """The same of a call that copies constants for calls to come."""
+        op, constants = self.operation(offloaded)
+        together = pieces(offloaded) if op.function == Function.COPY else ()
+        return assumed(op, rows, constants.segments, together, fillings)
+
+    def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
+        """What a call takes where its rows lie."""
+        key = self, "placed"
+        if key not in offloaded.notes:
+            op, constants = self.operation(offloaded)
+            together = pieces(offloaded) if op.function == Function.COPY else ()
+            tensors = _tensors(offloaded, op)
+            offloaded.notes[key] = PlacedCosts(op, constants.segments, together, tensors)
+        return offloaded.notes[key].of(call)
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
@@ -248,7 +248,7 @@ def _window(offloaded: Offloaded) -> Operation:
     for axis in ("h", "w"):
         if known[f"out_{axis}"] == 1:  # it does not move
             known[f"stride_{axis}"] = 1
-    return Operation(*_chip(offloaded), function, **known, clamped=_clamped(offloaded))
+    return Operation(*_chip(offloaded), function, **known)
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
@@ -301,7 +301,6 @@ def _elementwise(offloaded: Offloaded) -> Operation:
         scalar=int(offloaded.constant(second).ravel()[0]) if number else 0,
         second_first=int(second == 0),
         constant_bytes=elements if constant and not number else 0,
-        clamped=_clamped(offloaded),
         **known,
     )
 
@@ -338,22 +337,16 @@ def _chip(offloaded: Offloaded) -> tuple[int, int]:
     return NAMES.index(chip.name), int(chip.constants is chip.features)
 
 
-def _clamped(offloaded: Offloaded) -> int:
-    activation = getattr(offloaded.main.op, "activation", None)
-    return int(activation is not None and activation.name != "NONE")
-
-
 def _layouts(offloaded: Offloaded) -> dict[str, int]:
     """Which tensors lie in bricks."""
-    main, composite = offloaded.main, offloaded.composite
-    first, second = (_is_packed(offloaded, main.inputs[k]) for k in operands(offloaded))
-    written = int(composite.nodes[-1].output.name.endswith("/packed"))
+    first, second = (_is_packed(offloaded, k) for k in operands(offloaded))
+    written = int(offloaded.output.layout is not None)
     return {"packed_in": first, "packed_second": second, "packed_out": written}
 
 
-def _is_packed(offloaded: Offloaded, value: Value) -> int:
-    """Whether an input lies in bricks."""
-    return int(f"{value.name}/packed" in offloaded.composite.inputs)
+def _is_packed(offloaded: Offloaded, k: int) -> int:
+    """Whether input k of the main operator lies in bricks."""
+    return int(offloaded.inputs[offloaded.source(k)].layout is not None)
 
 
 def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
@@ -376,7 +369,8 @@ def _read(call: KernelCall, told: Drivers, op: Operation) -> Iterator[Command]:
 def pieces(offloaded: Offloaded) -> tuple[Piece, ...]:
     """What is put together along channels."""
     return tuple(
-        Piece(value.type.shape[-1], _is_packed(offloaded, value)) for value in offloaded.main.inputs
+        Piece(value.type.shape[-1], _is_packed(offloaded, k))
+        for k, value in enumerate(offloaded.main.inputs)
     )
 
 
@@ -395,6 +389,14 @@ def _rows(
 
 def _operand(call: KernelCall, k: int) -> Operand:
     """Input k of the main operator, in packs or not, as it comes from outside."""
-    name, inputs = call.main.inputs[k].name, call.composite.inputs
-    packed = f"{name}/packed"
-    return call.operands[inputs.index(packed if packed in inputs else name)]
+    return call.operands[call.source(k)]
+
+
+def _tensors(offloaded: Offloaded, op: Operation) -> dict[int, int]:
+    """By tensor that a call reads, which input of the composite it is."""
+    if op.function == Function.COPY:
+        count = len(offloaded.main.inputs)
+        return {PIECES + k: offloaded.source(k) for k in range(count)}
+    first, second = operands(offloaded)
+    found = {FIRST: offloaded.source(first)}
+    return found | ({SECOND: offloaded.source(second)} if op.second == BINARY else {})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from penstock.accelerators.ethos_u.configurations import (
     BRICK,
@@ -59,7 +60,7 @@ KINDS = {
 class Operation:
     """Shapes and window; zero points and limits; layouts, NHCWB16 where `packed`; of the second
     input its extents and zero point, that number where it is one, and whether it is the left one;
-    multipliers and shifts as TFLite has them; `clamped`: the model's activation is a clamp.
+    multipliers and shifts as TFLite has them.
 
     `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
     biases (or of a second input that is constant), in segments of `slice_channels` output channels.
@@ -90,7 +91,6 @@ class Operation:
     out_zero: int = 0
     least: int = -128
     most: int = 127
-    clamped: int = 0
     packed_in: int = 0
     packed_second: int = 0
     packed_out: int = 0
@@ -133,8 +133,7 @@ class Operation:
     @property
     def slices(self) -> tuple[int, ...]:
         """Output channels of each segment."""
-        step = self.slice_channels or self.out_c
-        return tuple(min(step, self.out_c - k) for k in range(0, self.out_c, step))
+        return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
@@ -176,6 +175,13 @@ class Operation:
         return row_bytes(self.in_w, self.in_c, bool(self.packed_in))
 
     @property
+    def read_w(self) -> int:
+        """Columns of the input that the windows see."""
+        reach = (self.kernel_w - 1) * self.dilation_w + 1
+        columns = (self.out_w - 1) * self.stride_w + reach - self.pad_left
+        return min(self.in_w, -(-columns // self.upscale))
+
+    @property
     def second_row_bytes(self) -> int:
         return row_bytes(self.second_w, self.second_c, bool(self.packed_second))
 
@@ -202,22 +208,43 @@ class Operation:
         """Rows of the second input for rows [first, end) of the output."""
         return (first, end) if self.second_h == self.out_h else (0, 1)
 
+    def position(self, first: int, end: int) -> tuple[int, ...]:
+        """What calls for as many rows have in common that read and pad alike: where the first row
+        lies between zeros, or which row it is where windows reach over the tensor's edge."""
+        lower, upper = self._under(first, end)
+        if lower >= 0 and upper <= self.upscale * self.in_h:
+            return (lower % self.upscale,)
+        return first, end
+
     def _under(self, first: int, end: int) -> tuple[int, int]:
         """Rows that windows see, those that are not there too, counted as they see them."""
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 
-    def work(self, rows: int, segment: int = 0) -> Work:
-        """Of so many rows and the output channels of a segment."""
+    def work(
+        self,
+        rows: int,
+        segment: int = 0,
+        *,
+        read: int | None = None,
+        constant_bytes: int | None = None,
+    ) -> Work:
+        """Of so many rows and the output channels of a segment.
+
+        `read`: rows of the input that the windows see, as many as in the middle of the tensor
+        unless said.  `constant_bytes`: of the segment, its share of all unless said."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
-        seen = (rows - 1) * self.stride_h + self.reach_h
-        read = min(self.in_h, -(-seen // self.upscale))
+        if read is None:
+            seen = (rows - 1) * self.stride_h + self.reach_h
+            read = min(self.in_h, -(-seen // self.upscale))
+        if constant_bytes is None:
+            constant_bytes = self._constant_bytes(rows, channels)
         chip = self.configuration
         return Work(
             chip.in_sram if self.near(segment) else chip,
             self.kind,
-            Shape(read, self.in_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
+            Shape(read, self.read_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
             Shape(rows, self.out_w, channels),
             self._rate,
             Extent(self.kernel_h, self.kernel_w),
@@ -230,9 +257,15 @@ class Operation:
             part_kernel=bool(self.part_kernel),
             packed_input=bool(self.packed_in),
             packed_output=bool(self.packed_out),
-            constant_bytes=self.constant_bytes * channels // self.out_c,
+            constant_bytes=constant_bytes,
             biases_near=bool(self.biases_ahead),
         )
+
+    def _constant_bytes(self, rows: int, channels: int) -> int:
+        """Of so many rows and channels: weights and biases, or elements of a constant input."""
+        if self.second == BINARY and self.constant_bytes:
+            return min(rows, self.second_h) * self.second_w * self.second_c
+        return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
         """Of the second input in the memory of tensors, where they are not as many as the
@@ -244,14 +277,9 @@ class Operation:
             return None
         return min(rows, self.second_h) * self.second_w * self.second_c
 
-    def block(self, rows: int, segment: int = 0) -> Block | None:
-        """In which block so many rows of a segment are computed; None where none fits."""
-        found = self.soonest(rows, segment)
-        return None if found is None else found[0]
-
-    def soonest(self, rows: int, segment: int = 0) -> tuple[Block, Cycles] | None:
-        """The same, and how long they take."""
-        work = self.work(rows, segment)
+    def soonest(self, work: Work) -> tuple[Block, Cycles] | None:
+        """In which block work of the operation is done soonest, and how long it takes; None where
+        none fits."""
         if not self.block_depth:
             return soonest(work)
         step = self.configuration.micro_block.depth
@@ -269,7 +297,14 @@ class Operation:
             Function.SUBTRACT: rates.add,
             Function.MULTIPLY: rates.multiply,
         }.get(Function(self.function), rates.other)
-        return max(own, rates.clamp) if self.clamped else own
+        limited = self.least > -128 or self.most < 127
+        return max(own, rates.clamp) if limited else own
+
+
+@lru_cache
+def _slices(channels: int, step: int) -> tuple[int, ...]:
+    """So many channels in steps."""
+    return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:

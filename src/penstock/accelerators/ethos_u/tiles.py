@@ -37,6 +37,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     >>> tiles_of([64, 32, 0], 32), tiles_of([64, 32, 0], 32, backwards=True)
     (None, Tiles(pitch=-32, height=3, first=64, second=0))
     """
+    if isinstance(offsets, range):  # in one piece
+        return Tiles(offsets.step, len(offsets), offsets.start, 0)
     longest = _even(offsets)
     found = [_cut(offsets, height, row_bytes) for height in range(longest, 0, -1)[:2]]
     possible = [tiles for tiles in found if tiles is not None]

@@ -7,7 +7,8 @@ tensors, pooling with TFLite's rounding and depthwise convolutions (`extension.p
     config       small, small_256 or large
     extension    False: NVDLA as it is, which requantises otherwise, so that it refuses every layer
     feature_buffer  bytes of on-chip memory for tensors, such as 64KiB, 0: none; own: the banks
-                 that the configuration has (`configurations.FEATURE_BANKS`)
+                 that the configuration has (`configurations.FEATURE_BANKS`).  The memory belongs to
+                 the extension: NVDLA as it is has none.
 
 A call is a stream of register writes in NVDLA's own register layout (`programs.py`), which a
 functional model executes.
@@ -87,13 +88,25 @@ class Nvdla(UMABackend):
 
 
 def feature_bytes(attrs: Mapping[str, object]) -> int:
-    """Bytes of the feature buffer.  Raises UsageError."""
+    """Bytes of the feature buffer: 0 without the extension.  Raises UsageError."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
         try:
-            return parse_size(wanted)
+            size_bytes = parse_size(wanted)
         except UsageError as error:
             raise error.at(f"--accelerator nvdla:{FEATURE_BUFFER}={wanted}") from None
+        if size_bytes and not attrs["extension"]:
+            raise UsageError(
+                "usage-102",
+                f"NVDLA without the extension has a feature buffer of {size_bytes} bytes, must "
+                "have 0",
+                where=f"--accelerator nvdla:extension=False,{FEATURE_BUFFER}={wanted}",
+                why="the feature buffer belongs to the extension (docs/nvdla.md)",
+                help=f"leave out extension=False or {FEATURE_BUFFER}",
+            )
+        return size_bytes
+    if not attrs["extension"]:
+        return 0
     banks, bank_bytes = FEATURE_BANKS[configuration(str(attrs["config"])).name]
     return banks * bank_bytes
 

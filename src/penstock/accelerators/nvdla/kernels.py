@@ -176,7 +176,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
             call.invoke(BEGIN, *map(int, astuple(t))),
             *_places(call, t),
             *(
-                _rows(call, tensor, call.operands[_outer(call, k)], *interval)
+                _rows(call, tensor, call.operands[call.source(k)], *interval)
                 for tensor, k, interval in zip((FIRST, SECOND), read, rows, strict=False)
             ),
             result,
@@ -212,11 +212,6 @@ def _rows(
     return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, place),))
 
 
-def _outer(offloaded: Offloaded, k: int) -> int:
-    """Which input of the composite has the packs of input k of the main operator."""
-    return offloaded.composite.inputs.index(f"{offloaded.main.inputs[k].name}/packed")
-
-
 def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
     """What of a task's traffic goes to or from the feature buffer, by where tensors live; `read`:
     see `tasks`."""
@@ -225,7 +220,7 @@ def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
     *inputs, output = offloaded.homes
     homes = {"output": output}
     for name, k in zip(("features", "second"), read, strict=False):
-        homes[name] = inputs[_outer(offloaded, k)]
+        homes[name] = inputs[offloaded.source(k)]
     return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
 
 
@@ -233,7 +228,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Weights in the hardware's order; bias, multiplier and shift of each channel."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
-        scale = quantise_multiplier(float(np.float32(x.scale) / np.float32(y.scale)))
+        scale = quantise_multiplier(x.scale / y.scale)
         post = np.tile(np.array([-x.zero_point, *scale], np.int32), (y.shape[-1], 1))
         return {"weights": np.zeros(1, np.int8), "post": post}
     constant = constant_factor(offloaded)

@@ -56,7 +56,7 @@ class Smv(UMABackend):
     def __init__(self) -> None:
         super().__init__()
         for role in ("input", "weights", "output"):
-            self._register_target_attr(f"{role}_bytes", default=SCRATCHPAD_BYTES)
+            self._register_target_attr(f"{role}_bytes", default=SCRATCHPAD_BYTES, least=1)
         self._register_target_attr("tiler", default="least_traffic")
         self._register_target_attr("double_buffering", default=False)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")

@@ -25,7 +25,7 @@ class UltraTrailBackend(uma.UMABackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self._register_target_attr("dimension", default=8)
+        self._register_target_attr("dimension", default=8, least=1)
         self._register_pattern("conv1d_relu", conv1d_relu_pattern(), one_signal)
         self._register_relay_pass(PassPhase.POST_PARTITIONING, ConfigGenerator())
         self._register_relay_pass(PassPhase.POST_PARTITIONING, BufferScopeAnnotator())

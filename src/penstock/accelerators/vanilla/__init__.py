@@ -41,7 +41,7 @@ class Vanilla(UMABackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self._register_target_attr("macs_per_cycle", default=16)
+        self._register_target_attr("macs_per_cycle", default=16, least=1)
         self._register_pattern("conv2d", is_op("nn.conv2d")(wildcard(), is_constant()))
         self._register_constraint(one_image)
         self._register_constraint(no_groups)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.backends.cortex_m import cycles, taps, tiles
+from penstock.backends.cortex_m import taps, tiles
 from penstock.backends.cortex_m.dsp_grouped import as_one_group, group_kernel
 from penstock.backends.cortex_m.dsp_pools import pool_kernel
 from penstock.backends.cortex_m.dsp_products import pair_kernel
+from penstock.backends.cortex_m.figures import cycles
 from penstock.backends.cortex_m.forms import form_table, with_forms
 from penstock.backends.cortex_m.layer import (
     Layer,
@@ -19,10 +19,8 @@ from penstock.backends.cortex_m.layer import (
     layer_of,
 )
 from penstock.backends.cortex_m.params import inner_columns
-from penstock.backends.cortex_m.portable_figures import DSP, Figures, portable_kernel
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table
-from penstock.ir.region import Region
 from penstock.ir.tensor import TensorType
 from penstock.ops import sliding
 from penstock.ops.add import Add
@@ -34,6 +32,8 @@ from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
 from penstock.ops.sub import Sub
 
+FAMILY = "dsp"
+"""Of these kernels, in the table of figures."""
 MOST_STACK_BYTES = 192
 """Working memory of so many bytes lies on the stack."""
 MOST_RUNS = 25
@@ -42,9 +42,8 @@ _NOTHING = np.zeros(1, np.int16)
 """A table that is not read; an array has an element at least."""
 
 
-def dsp_kernel(op: Op, site: Site, figures: Figures = DSP) -> Kernel | None:
-    """The special kernel of an operator; None where the portable one serves.  `figures`: of
-    portable kernels on the core."""
+def dsp_kernel(op: Op, site: Site) -> Kernel | None:
+    """The special kernel of an operator; None where the portable one serves."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
@@ -63,21 +62,17 @@ def dsp_kernel(op: Op, site: Site, figures: Figures = DSP) -> Kernel | None:
         case AveragePool2D() | MaxPool2D():
             return pool_kernel(op, site)
         case _:
-            return portable_kernel(op, site, figures)
+            return None
 
 
-def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """A convolution in groups, or one in which all groups are one, or several depthwise ones; None
-    where portable C is faster."""
+def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
+    """The fastest of a convolution in groups, one in which all groups are one, several depthwise
+    ones, and portable C."""
     one = as_one_group(op, site)
     found = (group_kernel(op, site), None if one is None else _convolution(*one))
     found += (_depthwise(op, site),) if isinstance(op, DepthwiseConv2D) else ()
     special = [kernel for kernel in found if kernel is not None]
-    work = op.work(site, Region.whole(site.output.shape))
-    outside = op.rows.size * op.columns.size * (_padding(op) > 0)
-    portable = cycles.of_portable_groups(work.macs, work.elements, outside)
-    best = min(special, key=lambda kernel: kernel.work_cycles or 0, default=None)
-    return None if best is None or (best.work_cycles or 0) >= portable else best
+    return min((*special, _portable(op, site)), key=lambda kernel: cycles(op, site, kernel, FAMILY))
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
@@ -89,9 +84,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     if every is None or not is_constant.any() or is_constant.all():
         return every
     living = _of_windows(op, site, channels[~is_constant])
-    if living is None or (living.work_cycles or 0) >= (every.work_cycles or 0):
+    if living is None or cycles(op, site, living, FAMILY) >= cycles(op, site, every, FAMILY):
         return every
-    return replace(living, classes=every.classes)
+    return replace(living, classes=every.classes, skips_constant=True)
 
 
 def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
@@ -112,12 +107,6 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
     found_at = 8 * pairs + row_elements * is_padded
     work_bytes = found_at + 2 * tiles.QUAD * quads * is_spread
     on_stack = work_bytes <= MOST_STACK_BYTES
-    lone = cycles.of_lone_window(
-        outputs,
-        pairs,
-        in_fours=op.rows.size * op.columns.size == 1 and row_elements % tiles.QUAD == 0,
-        signed=layer.form.corrects,
-    )
     return Kernel(
         "conv2d_s8_dsp",
         params=(
@@ -146,12 +135,6 @@ def _of_windows(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> K
         scratch_bytes=0 if on_stack else work_bytes,
         stack_bytes=work_bytes if on_stack else 0,
         by_rows=True,
-        work_cycles=cycles.of_convolution(
-            _windows(op, site), outputs, pairs, signed=layer.form.corrects
-        )
-        + is_spread * cycles.of_spreading(site.output.shape, outputs)
-        + outsiders * cycles.of_outsider(site.output.shape, pairs),
-        call_cycles=cycles.CALL + site.output.shape[2] % 2 * lone,
         classes=layer.classes,
     )
 
@@ -190,9 +173,7 @@ def lean_kernel(op: Op, site: Site) -> Kernel | None:
 
 def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
     """The kernel in portable C."""
-    macs, elements = op.work(site, Region.whole(site.output.shape)).macs, site.output.elements
-    work_cycles = cycles.of_portable_convolution(macs, elements)
-    return replace(with_forms(op, site, op.kernel(site)), work_cycles=work_cycles)
+    return with_forms(op, site, op.kernel(site))
 
 
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
@@ -232,31 +213,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
         ),
         folded=(1, 2),
         by_rows=True,
-        work_cycles=cycles.of_direct_convolution(
-            _pixels(op, site), outputs, signed=layer.form.corrects
-        ),
-        call_cycles=cycles.CALL,
         classes=layer.classes,
-    )
-
-
-def _pixels(op: Conv2D, site: Site) -> tuple[cycles.Pixels, cycles.Pixels]:
-    """Pixels whose windows are read row by row, and those whose windows are read tap by tap."""
-    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
-    (_, left), (_, right) = (
-        inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
-    )
-    (_, top), (_, bottom) = inner_columns(op.rows, x[1])
-    rows = images * max(0, min(height, bottom) - top)
-    pairs = sum(left <= k and k + 1 < right for k in range(0, width - 1, 2))
-    lone = width % 2 * (left < width <= right)
-    fours = x[3] // tiles.QUAD
-    inner = cycles.Pixels(rows * pairs, rows * lone, op.rows.size, op.columns.size * fours)
-    return inner, cycles.Pixels(
-        images * height * (width // 2) - inner.pairs,
-        images * height * (width % 2) - inner.lone,
-        op.rows.size * op.columns.size,
-        fours,
     )
 
 
@@ -279,29 +236,6 @@ def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
-def _windows(op: Conv2D | DepthwiseConv2D, site: Site) -> cycles.Windows:
-    """How the windows of a convolution are laid out."""
-    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
-    columns = inner_columns(op.columns, x[2]) if op.columns.dilation == 1 else _NO_COLUMNS
-    inner = max(0, min(width, columns[1][1]) - columns[0][1])
-    inside = [
-        [
-            0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
-            for k in range(op.rows.size)
-        ]
-        for row in range(height)
-    ]
-    outside = sum(not tap for taps in inside for tap in taps)
-    lines = (width - inner) * height * op.rows.size + inner * outside
-    return cycles.Windows(
-        images * height * width,
-        images * sum(map(all, inside)) * (inner // 2),
-        op.rows.size,
-        op.columns.size * x[3],
-        images * lines * (op.columns.size if op.columns.dilation > 1 else 2),
-    )
-
-
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """Four channels at a time; a window for each channel, of not too many taps.  Where channels
     have several windows, the first ones of all, then the second ones, and so on."""
@@ -314,10 +248,6 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     layer = layer_of(op, site, taps.FRACTION_BITS, order.ravel())
     if layer is None:
         return None
-    pixels = math.prod(site.output.shape[:3])
-    work_cycles = cycles.of_depthwise(
-        math.prod(site.output.shape[:2]), pixels, _runs(op, site), x.shape[3], count
-    )
     one = Kernel(
         "depthwise_conv2d_s8_dsp",
         params=(
@@ -333,8 +263,6 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         ),
         folded=(1, 2),
         by_rows=True,
-        work_cycles=work_cycles,
-        call_cycles=cycles.TAPS_CALL,
         classes=layer.classes,
     )
     if windows == 1:
@@ -344,17 +272,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         name="depthwise_multiple_s8_dsp",
         params=(*one.params, ("multiplier_d", windows), ("fours", len(fours))),
         scratch_bytes=site.output.shape[2] * x.shape[3],
-        work_cycles=windows * work_cycles + cycles.of_placing(site.output.elements),
     )
-
-
-def _runs(op: DepthwiseConv2D, site: Site) -> int:
-    """How often taps are found: once for the inner columns of inner rows, else pixel by pixel."""
-    images, height, width, _ = site.output.shape
-    (_, lower), (_, upper) = inner_columns(op.columns, site.inputs[0].shape[2])
-    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
-    together = max(0, upper - lower - 1) * max(0, bottom - top)
-    return images * (height * width - together)
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
@@ -379,9 +297,6 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
         ),
         tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
         folded=(1, 2),
-        work_cycles=cycles.of_fully_connected(
-            x.elements // depth, outputs, depth, signed=layer.form.corrects
-        ),
         classes=layer.classes,
     )
 

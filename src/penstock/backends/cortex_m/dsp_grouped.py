@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.backends.cortex_m import cycles, tiles
+from penstock.backends.cortex_m import tiles
 from penstock.backends.cortex_m.layer import layer_of
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Site, Table
@@ -79,7 +79,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     possible = list(_merged(Groups.of(op, site)))
     if not possible or taps > MOST_TAPS:
         return None
-    groups = min(possible, key=lambda some: _cycles(some, site, taps, signed=True))
+    groups = min(possible, key=lambda some: _products(some, taps))
     layer = layer_of(op, site, tiles.FRACTION_BITS, groups.order)
     if layer is None:
         return None
@@ -106,8 +106,6 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
         ),
         folded=(1, 2),
         by_rows=True,
-        work_cycles=_cycles(groups, site, taps, signed=layer.form.corrects),
-        call_cycles=cycles.CALL,
         classes=layer.classes,
     )
 
@@ -120,15 +118,10 @@ def _merged(groups: Groups) -> Iterator[Groups]:
             yield Groups(groups.count, groups.depth, groups.outputs, merged)
 
 
-def _cycles(groups: Groups, site: Site, taps: int, *, signed: bool) -> int:
-    images, height, width, _ = site.output.shape
-    return cycles.of_groups(
-        images * height * -(-width // 2),
-        len(groups.starts),
-        groups.merged * groups.outputs,
-        cycles.Pixels(1, 0, taps, groups.merged * groups.depth // tiles.QUAD),
-        signed=signed,
-    )
+def _products(groups: Groups, taps: int) -> int:
+    """Products of a pixel, outputs in fours, zeros between groups among them."""
+    outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
+    return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.backends.cortex_m import cycles
+from penstock.backends.cortex_m.figures import cycles
 from penstock.backends.cortex_m.params import weighted_pairs
 from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.region import Region
@@ -17,6 +17,7 @@ from penstock.ops.sub import Sub
 from penstock.requantisation.certify import certify
 from penstock.requantisation.channels import Channels
 
+FAMILY = "dsp"
 FOUR = 4
 FRACTION_BITS = 12
 """A product takes 17 bits with its sign."""
@@ -29,8 +30,10 @@ def pair_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
     found = _looked_up(op, site)
     if found is None:
         found = _product(op, site) if isinstance(op, Mul) else _sum(op, site)
-    portable = cycles.of_portable_pairs(site.output.elements)
-    return None if found is None or (found.work_cycles or 0) >= portable else found
+    portable = op.kernel(site)
+    if found is None or cycles(op, site, found, FAMILY) > cycles(op, site, portable, FAMILY):
+        return None
+    return found
 
 
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
@@ -46,7 +49,6 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
                     tables=(("table", Table.of(_outputs(op, site, k, other))),),
                     folded=(k,),
                     by_rows=True,
-                    work_cycles=cycles.of_lookup(x.elements, row_count(x.shape)),
                 )
     return None
 
@@ -65,8 +67,7 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     rows, found = _rows(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
-    estimate = cycles.of_pairs(dict(rows), row_count(site.output.shape), cycles.SUM_FOUR)
-    return Kernel("add_s8_dsp", params=(*rows, *found), by_rows=True, work_cycles=estimate)
+    return Kernel("add_s8_dsp", params=(*rows, *found), by_rows=True)
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
@@ -75,7 +76,6 @@ def _product(op: Mul, site: Site) -> Kernel | None:
     if rows is None or found.outside.any():
         return None
     form = found.form
-    four = cycles.PRODUCT_FOUR + cycles.CORRECTED_FOUR * form.corrects
     return Kernel(
         "mul_s8_dsp",
         params=(
@@ -89,7 +89,6 @@ def _product(op: Mul, site: Site) -> Kernel | None:
             ("shift", form.shift),
         ),
         by_rows=True,
-        work_cycles=cycles.of_pairs(dict(rows), row_count(site.output.shape), four),
         classes=found.classes[0].value * broadcast.extended(site.output.shape)[3],
     )
 

@@ -11,7 +11,6 @@ from penstock.backends.cortex_m import instructions
 from penstock.backends.cortex_m.dsp import dsp_kernel
 from penstock.backends.cortex_m.layer import Layer, LayerOp, layer_of
 from penstock.backends.cortex_m.params import sum_params
-from penstock.backends.cortex_m.portable_figures import MVE
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
@@ -38,7 +37,7 @@ LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
     """The special kernel of an operator, one for cores with DSP extension where there is none with
     vectors; None where the portable one serves."""
-    return _with_vectors(op, site) or dsp_kernel(op, site, MVE)
+    return _with_vectors(op, site) or dsp_kernel(op, site)
 
 
 def _with_vectors(op: Op, site: Site) -> Kernel | None:

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.backends.cortex_m import thumb_cycles
 from penstock.backends.cortex_m.layer import LayerOp, living_channels, living_weights
 from penstock.backends.cortex_m.params import inner_columns, sum_params
-from penstock.backends.cortex_m.portable_figures import THUMB, portable_kernel
 from penstock.backends.cortex_m.thumb_tables import ThumbLayer, by_pairs, by_rows, by_taps
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ops import sliding
@@ -48,7 +47,7 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
             cycles = thumb_cycles.of_average_pool(site.output.elements, window)
             return replace(op.kernel(site), work_cycles=cycles)
         case _:
-            return portable_kernel(op, site, THUMB)
+            return None
 
 
 @lru_cache(maxsize=1024)
@@ -102,6 +101,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=4 * words + 2 * row_elements,
         by_rows=True,
         classes=layer.classes,
+        skips_constant=any(layer.idle),
         work_cycles=_window_cycles(op, site, any(layer.idle))
         + thumb_cycles.of_convolution(
             _pairs(site), found.words, found.blocks, found.groups, signed=layer.is_signed

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from penstock.backends.cortex_m import dsp, mve, thumb
+from penstock.backends.cortex_m.figures import cycles
 from penstock.backends.cortex_m.forms import with_forms
+from penstock.backends.cortex_m.layer import LayerOp, constant_outputs
 from penstock.ir.op import Kernel, Op, Site
 
 FAMILIES: Mapping[str, Callable[[Op, Site], Kernel | None]] = {
@@ -37,17 +42,24 @@ def kernels_for(op: Op, site: Site, kernels: str) -> tuple[Kernel, Kernel | None
     lean = LEAN_FAMILIES[kernels](op, site) if kernels in LEAN_FAMILIES else None
     if lean is None:
         return fast, _certified(None, op, site, kernels)
-    return (lean, None) if _cycles(lean) <= _cycles(fast) else (fast, lean)
+    lean = _with_constant_channels(lean, op, site)
+    is_faster = cycles(op, site, lean, kernels) <= cycles(op, site, fast, kernels)
+    return (lean, None) if is_faster else (fast, lean)
 
 
 def _certified(special: Kernel | None, op: Op, site: Site, kernels: str) -> Kernel:
     """The special kernel, or the portable one; where all are portable, as the reference has it."""
     if special is not None:
-        return special
+        return _with_constant_channels(special, op, site)
     kernel = op.kernel(site)
-    return kernel if kernels == "portable" else with_forms(op, site, kernel)
+    if kernels == "portable":
+        return kernel
+    return _with_constant_channels(with_forms(op, site, kernel), op, site)
 
 
-def _cycles(kernel: Kernel) -> int:
-    assert kernel.work_cycles is not None, "special kernels know what they cost"
-    return kernel.work_cycles
+def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
+    """The kernel, with the channels whose output is the same for every input."""
+    if not isinstance(op, LayerOp) or not kernel.classes:
+        return kernel
+    is_constant, _ = constant_outputs(op, site)
+    return replace(kernel, constant_channels=tuple(np.flatnonzero(is_constant).tolist()))

@@ -74,6 +74,12 @@ class File:
     constants: Mapping[str, Array]
     nodes: tuple[FileNode, ...]
 
+    def names(self) -> frozenset[str]:
+        """Names of all tensors."""
+        borders = (border.name for border in (*self.inputs, *self.outputs))
+        written = (name for node in self.nodes for name in node.outputs)
+        return frozenset((*self.constants, *borders, *written))
+
 
 class _Malformed(Exception):
     """The protobuf can be read, but says what cannot be; the text says what."""

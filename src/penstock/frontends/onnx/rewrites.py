@@ -21,6 +21,7 @@ import numpy as np
 from penstock.frontends.onnx.constants import axes_of, folded, wrong
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.ir.foreign import Attribute
+from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
 
 
@@ -37,11 +38,16 @@ class _Growing:
 
     file: File
     constants: dict[str, Array]
+    taken: frozenset[str]
     nodes: list[FileNode] = field(default_factory=list[FileNode])
 
     @staticmethod
     def of(file: File) -> _Growing:
-        return _Growing(file, dict(file.constants))
+        return _Growing(file, dict(file.constants), file.names())
+
+    def name(self, wanted: str) -> str:
+        """A name for a new tensor, which no tensor of the file has."""
+        return free_name(wanted, self.taken)
 
     def constant(self, name: str, elements: Array) -> str:
         self.constants[name] = elements
@@ -123,19 +129,20 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
         axis = 1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
-        reals.append(f"{name}/real{k}")
+        reals.append(new.name(f"{name}/real{k}"))
         inputs = tuple(_named(node, position) for position in triple)
         yield FileNode("DequantizeLinear", node.where, inputs, (reals[k],), {"axis": axis})
     bias = _named(node, form.bias, optional=True) if form.bias is not None else ""
     if bias:
         scale = _bias_scale(new, node, form)
-        reals.append(f"{name}/real_bias")
-        inputs = (bias, new.constant(f"{name}/bias_scale", scale))
+        reals.append(new.name(f"{name}/real_bias"))
+        inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
         yield FileNode("DequantizeLinear", node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = dict[str, Attribute](node.attributes)
-    yield FileNode(form.name, node.where, tuple(reals), (f"{name}/real",), attributes)
+    real = new.name(f"{name}/real")
+    yield FileNode(form.name, node.where, tuple(reals), (real,), attributes)
     output = tuple(_named(node, position) for position in form.output)
-    yield FileNode("QuantizeLinear", node.where, (f"{name}/real", *output), node.outputs[:1])
+    yield FileNode("QuantizeLinear", node.where, (real, *output), node.outputs[:1])
 
 
 def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
@@ -172,7 +179,7 @@ def _product(new: _Growing, node: FileNode) -> FileNode:
     divisor = new.constants[node.inputs[1]]
     if divisor.dtype.kind != "f" or not np.all(divisor):
         return node
-    name = new.constant(f"{node.outputs[0]}/reciprocal", (1 / divisor).astype(np.float32))
+    name = new.constant(new.name(f"{node.outputs[0]}/reciprocal"), (1 / divisor).astype(np.float32))
     return replace(node, name="Mul", inputs=(node.inputs[0], name))
 
 
@@ -180,10 +187,14 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     """The reduction with its axes kept, and Squeeze."""
     constants = [new.constants.get(name) for name in node.inputs]
     axes = axes_of(node, constants)
-    kept = f"{node.outputs[0]}/kept"
+    kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
-    listed = () if axes is None else (new.constant(f"{kept}/axes", np.array(axes, np.int64)),)
+    listed = (
+        ()
+        if axes is None
+        else ((new.constant(new.name(f"{kept}/axes"), np.array(axes, np.int64)),))
+    )
     inputs = (kept, *listed)
     yield FileNode("Squeeze", node.where, inputs, node.outputs)
 
@@ -259,8 +270,8 @@ def _with_norm(new: _Growing, conv: FileNode, norm: FileNode) -> FileNode | None
         name = norm.outputs[0]
         inputs = (
             x,
-            new.constant(f"{name}/weights", w * column),
-            new.constant(f"{name}/bias", shift.astype(np.float32)),
+            new.constant(new.name(f"{name}/weights"), w * column),
+            new.constant(new.name(f"{name}/bias"), shift.astype(np.float32)),
         )
     return replace(conv, inputs=inputs, outputs=norm.outputs)
 

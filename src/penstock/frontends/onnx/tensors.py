@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.ir.graph import Node, Value
+from penstock.ir.graph import Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.reshape import Reshape
@@ -74,6 +74,12 @@ class Tensors:
     _moved: dict[tuple[str, Order], Value] = field(default_factory=dict[tuple[str, Order], Value])
     where: str = ""
     """What is being understood, for nodes of ours."""
+    taken: frozenset[str] = frozenset()
+    """Names of the model's tensors, which new ones must not have."""
+
+    def name(self, wanted: str) -> str:
+        """A name for a new tensor."""
+        return free_name(wanted, self.taken)
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -109,7 +115,7 @@ class Tensors:
         found = self._found[name]
         if isinstance(found, Flat):
             source = self.moved(found.source, own(len(found.source.order)))
-            value = self.viewed(source, found.shape, f"{name}/flat")
+            value = self.viewed(source, found.shape, self.name(f"{name}/flat"))
             found = self._found[name] = Placed(value, own(2))
         return found
 
@@ -127,7 +133,7 @@ class Tensors:
         return self._moved[key]
 
     def _move(self, found: Placed, order: Order) -> Value:
-        name = f"{found.value.name}/axes{''.join(map(str, order))}"
+        name = self.name(f"{found.value.name}/axes{''.join(map(str, order))}")
         steps = tuple(found.order.index(a) for a in order)
         shape = tuple(found.value.type.shape[a] for a in steps)
         large = [a for a in steps if found.value.type.shape[a] > 1]

@@ -96,7 +96,7 @@ class _Walk:
     def __init__(self, file: File, scales: Mapping[str, Quantisation], reading: Reading) -> None:
         self._file, self._scales, self._reading = file, scales, reading
         self._constants = {name: _Constant(x) for name, x in file.constants.items()}
-        self._tensors = Tensors()
+        self._tensors = Tensors(taken=file.names())
 
     def graph(self) -> Graph:
         inputs = tuple(self._input(border) for border in self._file.inputs)
@@ -276,13 +276,24 @@ class _Walk:
                 shown = self._with_rows(node)
             case _:
                 shown = self._alike(node, last=asked.layout is Layout.VECTORS)
-        made = tuple(understand(shown))
+        made = tuple(self._with_own_names(each, shown) for each in understand(shown))
         for each in made:
             self._add(each)
         found = {each.output.name: each.output for each in made}
         for name, output in zip(node.outputs, shown.outputs, strict=True):
             if output.name in found:
                 self._put(name, found[output.name], shown.order)
+
+    def _with_own_names(self, made: Made, shown: OnnxNode) -> Made:
+        """What an operator file makes; tensors that are new have names of their own."""
+        given = {v.name for v in (*shown.inputs, *shown.outputs) if v is not None}
+
+        def own(value: Value) -> Value:
+            if value.name in given:
+                return value
+            return replace(value, name=self._tensors.name(value.name))
+
+        return Made(made.op, tuple(map(own, made.inputs)), own(made.output))
 
     def _put(self, name: str, value: Value, order: Order) -> None:
         """An output; images that stand for signals, or for vectors, become them again."""
@@ -301,7 +312,7 @@ class _Walk:
         suffix = ""
         if 1 < len(shape) < 4:
             extents = (*x.type.shape[:-1], *(1,) * (4 - len(shape)), x.type.shape[-1])
-            x = self._tensors.viewed(x, extents, f"{node.outputs[0]}/as_image")
+            x = self._tensors.viewed(x, extents, self._tensors.name(f"{node.outputs[0]}/as_image"))
             suffix = "/image"
         others = tuple(self._given(name) for name in node.inputs[1:])
         return self._shown(node, (x, *others), order, suffix)
@@ -379,7 +390,7 @@ class _Walk:
             moved = found.elements.reshape(wide).transpose(order)
             return replace(found, elements=np.ascontiguousarray(moved)).value(name)
         if wide != shape:
-            widened = f"{name}/rank{len(order)}"
+            widened = self._tensors.name(f"{name}/rank{len(order)}")
             self._tensors.reshape(name, widened, wide)
             name = widened
         return self._tensors.in_order(name, order)
@@ -402,7 +413,10 @@ class _Walk:
         self, node: FileNode, inputs: Iterable[Value | None], order: Order, suffix: str = ""
     ) -> OnnxNode:
         outputs = tuple(
-            Value(f"{name}{suffix}", TensorType((), DType.INT8, self._scale(node, name)))
+            Value(
+                self._tensors.name(f"{name}{suffix}") if suffix else name,
+                TensorType((), DType.INT8, self._scale(node, name)),
+            )
             for name in node.outputs
         )
         return OnnxNode(

@@ -1,0 +1,102 @@
+"""Measured: graphs compiled and run on a simulated core, with the cycles of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from penstock import api, execution
+from penstock.backends.cortex_m.figures import callers
+from penstock.backends.cortex_m.forms import with_forms
+from penstock.codegen.names import Names
+from penstock.ir.graph import Graph
+from penstock.ir.op import Kernel, Op, Site
+from penstock.pipeline import (
+    Compilation,
+    lower_point,
+    parts_of,
+    place,
+    schedule,
+    simplify_for,
+    write,
+)
+from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.part import Part
+
+WHOLE = Options(max_parts=1)
+"""Every layer runs whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A layer on the core: the kernel that served it, in so many calls, whether it served no other
+    layer, and cycles, estimated and simulated."""
+
+    name: str
+    op: Op
+    site: Site
+    kernel: Kernel
+    calls: int
+    alone: bool
+    estimated: int
+    simulated: int
+
+    @property
+    def error(self) -> float:
+        return self.estimated / max(1, self.simulated) - 1
+
+
+def chosen(part: Part) -> Part:
+    """The part as it is."""
+    return part
+
+
+def without_scratch(part: Part) -> Part:
+    """The part by the kernel that needs no scratch, where it has one."""
+    return part if part.lean is None else replace(part, kernel=part.lean, lean=None)
+
+
+def in_portable_c(part: Part) -> Part:
+    """The part by its portable kernel."""
+    node = part.nodes[-1]
+    return replace(
+        part, kernel=with_forms(node.op, node.site, node.op.kernel(node.site)), lean=None
+    )
+
+
+def compiled(
+    graph: Graph, target: str, options: Options = DEFAULTS, serve: Callable[[Part], Part] = chosen
+) -> Compilation:
+    """A graph as the pipeline compiles models, with other kernels if wanted."""
+    request = api.request(f"zoo:{graph.name}", target, options=options)
+    parts = parts_of(simplify_for(graph, request), request)
+    parts = replace(parts, parts=tuple(map(serve, parts.parts)))
+    frontier = schedule(parts, request.target, request.options)
+    points = place(frontier, request.target, request.options)
+    program = lower_point(points[-1])
+    return Compilation(
+        request, graph, parts.graph, parts, frontier, points, points[-1], program,
+        write(program, request), {},
+    )  # fmt: skip
+
+
+def run(done: Compilation) -> execution.CoreRun:
+    """One inference on drawn inputs."""
+    with execution.firmware(done) as chip:
+        return chip.run(api.drawn_sets(done, 1)[0])
+
+
+def layers(done: Compilation, ran: execution.CoreRun) -> Iterator[Measured]:
+    """The layers of a run, in the order of its steps."""
+    parts = done.parts.parts
+    plans = {parts[k].name: (plan, k) for plan in done.schedule.plans for k in plan.parts}
+    used = callers(plan.kernel(k, parts[k]) for plan, k in plans.values())
+    steps = Names.of(done.program, done.prefix).steps
+    for call, counts in zip(steps, ran.steps, strict=True):
+        plan, k = plans[call.output.tensor]
+        kernel, cost = plan.kernel(k, parts[k]), plan.costs[plan.parts.index(k)]
+        node, alone = parts[k].nodes[-1], used[kernel.name] == 1
+        estimated, simulated = cost.cycles, counts.cycles
+        yield Measured(
+            parts[k].name, node.op, node.site, kernel, cost.calls, alone, estimated, simulated
+        )

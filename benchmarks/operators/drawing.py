@@ -1,0 +1,218 @@
+"""Drawing: a random model under construction, and the distributions of scales and zero points.
+
+A scale is one of four kinds, equally likely: typical of a trained network (2^-10 .. 2^1), any of
+the legal range (2^-30 .. 2^10), a power of two, or a short decimal fraction.  Quotients of powers
+of two are exact and roundings tie; those of decimal fractions are next to a tie, and on which side
+of it depends on the precision in which, and the order in which, they are computed.  A zero point is
+an end of int8, zero, or anything between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+LOG2_SCALES = (-30.0, 10.0)
+LEGAL_SCALES = (2.0**-32, 2.0**31)
+"""What penstock takes as the scale of an activation, about."""
+LOG2_TYPICAL_SCALES = (-10.0, 1.0)
+ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A finished model with values for its inputs."""
+
+    tensors: tuple[TensorSpec, ...]
+    operators: tuple[OperatorSpec, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    values: tuple[Array, ...]
+
+    @property
+    def operator(self) -> OperatorSpec:
+        """The last operator, the one under test."""
+        return self.operators[-1]
+
+    def tflite(self) -> bytes:
+        return write_tflite(self.tensors, self.operators, self.inputs, self.outputs)
+
+    def describe(self) -> str:
+        """One line: the operator with its options and tensors."""
+        options = ", ".join(f"{name}={value}" for name, value in self.operator.options.items())
+        return f"{self.operator.name}({options}) {' '.join(map(_described, self.tensors))}"
+
+
+def _described(spec: TensorSpec) -> str:
+    """Name, shape, scale and zero point; of a small constant also the values."""
+    scales = ",".join(f"{scale:.9g}" for scale in spec.scales[:3])
+    text = f"{spec.name}{list(spec.shape)}:{spec.dtype}"
+    if spec.scales:
+        text += f"*{scales}@{spec.zero_points[0]}"
+    if spec.data is not None and spec.data.size <= 8:
+        text += f"={spec.data.tolist()}"
+    return text
+
+
+@dataclass
+class Drawing:
+    """A model to which operands and one or more operators are added."""
+
+    rng: np.random.Generator
+    tensors: list[TensorSpec] = field(default_factory=list[TensorSpec])
+    operators: list[OperatorSpec] = field(default_factory=list[OperatorSpec])
+    inputs: list[int] = field(default_factory=list[int])
+
+    def drawn(self) -> Drawn:
+        """The model; results that no operator reads are its outputs."""
+        read = {k for operator in self.operators for k in operator.inputs}
+        written = (k for operator in self.operators for k in operator.outputs)
+        return Drawn(
+            tuple(self.tensors),
+            tuple(self.operators),
+            tuple(self.inputs),
+            tuple(k for k in written if k not in read),
+            tuple(self._values(self.tensors[k]) for k in self.inputs),
+        )
+
+    def _values(self, spec: TensorSpec) -> Array:
+        """Values of an input: uniform, or its extremes and zero point more often."""
+        if spec.dtype == "bool":
+            return self.rng.integers(0, 2, spec.shape).astype(np.bool_)
+        values = self.rng.integers(-128, 128, spec.shape)
+        if self.chance(0.5) and values.size >= 256:
+            values.flat[:256] = self.rng.permutation(np.arange(-128, 128))
+        elif self.chance(0.5):
+            special = self.rng.choice((-128, 127, spec.zero_points[0]), spec.shape)
+            values = np.where(self.rng.random(spec.shape) < 0.3, special, values)
+        return values.astype(np.int8)
+
+    # Random choices.
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def integer(self, lower: int, upper: int) -> int:
+        """In [lower, upper], both included."""
+        return int(self.rng.integers(lower, upper + 1))
+
+    def choose(self, *options: Any) -> Any:
+        return options[self.rng.integers(len(options))]
+
+    def scale(self) -> float:
+        """Of the whole legal range, in single precision."""
+        match self.integer(0, 3):
+            case 0:
+                scale = 2.0 ** self.rng.uniform(*LOG2_TYPICAL_SCALES)
+            case 1:
+                scale = 2.0 ** self.rng.uniform(*LOG2_SCALES)
+            case 2:
+                scale = 2.0 ** self.integer(*map(int, LOG2_SCALES))
+            case _:
+                scale = self.integer(1, 20) / 10 ** self.integer(1, 4)
+        return float(np.float32(scale))
+
+    def scale_near(self, scale: float) -> float:
+        """Mostly within a factor of 2^4 of a scale, so that outputs are not all saturated."""
+        match self.integer(0, 3):
+            case 0:
+                return self.scale()
+            case 1:
+                factor = 2.0 ** self.integer(-3, 3)
+            case 2:  # the quotient is odd / even, about: elements lie next to ties
+                factor = 2 * self.integer(1, 6) / (2 * self.integer(0, 5) + 1)
+            case _:
+                factor = 2.0 ** self.rng.uniform(-4, 4)
+        return float(np.float32(scale * factor))
+
+    def zero_point(self) -> int:
+        return self.choose(-128, 127, 0, self.integer(-128, 127), self.integer(-128, 127))
+
+    def activation_function(self) -> str:
+        return self.choose("NONE", *ACTIVATIONS)
+
+    def shape(self, rank: int | None = None, most: int = 400) -> Shape:
+        """Small extents, at most so many elements."""
+        rank = rank or self.integer(1, 4)
+        while True:
+            shape = tuple(int(n) for n in np.ceil(18 ** self.rng.uniform(0, 1, rank)))
+            if int(np.prod(shape)) <= most:
+                return shape
+
+    def image(self, most: int = 600, batches: bool = True) -> Shape:
+        """Batch, rows, columns, channels."""
+        return (self.choose(1, 1, 2) if batches else 1, *self.shape(3, most))
+
+    def every_element(self) -> Shape:
+        """A shape of 256 elements: room for each value of int8."""
+        return self.choose((256,), (1, 256), (2, 128), (1, 16, 16), (1, 4, 8, 8), (2, 2, 4, 16))
+
+    # Tensors.
+
+    def tensor(self, spec: TensorSpec) -> int:
+        self.tensors.append(spec)
+        return len(self.tensors) - 1
+
+    def int8(self, name: str, shape: Shape, scale: float, zero_point: int) -> int:
+        return self.tensor(TensorSpec(name, shape, "int8", (scale,), (zero_point,)))
+
+    def input(self, shape: Shape, like: int | None = None, scale: float | None = None) -> int:
+        """A computed int8 operand, quantised as another tensor where one is named."""
+        name = f"x{len(self.inputs)}"
+        if like is not None:
+            index = self.like(name, shape, like)
+        else:
+            index = self.int8(name, shape, scale or self.scale(), self.zero_point())
+        self.inputs.append(index)
+        return index
+
+    def condition(self, shape: Shape) -> int:
+        """A computed operand of truth values."""
+        self.inputs.append(self.tensor(TensorSpec(f"x{len(self.inputs)}", shape, "bool")))
+        return self.inputs[-1]
+
+    def operand(self, shape: Shape, like: int | None = None) -> int:
+        """Computed, or constant in a fifth of all cases where something else is computed."""
+        index = self.input(shape, like)
+        if len(self.inputs) > 1 and self.chance(0.2):
+            spec = self.tensors[self.inputs.pop()]
+            self.tensors[index] = TensorSpec(
+                f"k{index}", shape, "int8", spec.scales, spec.zero_points, data=self._values(spec)
+            )
+        return index
+
+    def constant(self, values: object, dtype: str = "int32") -> int:
+        data = np.array(values, dtype)
+        return self.tensor(TensorSpec(f"k{len(self.tensors)}", data.shape, dtype, data=data))
+
+    def output(self, shape: Shape, scale: float, zero_point: int | None = None) -> int:
+        zero_point = self.zero_point() if zero_point is None else zero_point
+        scale = float(np.clip(scale, *LEGAL_SCALES))
+        return self.int8(f"y{len(self.tensors)}", shape, scale, zero_point)
+
+    def like(self, name: str, shape: Shape, other: int) -> int:
+        """An int8 tensor quantised as another."""
+        spec = self.tensors[other]
+        return self.int8(name, shape, spec.scales[0], spec.zero_points[0])
+
+    def same(self, shape: Shape, x: int) -> int:
+        """An output quantised as its input."""
+        return self.like(f"y{len(self.tensors)}", shape, x)
+
+    def shape_of(self, index: int) -> Shape:
+        return self.tensors[index].shape
+
+    def scale_of(self, index: int) -> float:
+        return self.tensors[index].scales[0]
+
+    def operator(
+        self, name: str, inputs: tuple[int, ...], *outputs: int, **options: OptionValue
+    ) -> None:
+        self.operators.append(OperatorSpec(name, inputs, outputs, options))

@@ -1,0 +1,30 @@
+"""Every family: one for each TFLite operator that penstock takes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchmarks.operators import elementwise, movement, weighted, windows
+from benchmarks.operators.drawing import Drawing, Drawn
+
+FAMILIES: Mapping[str, elementwise.Family] = dict(
+    sorted(
+        {
+            **elementwise.FAMILIES,
+            **movement.FAMILIES,
+            **weighted.FAMILIES,
+            **windows.FAMILIES,
+        }.items()
+    )
+)
+
+
+def draw(family: str, seed: int, number: int) -> Drawn:
+    """Model `number` of a family; the same arguments draw the same model everywhere."""
+    rng = np.random.default_rng([zlib.crc32(family.encode()), seed, number])
+    drawing = Drawing(rng)
+    FAMILIES[family](drawing)
+    return drawing.drawn()

@@ -1,0 +1,114 @@
+"""Judging: a drawn model by penstock's arithmetic and by TensorFlow Lite Micro, every element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from benchmarks.operators.deviations import deviation_of
+from benchmarks.operators.drawing import Array, Drawn
+from benchmarks.operators.reference import Reference, Refusal
+from penstock.errors import PenstockError
+from penstock.frontends.open import parse
+from penstock.simulators.graph import run_graph
+from tools.tflite_writer import OperatorSpec
+
+
+class Outcome(Enum):
+    """What came of a model; the value heads a column of the table."""
+
+    AGREES = "agrees"
+    DEVIATES = "deviates as documented"
+    BOTH_REFUSE = "both refuse"
+    PENSTOCK_REFUSES = "penstock refuses"
+    REFERENCE_REFUSES = "TFLM refuses"
+    REFERENCE_CRASHES = "TFLM crashes"
+    MISMATCH = "mismatch"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """An outcome, what explains it, and the outputs where both agree."""
+
+    outcome: Outcome
+    note: str = ""
+    outputs: tuple[Array, ...] = ()
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether some output is not the same element everywhere."""
+        return any(np.unique(output).size > 1 for output in self.outputs)
+
+
+def judge(drawn: Drawn, reference: Reference) -> Verdict:
+    """The outcome of one model."""
+    try:
+        found = evaluated(drawn)
+    except PenstockError as error:
+        answer = reference.run(drawn.tflite(), drawn.values)
+        both = isinstance(answer, Refusal)
+        outcome = Outcome.BOTH_REFUSE if both else Outcome.PENSTOCK_REFUSES
+        return Verdict(outcome, f"{error.code}: {error.what}")
+    deviation = deviation_of(drawn)
+    if deviation is None:
+        answer = reference.run(drawn.tflite(), drawn.values)
+    else:
+        answer = deviation.expected(drawn, reference)
+    if isinstance(answer, Refusal):
+        crashed = Outcome.REFERENCE_CRASHES if answer.crashed else Outcome.REFERENCE_REFUSES
+        return Verdict(crashed, answer.reason)
+    difference = first_difference(found, answer, deviation.tolerance if deviation else 0)
+    if difference:
+        return Verdict(Outcome.MISMATCH, difference)
+    return Verdict(Outcome.DEVIATES if deviation else Outcome.AGREES, outputs=found)
+
+
+def evaluated(drawn: Drawn) -> tuple[Array, ...]:
+    """Outputs by the operators' own arithmetic.  Raises PenstockError where it is not taken."""
+    graph = parse(drawn.tflite(), drawn.operator.name)
+    inputs = {v.name: x for v, x in zip(graph.inputs, drawn.values, strict=True)}
+    values = run_graph(graph, inputs)
+    return tuple(
+        v.data.array(v.type) if v.data is not None else values[v.name] for v in graph.outputs
+    )
+
+
+def first_difference(found: Sequence[Array], expected: Sequence[Array], tolerance: int = 0) -> str:
+    """Where outputs differ by more than so many steps; empty where they do not."""
+    for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+        if mine.shape != theirs.shape:
+            return f"output {k} has shape {mine.shape}, must be {theirs.shape}"
+        off = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
+        wrong = np.argwhere(off > tolerance)
+        if len(wrong):
+            at = tuple(int(i) for i in wrong[0])
+            return f"{len(wrong)} of {mine.size} elements of output {k} differ; at {at} it is " + (
+                f"{mine[at]}, must be {theirs[at]}"
+            )
+    return ""
+
+
+def side_by_side(models: Sequence[Drawn]) -> Drawn:
+    """One model of which the given ones are parts that share nothing."""
+    tensors, operators = [], []
+    inputs: list[int] = []
+    outputs: list[int] = []
+    values: list[Array] = []
+    for number, model in enumerate(models):
+        first = len(tensors)
+        tensors += [replace(t, name=f"m{number}_{k}") for k, t in enumerate(model.tensors)]
+        operators += [_moved(operator, first) for operator in model.operators]
+        inputs += [first + k for k in model.inputs]
+        outputs += [first + k for k in model.outputs]
+        values += model.values
+    return Drawn(tuple(tensors), tuple(operators), tuple(inputs), tuple(outputs), tuple(values))
+
+
+def _moved(operator: OperatorSpec, first: int) -> OperatorSpec:
+    """The operator with indices of tensors that begin at `first`; -1 stays."""
+    inputs = tuple(k + first if k >= 0 else k for k in operator.inputs)
+    outputs = tuple(k + first for k in operator.outputs)
+    return replace(operator, inputs=inputs, outputs=outputs)

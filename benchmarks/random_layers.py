@@ -1,0 +1,496 @@
+"""RandomLayers: layers of every kind with random shapes, and small networks of them, by seed.
+
+The same seed is the same layers everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.layer import Weights
+from penstock.ir.graph import Graph, Value
+from penstock.ir.tensor import Quantisation
+from penstock.ops.arg_extreme import ArgMax
+from penstock.ops.batch_matmul import BatchMatmul
+from penstock.ops.channel_packs import PackChannels, UnpackChannels
+from penstock.ops.compare import Compare, Relation
+from penstock.ops.concatenation import Concatenation
+from penstock.ops.depth_to_space import SpaceToDepth
+from penstock.ops.l2_normalization import L2Normalization
+from penstock.ops.log_softmax import LogSoftmax
+from penstock.ops.maximum import Maximum
+from penstock.ops.mean import Mean
+from penstock.ops.mul import Mul
+from penstock.ops.pad import Pad
+from penstock.ops.prelu import Prelu
+from penstock.ops.reduce_extreme import ReduceMax
+from penstock.ops.resize_bilinear import ResizeBilinear
+from penstock.ops.resize_nearest import ResizeNearest
+from penstock.ops.select import Select
+from penstock.ops.slice import Slice
+from penstock.ops.squared_difference import SquaredDifference
+from penstock.ops.sub import Sub
+from penstock.ops.sum import Sum
+from penstock.ops.tanh import Tanh
+from penstock.ops.tile import Tile
+from penstock.ops.transpose import Transpose
+from penstock.ops.transpose_conv import Spread, TransposeConv
+
+T = TypeVar("T")
+CHANNELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 16, 17, 20, 24, 32, 33, 40, 48, 64)
+SIDES = (1, 2, 3, 4, 5, 7, 8, 10, 12, 13, 16, 20, 25, 32)
+ACTIVATIONS = ("none", "relu", "relu6")
+MOST_ELEMENTS = 16_384
+"""Of a layer's input or output."""
+MOST_MACS = 2_000_000
+NARROW = Quantisation((1 / 512,), (0,))
+UNIT = Quantisation((1 / 128,), (0,))
+SQUARES = Quantisation((4 / 255,), (-128,))
+SIXTEENTH = Quantisation((1 / 16,), (127,))
+
+
+class Drawing:
+    """A network that grows layer by layer."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.random = Random(f"{name} {seed}")
+        self.net = GraphBuilder(f"{name.replace(' ', '_')}_{seed}", seed=seed)
+
+    def one_of(self, *values: T) -> T:
+        return self.random.choice(values)
+
+    def channels(self) -> int:
+        return self.random.choice(CHANNELS)
+
+    def image(self) -> Value:
+        """An input of random shape."""
+        while True:
+            height, width = self.random.choice(SIDES[3:]), self.random.choice(SIDES)
+            shape = (1, height, width, self.channels())
+            if 64 <= np.prod(shape) <= MOST_ELEMENTS:
+                return self.net.input(shape)
+
+    def window(self, x: Value, most: int = 5) -> tuple[int, int]:
+        """Rows and columns of a window that fits the image."""
+        _, height, width, _ = x.type.shape
+        if self.random.random() < 0.5:
+            size = self.one_of(*(s for s in (1, 2, 3, 3, 3, 5) if s <= min(height, width, most)))
+            return size, size
+        return self.random.randint(1, min(height, most)), self.random.randint(1, min(width, most))
+
+    def pool_window(self, x: Value) -> tuple[int, int]:
+        """A window of several taps, where the image has as many."""
+        while True:
+            window = self.window(x)
+            if window != (1, 1) or x.type.shape[1:3] == (1, 1):
+                return window
+
+    def stride(self) -> tuple[int, int]:
+        return self.one_of((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
+
+    def padding(self) -> str:
+        return self.one_of("same", "valid")
+
+    def activation(self) -> str:
+        return self.random.choice(ACTIVATIONS)
+
+    def weights(self, outputs: int, window: tuple[int, int], depth: int) -> Weights | None:
+        """Sometimes weights of channels that differ a thousandfold, or are all zeros."""
+        if self.random.random() < 0.6:
+            return None
+        shape = (outputs, *window, depth)
+        drawn = [round(self.random.gauss(0, 40)) for _ in range(int(np.prod(shape)))]
+        elements = np.clip(drawn, -127, 127).astype(np.int8).reshape(shape)
+        elements[[self.random.random() < 0.3 for _ in range(outputs)]] = 0
+        spread = self.one_of(0, 0, 5)
+        scale = 0.02 / (window[0] * window[1] * depth) ** 0.5
+        scales = [scale * 2.0 ** self.random.uniform(-spread, spread) for _ in range(outputs)]
+        bias = np.array([self.random.randint(-999, 999) for _ in range(outputs)], np.int32)
+        return Weights(elements, tuple(scales), bias)
+
+
+Layer = Callable[[Drawing, Value], Value]
+
+
+def convolution(d: Drawing, x: Value) -> Value:
+    """An ordinary convolution."""
+    window, depth = d.window(x), x.type.shape[3]
+    most = MOST_MACS // max(1, x.type.elements * window[0] * window[1])
+    channels = min(d.channels(), max(1, most), MOST_ELEMENTS * depth // x.type.elements)
+    dilation = d.one_of(1, 1, 1, 1, 2) if max(window) * 2 <= min(x.type.shape[1:3]) else 1
+    stride = d.stride() if dilation == 1 else 1
+    return d.net.conv2d(x, channels, window, stride, d.padding(), d.activation(), dilation)
+
+
+def pointwise(d: Drawing, x: Value) -> Value:
+    """A convolution of single pixels."""
+    depth = x.type.shape[3]
+    channels = min(d.channels(), MOST_ELEMENTS * depth // x.type.elements)
+    weights = d.weights(channels, (1, 1), depth)
+    stride = d.one_of(1, 1, 2)
+    return d.net.conv2d(x, channels, 1, stride, "same", d.activation(), weights=weights)
+
+
+def depthwise(d: Drawing, x: Value) -> Value:
+    """A depthwise convolution with one output for each channel."""
+    return d.net.depthwise_conv2d(x, d.window(x), d.stride(), d.padding(), d.activation())
+
+
+def multiplied(d: Drawing, x: Value) -> Value:
+    """A depthwise convolution with several outputs for each channel."""
+    most = MOST_ELEMENTS // x.type.elements
+    if most < 2:
+        return depthwise(d, x)
+    multiplier = min(most, d.one_of(2, 2, 3, 4, 8))
+    window = d.window(x)
+    return d.net.depthwise_conv2d(
+        x, window, d.stride(), d.padding(), d.activation(), multiplier=multiplier
+    )
+
+
+def grouped(d: Drawing, x: Value) -> Value:
+    """A convolution in groups."""
+    depth = x.type.shape[3]
+    groups = d.random.choice([g for g in range(1, depth + 1) if depth % g == 0][1:] or [1])
+    outputs = groups * d.one_of(1, 2, 3, 4, 8)
+    window = d.window(x, 3)
+    return d.net.conv2d(x, outputs, window, d.stride(), d.padding(), d.activation(), groups=groups)
+
+
+def dense(d: Drawing, x: Value) -> Value:
+    """A fully connected layer."""
+    flat = x if x.type.rank == 2 else d.net.reshape(x, (1, -1))
+    most = max(1, 200_000 // flat.type.shape[1])
+    return d.net.fully_connected(flat, min(most, d.random.randint(1, 130)), d.activation())
+
+
+def average_pool(d: Drawing, x: Value) -> Value:
+    """An average pool."""
+    if d.random.random() < 0.2:
+        return d.net.global_average_pool(x)
+    window = d.pool_window(x)
+    return d.net.average_pool2d(x, window, d.one_of(None, (1, 1), (2, 2)), d.padding())
+
+
+def max_pool(d: Drawing, x: Value) -> Value:
+    """A max pool."""
+    window = d.pool_window(x)
+    return d.net.max_pool2d(x, window, d.one_of(None, (1, 1), (2, 2)), d.padding())
+
+
+def addition(d: Drawing, x: Value) -> Value:
+    """A sum of two tensors of one shape, or of a tensor and one value a channel."""
+    return d.net.add(x, _other(d, x))
+
+
+def subtraction(d: Drawing, x: Value) -> Value:
+    """A difference."""
+    return d.net.apply(Sub(), x, _other(d, x))
+
+
+def product(d: Drawing, x: Value) -> Value:
+    """A product."""
+    return d.net.apply(Mul(), x, _other(d, x))
+
+
+def maximum(d: Drawing, x: Value) -> Value:
+    """The greater of two elements."""
+    return d.net.apply(Maximum(), x, _other(d, x), quantisation=x.type.quantisation)
+
+
+def difference(d: Drawing, x: Value) -> Value:
+    """A squared difference."""
+    return d.net.apply(SquaredDifference(), x, _other(d, x), quantisation=SQUARES)
+
+
+def _other(d: Drawing, x: Value) -> Value:
+    """A second operand: of the same shape, or a constant of one value or of one a channel."""
+    shape = d.one_of(x.type.shape, x.type.shape, (*(1,) * (x.type.rank - 1), x.type.shape[-1]))
+    if shape == x.type.shape:
+        return d.net.input(shape)
+    drawn = np.array([d.random.randint(-128, 127) for _ in range(shape[-1])], np.int8)
+    return d.net.constant(drawn.reshape(shape), x.type.quantisation)
+
+
+def mean(d: Drawing, x: Value) -> Value:
+    """Means over rows and columns, or over channels."""
+    return d.net.apply(Mean(d.one_of((1, 2), (1, 2), (3,))), x)
+
+
+def accumulated_mean(d: Drawing, x: Value) -> Value:
+    """Means of what is computed row by row."""
+    return d.net.apply(Mean((1, 2)), pointwise(d, x))
+
+
+def accumulated_pool(d: Drawing, x: Value) -> Value:
+    """An average pool of what is computed row by row."""
+    return d.net.global_average_pool(pointwise(d, x))
+
+
+def accumulated_dense(d: Drawing, x: Value) -> Value:
+    """A fully connected layer of what is computed row by row."""
+    return dense(d, pointwise(d, x))
+
+
+def rectified(d: Drawing, x: Value) -> Value:
+    """A slope for each channel."""
+    drawn = [d.random.randint(-127, 127) for _ in range(x.type.shape[-1])]
+    slopes = np.array(drawn, np.int8).reshape(1, 1, -1)
+    return d.net.apply(Prelu(), x, d.net.constant(slopes, UNIT))
+
+
+def selected(d: Drawing, x: Value) -> Value:
+    """Elements of one tensor or of another, by a comparison."""
+    y = d.net.input(x.type.shape)
+    return d.net.apply(
+        Select(), d.net.apply(Compare(Relation.GREATER), x, y), x, y,
+        quantisation=x.type.quantisation,
+    )  # fmt: skip
+
+
+def transposed(d: Drawing, x: Value) -> Value:
+    """A transposed convolution."""
+    _, height, width, depth = x.type.shape
+    size, stride = d.one_of((2, 2), (3, 2), (3, 1))
+    outputs = d.one_of(1, 3, 4, 8)
+    while depth * size * size * outputs * height * width > MOST_MACS and outputs > 1:
+        outputs //= 2
+    shape = (outputs, size, size, depth)
+    drawn = [round(d.random.gauss(0, 40)) for _ in range(int(np.prod(shape)))]
+    weights = d.net.constant(np.clip(drawn, -127, 127).astype(np.int8).reshape(shape), NARROW)
+    bias = Quantisation((float(np.float32(x.type.scale * NARROW.scales[0])),), (0,))
+    zeros = d.net.constant(np.zeros(outputs, np.int32), bias)
+    rows, columns = (Spread(stride * (n - 1) + size, size, stride) for n in (height, width))
+    return d.net.apply(TransposeConv(rows, columns), x, weights, zeros)
+
+
+def matrices(d: Drawing, x: Value) -> Value:
+    """A product of matrices."""
+    _, height, _width, depth = x.type.shape
+    other = d.net.input((1, height, depth, min(d.channels(), 16_384 // (height * depth) + 1)))
+    return d.net.apply(BatchMatmul(), x, other)
+
+
+def total(d: Drawing, x: Value) -> Value:
+    """Sums over rows and columns."""
+    return d.net.apply(Sum((1, 2)), x)
+
+
+def greatest(d: Drawing, x: Value) -> Value:
+    """The greatest over rows and columns, or over channels."""
+    return d.net.apply(ReduceMax(d.one_of((1, 2), (3,))), x, quantisation=x.type.quantisation)
+
+
+def place_of_greatest(d: Drawing, x: Value) -> Value:
+    """The place of the greatest channel."""
+    return d.net.apply(ArgMax(3), x)
+
+
+def softmax(d: Drawing, x: Value) -> Value:
+    """A softmax over channels."""
+    return d.net.softmax(x)
+
+
+def log_softmax(d: Drawing, x: Value) -> Value:
+    """A logarithm of a softmax."""
+    return d.net.apply(LogSoftmax(), x, quantisation=SIXTEENTH)
+
+
+def normalisation(d: Drawing, x: Value) -> Value:
+    """Vectors of unit length."""
+    return d.net.apply(L2Normalization(), x, quantisation=UNIT)
+
+
+def lookup(d: Drawing, x: Value) -> Value:
+    """A function of one element."""
+    return d.net.apply(Tanh(), x, quantisation=UNIT)
+
+
+def padding(d: Drawing, x: Value) -> Value:
+    """Padding of rows and columns, sometimes of channels."""
+    r = d.random.randint
+    before, after = (0, r(0, 2), r(0, 2), 0), (0, r(0, 2), r(0, 2), d.one_of(0, 0, 3))
+    return d.net.apply(Pad(before, after, x.type.zero_point), x)
+
+
+def cropping(d: Drawing, x: Value) -> Value:
+    """A slice."""
+    shape = x.type.shape
+    start = tuple(d.random.randint(0, extent // 4) for extent in shape)
+    step = (1, d.one_of(1, 1, 2), d.one_of(1, 1, 2), d.one_of(1, 1, 1, 2))
+    extents = (max(1, (n - s) // t) for n, s, t in zip(shape, start, step, strict=True))
+    return d.net.apply(Slice(start, tuple(extents), step), x)
+
+
+def joining(d: Drawing, x: Value) -> Value:
+    """A concatenation along rows, columns or channels."""
+    if x.type.elements * 2 > MOST_ELEMENTS:
+        return cropping(d, x)
+    return d.net.apply(Concatenation(d.one_of(1, 2, 3, 3)), x, x)
+
+
+def transposing(d: Drawing, x: Value) -> Value:
+    """A transpose."""
+    return d.net.apply(Transpose(d.one_of((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2))), x)
+
+
+def space_to_depth(d: Drawing, x: Value) -> Value:
+    """Blocks of space into channels."""
+    _, height, width, _ = x.type.shape
+    block = next((b for b in (2, 3) if height % b == width % b == 0), 1)
+    return d.net.apply(SpaceToDepth(block), x)
+
+
+def packing(d: Drawing, x: Value) -> Value:
+    """Channels into packs."""
+    depth = x.type.shape[3]
+    packs = [p for p in (8, 16, 32, 4, 3, 2) if depth % p == 0]
+    return d.net.apply(PackChannels(packs[0] if packs else 1), x)
+
+
+def unpacking(d: Drawing, x: Value) -> Value:
+    """Packs into channels."""
+    width = x.type.shape[2]
+    packs = [p for p in (2, 3, 4, 5, 8) if width % p == 0]
+    return d.net.apply(UnpackChannels(d.random.choice(packs or [1])), x)
+
+
+def enlarging(d: Drawing, x: Value) -> Value:
+    """Nearest neighbours."""
+    if x.type.elements * 4 > MOST_ELEMENTS:
+        return cropping(d, x)
+    _, height, width, _ = x.type.shape
+    return d.net.apply(ResizeNearest(2 * height, 2 * width), x)
+
+
+def interpolating(d: Drawing, x: Value) -> Value:
+    """Bilinear interpolation."""
+    _, height, width, _ = x.type.shape
+    if x.type.elements * 4 > MOST_ELEMENTS:
+        return d.net.apply(ResizeBilinear(-(-height // 2), -(-width // 2)), x)
+    return d.net.apply(ResizeBilinear(2 * height, 2 * width), x)
+
+
+def tiling(d: Drawing, x: Value) -> Value:
+    """The same again."""
+    if x.type.elements * 2 > MOST_ELEMENTS:
+        return cropping(d, x)
+    return d.net.apply(Tile(d.one_of((1, 2, 1, 1), (1, 1, 2, 1), (1, 1, 1, 2))), x)
+
+
+LAYERS: Mapping[str, Layer] = {
+    layer.__name__: layer
+    for layer in (
+        convolution,
+        pointwise,
+        depthwise,
+        multiplied,
+        grouped,
+        dense,
+        average_pool,
+        max_pool,
+        addition,
+        subtraction,
+        product,
+        maximum,
+        difference,
+        mean,
+        total,
+        greatest,
+        place_of_greatest,
+        softmax,
+        log_softmax,
+        normalisation,
+        lookup,
+        padding,
+        cropping,
+        joining,
+        transposing,
+        accumulated_mean,
+        accumulated_pool,
+        accumulated_dense,
+        rectified,
+        selected,
+        transposed,
+        matrices,
+        space_to_depth,
+        packing,
+        unpacking,
+        enlarging,
+        interpolating,
+        tiling,
+    )
+}
+NETWORK_LAYERS = (
+    convolution,
+    pointwise,
+    pointwise,
+    depthwise,
+    depthwise,
+    multiplied,
+    average_pool,
+    max_pool,
+    joining,
+)
+
+
+def network(seed: int) -> Graph:
+    """A small classifier of random layers, odd channels and slim ones among them."""
+    d = Drawing("network", seed)
+    x = d.net.input((1, d.random.randint(16, 48), d.random.randint(8, 48), d.one_of(1, 1, 3)))
+    x = d.net.conv2d(x, d.channels(), d.window(x), d.one_of(1, 2), "same", "relu")
+    for _ in range(d.random.randint(4, 9)):
+        if x.type.elements <= 64:
+            break
+        before, x = x, d.random.choice(NETWORK_LAYERS)(d, x)
+        if before.type.shape == x.type.shape and d.random.random() < 0.5:
+            x = d.net.add(before, x)
+    x = d.net.global_average_pool(x) if d.random.random() < 0.5 else x
+    return d.net.build(d.net.softmax(dense(d, x)))
+
+
+SAME_KERNELS = (
+    ("convolution", "pointwise", "accumulated_mean", "accumulated_pool", "accumulated_dense"),
+    ("depthwise", "multiplied"),
+    ("grouped",),
+    ("dense",),
+    ("average_pool", "max_pool"),
+    ("addition", "subtraction"),
+    ("product",),
+    ("maximum",),
+    ("difference",),
+    ("mean", "total"),
+    ("greatest",),
+    ("place_of_greatest",),
+    ("softmax",),
+    ("log_softmax",),
+    ("normalisation",),
+    ("lookup",),
+    ("padding", "cropping"),
+    ("joining",),
+    ("rectified",),
+    ("selected",),
+    ("transposed",),
+    ("matrices",),
+    ("transposing", "space_to_depth", "packing", "unpacking"),
+    ("enlarging", "tiling"),
+    ("interpolating",),
+)
+"""Kinds of layers, those together that may be served by the same kernel."""
+
+
+def mixture(seed: int) -> Graph:
+    """Layers side by side.  Of an even seed, kinds with kernels of their own, one layer each, so
+    that a compiler specialises the kernels; of an odd one, three layers of some kinds."""
+    d = Drawing("mixture", seed)
+    if seed % 2:
+        kinds = d.random.sample(list(LAYERS), 14)
+        drawn = [LAYERS[kind](d, d.image()) for kind in kinds for _ in range(3)]
+    else:
+        drawn = [LAYERS[d.random.choice(kinds)](d, d.image()) for kinds in SAME_KERNELS]
+    return d.net.build(*drawn)

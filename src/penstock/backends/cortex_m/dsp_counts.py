@@ -1,0 +1,288 @@
+"""Counts of the kernels for cores with the DSP extension: how often each of their parts runs.
+
+Loops in assembly are counted instruction by instruction, by the timing of `simulators/`, and stand
+as `cycles`; the C around them is counted part by part, as in `counts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.backends.cortex_m.counts import Counts, Params, taps_inside
+from penstock.ir.op import Kernel, Op, Site, row_count
+
+QUAD = 4
+BLOCK_PAIRS = 4
+TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
+"""Cycles of two windows and four outputs: the first two pairs of inputs and what surrounds them,
+four pairs more, the two pairs of a block that begins in its middle, corrections."""
+ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
+"""Cycles of one window and four outputs: sixteen inputs, four inputs more, what surrounds them."""
+RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
+"""Cycles of two pixels read where they lie and four outputs: what surrounds runs, a run, sixteen
+inputs of it, four inputs more."""
+LONE_QUAD, LONE_BLOCK, LONE_FOUR = 64, 87, 25
+"""The same of one pixel; a run takes as long."""
+
+
+def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
+    """How often the parts of a kernel run; None where it is none of these."""
+    counted = COUNTED.get(kernel.name)
+    if counted is None:
+        return None
+    return {"row": row_count(site.output.shape), **counted(dict(kernel.params), site)}
+
+
+def tile_cycles(pairs: int, signed: int) -> int:
+    """Of two windows and four outputs."""
+    blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
+    return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
+
+
+def row_cycles(fours: int, signed: int) -> int:
+    """Of one window and four outputs."""
+    blocks, rest = divmod(fours, 4)
+    return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
+
+
+def _clamped(p: Params, site: Site) -> int:
+    """Outputs that are clamped after they have been computed."""
+    return site.output.elements * (p["least"] > -128 or p["most"] < 127)
+
+
+def odd_cycles(kernel: Kernel) -> int:
+    """What a call of an ordinary convolution adds that computes an odd number of pixels: the last
+    one runs alone where it can be read as it lies, else as if it were two."""
+    p = dict(kernel.params)
+    fours = _quads(p)
+    alone = p["kernel_h"] * p["kernel_w"] == 1 and not p["row_rest"]
+    if alone and not (p["quads_rest"] or p["spread"] or p["outsiders"]):
+        return fours * row_cycles(p["row_fours"], p["is_signed"])
+    return fours * tile_cycles(p["pairs"], p["is_signed"])
+
+
+def _quads(p: Params) -> int:
+    return p["quads"] + (p["quads_rest"] > 0)
+
+
+def _convolution(p: Params, site: Site) -> Counts:
+    """Windows in two ways: neighbours by twos, all of whose taps are inside, and one by one."""
+    images, height, width, channels = site.output.shape
+    twos, lone, lines = _windows(p)
+    fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
+    pixels = images * height * width
+    pairs = pixels // 2
+    spread, outsiders = p["spread"], p["outsiders"]
+    twos, lone, lines = images * twos, images * lone, images * lines
+    runs = p["kernel_w"] if p["dilation_w"] > 1 else 1
+    return {
+        "cycles": pairs * _quads(p) * tile_cycles(p["pairs"], p["is_signed"]),
+        "tap row": images * height * taps,
+        "pair": pairs,
+        "rest": pairs * (p["quads_rest"] > 0),
+        "clamp": pairs * (_clamped(p, site) > 0),
+        "clamped": _clamped(p, site) if not spread else pixels * spread * (_clamped(p, site) > 0),
+        "two": twos,
+        "two row": twos * taps,
+        "two four": twos * taps * fours,
+        "two single": twos * taps * singles,
+        "window": lone,
+        "window row": lone * taps,
+        "window four": lone * taps * fours,
+        "window single": lone * taps * singles,
+        "line": lines * runs,
+        "line byte": lines * (4 * fours + singles),
+        "spread": pixels * (spread > 0),
+        "spread one": pixels * spread,
+        "spread all": pixels * channels * (spread > 0),
+        "outsiders": pixels * (outsiders > 0),
+        "outsider": pixels * outsiders,
+        "outsider pair": pixels * outsiders * p["pairs"],
+    }
+
+
+def _windows(p: Params) -> tuple[int, int, int]:
+    """Of an image: twos of windows, windows one by one, and rows of these that are put together."""
+    width = p["out_w"]
+    before = min(width, p["inner_lower"])
+    inner = max(0, min(width, p["inner_upper"]) - before)
+    after = width - before - inner
+    twos = lone = lines = 0
+    waits = False
+    for row in range(p["out_h"]):
+        top = row * p["stride_h"] - p["pad_top"]
+        outside = sum(not 0 <= top + k * p["dilation_h"] < p["in_h"] for k in range(p["kernel_h"]))
+        odd = waits ^ bool(before % 2)
+        together = (inner - odd) // 2 if not outside and inner > odd else 0
+        left = inner - 2 * together
+        twos += together
+        lone += before + left + after
+        lines += (before + after) * p["kernel_h"] + left * outside
+        waits ^= bool(width % 2)
+    return twos, lone, lines
+
+
+def _direct(p: Params, site: Site) -> Counts:
+    """Two neighbours at a time, whose windows are rows where both lie inside, else taps."""
+    images, height, width, _ = site.output.shape
+    fours = p["in_c"] // QUAD
+    lower, upper = p["inner_lower"], p["inner_upper"]
+    inside = sum(
+        all(0 <= row * p["stride_h"] - p["pad_top"] + k * p["dilation_h"] < p["in_h"]
+            for k in range(p["kernel_h"]))
+        for row in range(height)
+    )  # fmt: skip
+    pairs, lone = images * height * (width // 2), images * height * (width % 2)
+    inner_pairs = (
+        images * inside * sum(lower <= k and k + 1 < upper for k in range(0, width - 1, 2))
+    )
+    inner_lone = images * inside * (width % 2) * (lower < width <= upper)
+    taps = p["kernel_h"] * p["kernel_w"]
+    kinds = (
+        (inner_pairs, inner_lone, p["kernel_h"], p["kernel_w"] * fours),
+        (pairs - inner_pairs, lone - inner_lone, taps, fours),
+    )
+    cycles = runs = 0
+    for some_pairs, some_lone, count, length in kinds:
+        blocks, rest = divmod(length, 4)
+        signed = CORRECTIONS * p["is_signed"]
+        two = RUNS_QUAD + signed + count * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+        one = LONE_QUAD + signed // 2 + count * (RUN + LONE_BLOCK * blocks + LONE_FOUR * rest)
+        cycles += _quads(p) * (some_pairs * two + some_lone * one)
+        runs += count * (2 * some_pairs + some_lone)
+    return {
+        "cycles": cycles,
+        "tap row": images * height * p["kernel_h"],
+        "pair": pairs + lone,
+        "pixel": 2 * pairs + lone,
+        "run": runs,
+        "rest": (pairs + lone) * (p["quads_rest"] > 0),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _groups(p: Params, site: Site) -> Counts:
+    images, height, width, _ = site.output.shape
+    taps = p["kernel_h"] * p["kernel_w"]
+    blocks, rest = divmod(p["group_in"] // QUAD, 4)
+    two = RUNS_QUAD + CORRECTIONS * p["is_signed"]
+    two += taps * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+    pairs = images * height * -(-width // 2)
+    groups = pairs * p["groups"]
+    quads = -(-p["group_out"] // QUAD)
+    return {
+        "cycles": groups * quads * two,
+        "pair": pairs,
+        "tap row": 2 * pairs * p["kernel_h"],
+        "tap": 2 * pairs * taps,
+        "group": groups,
+        "group tap": groups * taps,
+        "whole": groups * (p["group_out"] >= QUAD),
+        "rest": groups * (p["group_out"] % QUAD > 0),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _depthwise(p: Params, site: Site) -> Counts:
+    """Four channels at a time; where they fill no fours, the last four once more."""
+    images, height, width, _ = site.output.shape
+    times = p.get("multiplier_d", 1)
+    taps = p["kernel_h"] * p["kernel_w"]
+    runs = _runs(p, images)
+    pixels = images * height * width
+    passes = 1 + (p["in_c"] % QUAD > 0)
+    quads = pixels * -(-p["in_c"] // QUAD)
+    nine = taps == 9
+    return {
+        name: times * count
+        for name, count in {
+            "lines": images * height,
+            "pixel": pixels * passes,
+            "run": runs,
+            "pass": runs * passes,
+            "found row": runs * p["kernel_h"],
+            "found tap": runs * taps,
+            "moved tap": runs * taps * (passes - 1),
+            "nine": quads * nine,
+            "quad": quads * (not nine),
+            "tap": quads * taps * (not nine),
+            "corrected": quads * p["is_signed"],
+            "clamped": _clamped(p, site) / times,
+            "placed": site.output.elements / times * (times > 1),
+        }.items()
+    }
+
+
+def _runs(p: Params, images: int) -> int:
+    """How often taps are found: once for the inner columns of inner rows, else pixel by pixel."""
+    lower, upper = p["inner_lower"], p["inner_upper"]
+    inside = sum(
+        row * p["stride_h"] >= p["pad_top"]
+        and row * p["stride_h"] - p["pad_top"] + (p["kernel_h"] - 1) * p["dilation_h"] < p["in_h"]
+        for row in range(p["out_h"])
+    )
+    together = max(0, upper - lower - 1) * inside
+    return images * (p["out_h"] * p["out_w"] - together)
+
+
+def _fully_connected(p: Params, site: Site) -> Counts:
+    batches, fours = p["batches"], p["in_c"] // QUAD
+    quads = -(-p["out_c"] // QUAD)
+    return {
+        "cycles": batches * quads * row_cycles(fours, p["is_signed"]),
+        "batch": batches,
+        "rest": batches * (p["out_c"] % QUAD),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _pool(p: Params, site: Site) -> Counts:
+    """Eight channels at a time; where they fill no eights, the last eight once more."""
+    images, height, width, channels = site.output.shape
+    rows = taps_inside(p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], 1)
+    columns = taps_inside(p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], 1)
+    eights = -(-channels // 8)
+    pixels = images * height * width
+    averages, clamps = p["averages"], _clamped(p, site) > 0
+    return {
+        "tap row": images * rows,
+        "pixel": pixels,
+        "divided": pixels * averages,
+        "eight": pixels * eights,
+        "mean": pixels * eights * averages,
+        "eight row": images * rows * width * eights,
+        "largest tap": images * rows * columns * eights * (1 - averages),
+        "summed tap": images * rows * columns * eights * averages,
+        "clamped": pixels * eights * clamps,
+    }
+
+
+def _pairs(p: Params, site: Site) -> Counts:
+    """Runs of fours; where a run fills no fours, its last four elements once more."""
+    rows = row_count(site.output.shape)
+    calls = rows * p["calls"]
+    runs = calls * p["runs"]
+    rest = calls * (p["length"] % QUAD > 0)
+    return {
+        "batch": calls,
+        "run": runs,
+        "rest": rest,
+        "repeated": calls * (p["repeated0"] + p["repeated1"]),
+        "four": runs * (p["length"] // QUAD) + rest,
+        "corrected": (runs * (p["length"] // QUAD) + rest) * (p.get("correction", 0) != 0),
+        "clamped": _clamped(p, site) / QUAD,
+    }
+
+
+COUNTED: Mapping[str, Callable[[Params, Site], Counts]] = {
+    "add_s8_dsp": _pairs,
+    "conv2d_direct_s8_dsp": _direct,
+    "conv2d_groups_s8_dsp": _groups,
+    "conv2d_s8_dsp": _convolution,
+    "depthwise_conv2d_s8_dsp": _depthwise,
+    "depthwise_multiple_s8_dsp": _depthwise,
+    "fully_connected_s8_dsp": _fully_connected,
+    "mul_s8_dsp": _pairs,
+    "pool2d_s8_dsp": _pool,
+}
+"""By the name of a kernel."""

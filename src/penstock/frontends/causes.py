@@ -1,0 +1,134 @@
+"""causes: why a node of a TFLite file is not supported, and what the user can do about it.
+
+An operator file knows only its node.  Whether a conversion of the model helps depends on where the
+node stands: at an input or output of the network, between real-valued operators, or in a network of
+another element type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.errors import PenstockError, UnsupportedError
+from penstock.frontends.problems import collected
+from penstock.ir.foreign import ForeignModel, ForeignNode
+from penstock.ir.tensor import DType
+from penstock.ops.registry import foreign_names
+
+OPERATOR, ELEMENT_TYPE = "model-020", "model-021"
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+STATEFUL = frozenset(
+    (
+        "ASSIGN_VARIABLE", "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN",
+        "CALL_ONCE", "LSTM", "READ_VARIABLE", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
+    )
+)  # fmt: skip
+"""Operators that keep values from one inference to the next.  Source: the TFLite schema."""
+
+STATE = "it keeps state from one inference to the next, which this version does not support"
+STATELESS = (
+    "export the network without state, so that each inference receives its whole input (a "
+    "non-streaming model without recurrent layers)"
+)
+_TYPES = {
+    DType.INT16: (
+        "16-bit activations (16x8 quantisation) are not supported by this version",
+        "quantise with 8-bit activations: "
+        "converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]",
+    ),
+    DType.UINT8: (
+        "the uint8 quantisation of TensorFlow 1 is not supported by this version",
+        "convert the trained network again with a current TensorFlow Lite converter, which "
+        "quantises to int8",
+    ),
+    DType.FLOAT32: (
+        "the operator computes with real numbers",
+        "quantise the model to int8 in full (post-training integer quantisation)",
+    ),
+}
+"""By element type of a node's tensors: the cause and the remedy."""
+
+
+class Severity(IntEnum):
+    """How much a network must change before the node is supported, the most first."""
+
+    STATE = 0
+    OPERATOR = 1
+    CONVERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a node is not supported."""
+
+    severity: Severity
+    error: PenstockError
+
+
+def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> Problem:
+    """The error of a node with its cause and remedy in this model."""
+    if node.name in STATEFUL:
+        return Problem(Severity.STATE, _with(error, STATE, STATELESS))
+    if node.name in CONVERSIONS:
+        return Problem(Severity.CONVERSION, _conversion(error, node, model))
+    if node.name not in foreign_names():
+        return Problem(Severity.OPERATOR, error)
+    if error.code in (OPERATOR, ELEMENT_TYPE):
+        found = _types(node)
+        for dtype, (why, help) in _TYPES.items():
+            if dtype in found:
+                return Problem(Severity.CONVERSION, _with(error, why, help))
+    return Problem(Severity.CONVERSION, error)
+
+
+def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
+    """QUANTIZE or DEQUANTIZE between int8 and another element type."""
+    source, target = (
+        values[0].type.dtype if values and values[0] is not None else None
+        for values in (node.inputs, node.outputs)
+    )
+    if source is None or target is None or source is target:
+        return error
+    what = f"{node.name} converts {source.value} to {target.value}, must convert int8 to int8"
+    kind = source if source is not DType.INT8 else target
+    for side, values, border in (
+        ("input", node.inputs, model.inputs),
+        ("output", node.outputs, model.outputs),
+    ):
+        if any(value in border for value in values):
+            why = f"the network's {side} is {kind.value}, this version takes int8"
+            option = f"converter.inference_{side}_type = tf.int8"
+            if kind is DType.INT16:
+                option = f"an int8 {side}"
+            return _element_type(what, error.where, why, f"convert the model with {option}")
+    why, help = _TYPES.get(kind, (f"{kind.value} is not supported here by this version", ""))
+    if kind is DType.FLOAT32:
+        why = "operators beside it compute with real numbers, as the converter could not quantise "
+        why += "them"
+        help = "replace these operators by supported ones (`penstock ops`) and convert again"
+    return _element_type(what, error.where, why, help)
+
+
+def _element_type(what: str, where: str, why: str, help: str) -> PenstockError:
+    return UnsupportedError(
+        "model-021", what, where=where, why=why, help=help or "`penstock ops` lists what is taken"
+    )
+
+
+def _types(node: ForeignNode) -> set[DType]:
+    """Element types of the node's computed tensors."""
+    computed = (v for v in node.inputs if v is not None and v.data is None)
+    return {value.type.dtype for value in (*computed, *node.outputs)}
+
+
+def _with(error: PenstockError, why: str, help: str) -> PenstockError:
+    return type(error)(error.code, error.what, where=error.where, why=why, help=help)
+
+
+def most_severe_first(problems: Sequence[Problem]) -> PenstockError:
+    """All problems as one error, headed by one that no other conversion of the model removes."""
+    ordered = sorted(problems, key=lambda problem: problem.severity)
+    return collected([problem.error for problem in ordered])

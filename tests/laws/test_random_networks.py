@@ -1,0 +1,60 @@
+"""Law: a random network is TensorFlow Lite Micro's, also at its least memory and on the core.
+
+`python -m benchmarks.random_networks` draws more networks of the same kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from benchmarks.operators.judging import evaluated, first_difference
+from benchmarks.operators.networks import draw_network
+from benchmarks.operators.reference import Reference, Refusal
+from benchmarks.random_networks import ARENA_BYTES, judge_network
+
+SEED = 100
+NETWORKS = 30
+AT_LEAST_MEMORY = 2
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Reference]:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    with Reference(ARENA_BYTES) as found:
+        yield found
+
+
+def test_networks_compute_what_the_reference_computes(reference: Reference) -> None:
+    telling = outputs = 0
+    for number in range(NETWORKS):
+        drawn = draw_network(SEED, number)
+        answer = reference.run(drawn.tflite(), drawn.values)
+        assert not isinstance(answer, Refusal), f"network {number}: {answer}"
+        difference = first_difference(evaluated(drawn), answer)
+        assert not difference, f"network {number}: {difference}"
+        outputs += len(answer)
+        telling += sum(np.unique(output).size > 2 for output in answer)
+    assert telling > outputs / 2, "most outputs are constant and say nothing"
+
+
+def test_networks_have_what_they_are_drawn_for() -> None:
+    drawn = [draw_network(SEED, number) for number in range(NETWORKS)]
+    operators = [operator for network in drawn for operator in network.operators]
+    names = {operator.name for operator in operators}
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "CONCATENATION", "MEAN", "PAD"} <= names
+    for option in ("stride_h", "dilation_h_factor", "depth_multiplier"):
+        assert any(operator.options.get(option, 1) != 1 for operator in operators), option
+    assert any(len(network.inputs) > 1 for network in drawn)
+    assert any(len(network.outputs) > 1 for network in drawn)
+
+
+@pytest.mark.parametrize("number", range(AT_LEAST_MEMORY))
+def test_networks_at_their_least_memory_are_exact(
+    number: int, reference: Reference, host_compilers: Sequence[str]
+) -> None:
+    for extra in ("ziglang", "unicorn"):
+        pytest.importorskip(extra, reason="the extra 'simulate' is not installed")
+    assert judge_network(number, SEED).finding == ""

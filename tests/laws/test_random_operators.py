@@ -1,0 +1,65 @@
+"""Law: an operator with any scales, zero points, shapes and options is TensorFlow Lite Micro's.
+
+`python -m benchmarks.random_operators` draws many more models of the same kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from benchmarks.operators.drawing import Drawn
+from benchmarks.operators.families import FAMILIES, draw
+from benchmarks.operators.judging import Outcome, Verdict, judge
+from benchmarks.operators.reference import Reference
+from benchmarks.random_operators import in_c
+from penstock.ops.registry import foreign_names
+
+MODELS = 10
+NEXT_TO_TIES = ("RELU", "LEAKY_RELU", "ABS", "SUB", "FULLY_CONNECTED", "BATCH_MATMUL", "PRELU")
+SATURATING = ("TANH", "LOGISTIC", "HARD_SWISH")
+MORE_MODELS = 100
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Reference]:
+    pytest.importorskip("tflite_micro", reason="the extra 'reference' is not installed")
+    with Reference() as found:
+        yield found
+
+
+def assert_all_agree(family: str, seed: int, count: int, reference: Reference) -> None:
+    """No model differs, and most are compared."""
+    compared = 0
+    for number in range(count):
+        drawn = draw(family, seed, number)
+        verdict = judge(drawn, reference)
+        assert verdict.outcome is not Outcome.MISMATCH, f"{verdict.note}: {drawn.describe()}"
+        compared += verdict.outcome in (Outcome.AGREES, Outcome.DEVIATES)
+    assert compared > count / 2
+
+
+def test_generated_c_computes_random_models(
+    reference: Reference, host_compilers: Sequence[str]
+) -> None:
+    models: list[tuple[Drawn, Verdict]] = []
+    for family in (*NEXT_TO_TIES, *SATURATING):
+        drawn = (draw(family, 300, number) for number in range(MODELS))
+        judged = ((each, judge(each, reference)) for each in drawn)
+        models.append(next(pair for pair in judged if pair[1].is_telling))
+    assert in_c(models) == ""
+
+
+def test_every_tflite_operator_has_a_family() -> None:
+    assert sorted(FAMILIES) == sorted(foreign_names())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_models_agree_with_the_reference(family: str, reference: Reference) -> None:
+    assert_all_agree(family, 100, MODELS, reference)
+
+
+@pytest.mark.parametrize("family", [*NEXT_TO_TIES, *SATURATING])
+def test_models_next_to_ties_and_beyond_saturation_agree(family: str, reference: Reference) -> None:
+    assert_all_agree(family, 200, MORE_MODELS, reference)

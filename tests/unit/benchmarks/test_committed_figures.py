@@ -1,0 +1,95 @@
+"""The figures committed under benchmarks/ are those of today's code, not of an older one.
+
+Each test recomputes some rows.  Where one fails, run the file's command, see benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from available import SHARED
+from benchmarks import partition
+from benchmarks.figures import TARGET, ZOO, Figures, figures_of, measure
+from benchmarks.shared import REPOSITORY, Shared
+from penstock import api
+
+FOLDER = REPOSITORY / "benchmarks"
+NUMBERS: dict[str, Any] = json.loads((FOLDER / "numbers.json").read_text("utf-8"))
+COMMITTED: dict[str, dict[str, Any]] = {row["model"]: row for row in NUMBERS["models"]}
+MEASURED = ("cycles_simulated", "instructions", "stack_bytes_measured", "flash_bytes")
+"""Figures that a toolchain and a simulated core are needed for."""
+BESIDE_FIGURES = {"peers", "verified"}
+SMALL_ZOO = ("zoo:lenet5", "zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96")
+SMALL_SHARED = ("ad01_int8", "kws_ref_model", "vww_96_int8")
+GROUPED = ("zoo:vgg16", "topo_resnet50_int8")
+SIMULATED = "zoo:lenet5"
+
+
+def as_json(figures: Figures) -> dict[str, Any]:
+    """The figures as the file holds them."""
+    return json.loads(json.dumps(dataclasses.asdict(figures)))
+
+
+@pytest.mark.parametrize("model", [*SMALL_ZOO, *SMALL_SHARED])
+def test_numbers_are_what_the_compiler_finds_today(model: str) -> None:
+    path = model if model.startswith("zoo:") else str(SHARED / f"{model}.tflite")
+    if model in SMALL_SHARED and not Path(path).is_file():
+        pytest.skip("the shared models are not on this machine")
+    found = as_json(figures_of(model, api.compile(path, TARGET).report))
+    committed = COMMITTED[model]
+    assert found.keys() == committed.keys() - BESIDE_FIGURES
+    for name in found.keys() - {*MEASURED}:
+        assert committed[name] == found[name], f"{name} of {model}"
+    assert committed["flash_bytes"]["weights"] == found["flash_bytes"]["weights"]
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("ziglang", "unicorn")),
+    reason="the packages of penstock[simulate] are not installed",
+)
+def test_numbers_are_what_the_simulated_core_counts_today() -> None:
+    found = as_json(measure(SIMULATED))
+    for name in MEASURED:
+        assert COMMITTED[SIMULATED][name] == found[name], name
+
+
+def test_numbers_name_every_network() -> None:
+    named = COMMITTED.keys() | NUMBERS["unsupported"].keys()
+    assert named.issuperset(ZOO)
+    if not SHARED.is_dir():
+        pytest.skip("the shared models are not on this machine")
+    assert named == {*ZOO, *(path.stem for path in Shared(SHARED).networks())}
+
+
+def rows_of(printed: str) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Cells of each row of printed tables, by its name and how often the name came before.  The
+    seconds that `best` took, in the last column of tables with a certificate, are left out."""
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for line in printed.splitlines():
+        if not line.startswith("│"):
+            continue
+        name, *cells = (cell.strip() for cell in line.strip("│").split("│"))
+        if any("optimal" in cell for cell in cells):
+            cells.pop()
+        found[name, sum(key[0] == name for key in found)] = tuple(cells)
+    return found
+
+
+@pytest.mark.parametrize("model", GROUPED)
+def test_groups_on_nvdla_are_those_of_today(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = () if model.startswith("zoo:") else (str(SHARED),)
+    if folder and not SHARED.is_dir():
+        pytest.skip("the shared models are not on this machine")
+    assert partition.main([*folder, "--network", model, "--nvdla"]) == 0
+    printed = capsys.readouterr().out
+    text = (FOLDER / "partition_nvdla.txt").read_text("utf-8")
+    assert printed.splitlines()[:2] == text.splitlines()[:2]
+    committed, found = rows_of(text), rows_of(printed)
+    assert len(found) == 8
+    assert found == {key: committed[key] for key in found}

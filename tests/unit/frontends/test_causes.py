@@ -1,0 +1,131 @@
+"""Errors about operators and element types name the cause, and a remedy only where it is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from available import path_of
+from minimal_tflite import Table, ints, model_bytes, table
+from penstock.errors import UnsupportedError
+from penstock.frontends.open import parse, read_bytes
+from tools.tflite_rewriting import codes_of, with_codes
+from tools.tflite_writer import OperatorSpec, TensorSpec, tflite, write_tflite
+
+INTEGER_QUANTISATION = "post-training integer quantisation"
+X = TensorSpec("x", (1, 4), scales=(0.5,), zero_points=(0,))
+REAL = replace(X, dtype="float32", scales=(), zero_points=())
+
+
+def refusal(raw: bytes) -> UnsupportedError:
+    with pytest.raises(UnsupportedError) as caught:
+        parse(raw, "m.tflite")
+    return caught.value
+
+
+def chain(*steps: tuple[str, TensorSpec], first: TensorSpec = X) -> bytes:
+    """Operators of one input, one after the other."""
+    tensors = (first, *(replace(spec, name=f"t{k}") for k, (_, spec) in enumerate(steps)))
+    operators = tuple(OperatorSpec(name, (k,), (k + 1,)) for k, (name, _) in enumerate(steps))
+    return write_tflite(tensors, operators, (0,), (len(steps),))
+
+
+def stateful(operator: str, kind: int = tflite.TensorType.INT8) -> bytes:
+    """An int8 network with an operator that keeps state."""
+    q = table("QuantizationParameters", Scale=np.array([0.5], np.float32), ZeroPoint=np.array([0]))
+
+    def tensor(number: int) -> Table:
+        return table("Tensor", Shape=ints(1, 4), Type=number, Quantization=q)
+
+    main = table(
+        "SubGraph",
+        Tensors=[tensor(tflite.TensorType.INT8), tensor(kind)],
+        Inputs=ints(0),
+        Outputs=ints(1),
+        Operators=[table("Operator", Inputs=ints(0), Outputs=ints(1))],
+    )
+    code = table("OperatorCode", BuiltinCode=getattr(tflite.BuiltinOperator, operator))
+    return model_bytes(
+        table("Model", Version=3, OperatorCodes=[code], Subgraphs=[main], Buffers=[table("Buffer")])
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(stateful(name) for name in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "CALL_ONCE")),
+        stateful("VAR_HANDLE", tflite.TensorType.RESOURCE),
+        stateful("READ_VARIABLE", tflite.TensorType.VARIANT),
+    ],
+)
+def test_state_is_named_and_quantisation_is_no_remedy(raw: bytes) -> None:
+    error = refusal(raw)
+    assert "keeps state" in error.why
+    assert "without state" in error.help
+    assert INTEGER_QUANTISATION not in str(error)
+
+
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_another_element_type_at_the_border_is_a_matter_of_the_converter(kind: str) -> None:
+    other = REAL if kind == "float32" else replace(X, dtype=kind)
+    for side, raw in (
+        ("input", chain(("QUANTIZE", X), ("RELU", X), first=other)),
+        ("output", chain(("RELU", X), ("DEQUANTIZE" if other is REAL else "QUANTIZE", other))),
+    ):
+        error = refusal(raw)
+        assert f"the network's {side} is {kind}" in error.why
+        assert f"inference_{side}_type = tf.int8" in error.help
+        assert INTEGER_QUANTISATION not in str(error)
+
+
+def test_real_numbers_within_an_int8_network_are_blamed_on_their_operators() -> None:
+    raw = chain(("RELU", X), ("DEQUANTIZE", REAL), ("EXP", REAL), ("QUANTIZE", X), ("RELU", X))
+    error = refusal(raw)
+    assert "real numbers" in error.why
+    assert "inference_" not in str(error)
+
+
+def test_int16_and_uint8_networks_are_told_so() -> None:
+    for kind, cause in (("int16", "16-bit activations"), ("uint8", "uint8 quantisation")):
+        other = replace(X, dtype=kind)
+        error = refusal(chain(("RELU", other), first=other))
+        assert cause in error.why
+        assert "not supported by this version" in error.why
+        assert INTEGER_QUANTISATION not in str(error)
+
+
+def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
+    assert INTEGER_QUANTISATION in refusal(chain(("RELU", REAL), first=REAL)).help
+
+
+def test_what_no_conversion_removes_comes_first() -> None:
+    written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=REAL)
+    codes = [
+        tflite.BuiltinOperator.CUMSUM if code == tflite.BuiltinOperator.TANH else code
+        for code in codes_of(written)
+    ]
+    error = refusal(with_codes(written, codes, builtin=True, deprecated=False))
+    assert error.what == "CUMSUM: operator is not supported"
+    assert "QUANTIZE converts float32 to int8" in error.why
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        ("keyword_scrambled", "keeps state"),
+        ("trained_lstm_int8", "keeps state"),
+        ("mww_vad", "keeps state"),
+        ("mobilenet_v1_0.25_128_quant_uint8", "uint8 quantisation"),
+        ("kws_ref_model_float32", "real numbers"),
+        ("pretrainedResnet_float", "real numbers"),
+        *((f"ops/seanet_{name}0", "16-bit") for name in ("add", "conv", "sub", "leaky_relu")),
+    ],
+)
+def test_public_networks_are_told_the_cause(model: str, cause: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parse(read_bytes(Path(path_of(model))), model)
+    assert cause in caught.value.why.split("\n")[0]
+    assert (INTEGER_QUANTISATION in str(caught.value)) == (cause == "real numbers")

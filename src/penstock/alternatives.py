@@ -19,7 +19,7 @@ from penstock.pipeline import (
     simplify_for,
 )
 from penstock.reports.report import Alternative
-from penstock.scheduling.selection import Optimize, select
+from penstock.scheduling.selection import Optimize, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _named(points: Sequence[Point], request: Request) -> Iterator[tuple[str, Poi
     fitting = [point for point in points if point.may_be_chosen(request)]
     cycles = [point.schedule.cost.cycles for point in fitting]
     for goal in (Optimize.SIZE, Optimize.BALANCED, Optimize.SPEED):
-        yield f"--optimize {goal}", fitting[select(cycles, goal)]
+        yield f"--optimize {goal}", fitting[pick(cycles, goal)]
     fastest = points[-1]
     if request.sram_bytes is not None:
         budget = fastest.ram_bytes(request)

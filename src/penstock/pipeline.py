@@ -50,7 +50,7 @@ from penstock.scheduling.memories import Memories
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.scheduling.part import Parts
 from penstock.scheduling.schedule import Frontier, Schedule
-from penstock.scheduling.selection import Optimize, merged, noticeably_faster, select
+from penstock.scheduling.selection import Optimize, merged, noticeably_faster, pick
 from penstock.workers import mapped
 from penstock.zoo.registry import open_zoo
 
@@ -309,7 +309,7 @@ def chosen_index(points: Sequence[Point], request: Request) -> int | None:
     if not fitting:
         return None
     cycles = [points[k].schedule.cost.cycles for k in fitting]
-    return fitting[select(cycles, request.goal)]
+    return fitting[pick(cycles, request.goal)]
 
 
 def lower_point(point: Point, accelerators: Sequence[Accelerator] = ()) -> Program:
@@ -521,7 +521,8 @@ def _lowering(least: Point, request: Request) -> Iterator[str]:
             if size < least.ram_bytes(request):
                 yield f"{words} {size} bytes are enough"
     for words, note, other in _open_choices(request):
-        size = least_bytes(parts_of(_simplified(other), other).graph, other)
+        graph = simplify_for(read(other.model, other.reading), other)
+        size = least_bytes(parts_of(graph, other).graph, other)
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
     if options.max_parts < len(parts.parts):
@@ -537,10 +538,6 @@ def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
             switch = f.name if f.default is not True else f"no_{f.name}"
             words = f"without --{switch.replace('_', '-')}"
             yield words, replace(request, options=options)
-
-
-def _simplified(request: Request) -> Graph:
-    return simplify_for(read(request.model, request.reading), request)
 
 
 def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:

@@ -121,8 +121,8 @@ class _Registered:
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    choices: dict[str, Mapping[Any, str]] = field(default_factory=dict[str, Mapping[Any, str]])
     least: dict[str, float] = field(default_factory=dict[str, float])
-    choices: dict[str, Mapping[Value, str]] = field(default_factory=dict[str, Mapping[Value, str]])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]
     )
@@ -169,16 +169,16 @@ class UMABackend(ABC):
         self,
         name: str,
         default: Value = "",
-        choices: Mapping[Value, str] | None = None,
         *,
         least: float | None = None,
+        choices: Mapping[Any, str] | None = None,
     ) -> None:
         """An attribute of the accelerator, which users set with --accelerator npu:lanes=16.
 
         Its type is the default's: str, int, bool or float; a number less than `least` is refused.
         `choices`: values that need no other hardware and no other memories, each with a note on
-        what else it means, or "".  Where a network does not fit, those of attributes that the user
-        left open are tried.  Source: RFC 0060, _register_target_attr, which has neither.
+        what else it means, or ""; where a network does not fit, those that the user left open are
+        tried.  Source: RFC 0060, _register_target_attr, which has neither.
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -190,9 +190,9 @@ class UMABackend(ABC):
         Raises BackendError where it is of another type, or the name is taken or reserved."""
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
+        self._registered.choices[name] = choices or {default: ""}
         if least is not None:
             self._registered.least[name] = least
-        self._registered.choices[name] = choices or {default: ""}
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
         """A function of (graph, AcceleratorTarget) that gives a graph; runs before or after the

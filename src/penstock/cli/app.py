@@ -7,12 +7,12 @@ import json
 import os
 import sys
 from contextlib import suppress
+from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-import penstock
 from penstock.cli import backend, verbs
 from penstock.cli.parameters import with_records
 from penstock.errors import OutputError, PenstockError, UsageError, internal_error
@@ -46,7 +46,7 @@ app.add_typer(backend_app, name="backend")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"penstock {penstock.__version__}")
+        print(f"penstock {version('penstock')}")
         raise typer.Exit
 
 

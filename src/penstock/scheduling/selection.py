@@ -2,7 +2,7 @@
 
 Two rules, each in one place.  Cycles that differ by less than `NOTICED` count as equal, so of such
 points only the one of least memory is kept (`noticeably_faster`, `merged`).  The `Optimize` goal
-picks one of the kept points (`select`).
+picks one of the kept points (`pick`).
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T,
     return tuple(kept)
 
 
-def select(cycles: Sequence[int], goal: Optimize) -> int:
+def pick(cycles: Sequence[int], goal: Optimize) -> int:
     """The index of the point that a goal selects; `cycles`: of a frontier, least memory first.
 
     `speed`: the fastest; `size`: the one of least memory; `balanced`: the knee, the one of least
     memory whose cycles are at most `KNEE` above those of the fastest.
 
-    >>> [select([1200, 1010, 1000], goal) for goal in Optimize]
+    >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
     [2, 1, 0]
     """
     if goal is Optimize.SIZE:

@@ -28,6 +28,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 COMMON = {
     "add": "a method of sets",
+    "compare": "a parameter of dataclass fields",
     "maximum": "NumPy's, of columns of numbers",
     "minimum": "NumPy's, of columns of numbers",
     "reshape": "NumPy's, of columns of numbers",

@@ -112,7 +112,7 @@ SERVED = {
 }
 OTHERS = {
     "groups": (
-        sample(Conv2D(THREE, THREE), int8(1, 6, 6, 8), weights(4, 3, 3, 4, axis=0), bias(4)),
+        sample(Conv2D(THREE, THREE), int8(1, 6, 6, 32), weights(32, 3, 3, 4, axis=0), bias(32)),
         "conv2d_groups_s8_dsp",
     ),
     "depthwise of twelve channels": (

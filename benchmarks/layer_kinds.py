@@ -177,6 +177,15 @@ def uneven(d: Drawing, x: Value) -> Value:
     return d.net.conv2d(x, channels, 1, 1, "same", d.activation(), weights=weights)
 
 
+def spectral(d: Drawing, _: Value) -> Value:
+    """A convolution of few channels by a large window, as of spectra of sound."""
+    x = d.net.input((1, d.random.randint(12, 50), d.random.randint(8, 40), d.one_of(1, 1, 2, 3)))
+    window = d.random.randint(3, 10), d.random.randint(3, 8)
+    most = MOST_MACS // (x.type.elements * window[0] * window[1])
+    channels = min(d.one_of(4, 8, 12, 24), max(1, most))
+    return d.net.conv2d(x, channels, window, d.stride(), d.padding(), d.activation())
+
+
 def rectified(d: Drawing, x: Value) -> Value:
     """A slope for each channel."""
     drawn = [d.random.randint(-127, 127) for _ in range(x.type.shape[-1])]
@@ -366,5 +375,6 @@ LAYERS: Mapping[str, Layer] = {
         interpolating,
         tiling,
         uneven,
+        spectral,
     )
 }

@@ -45,6 +45,7 @@ def test_calls_of_odd_pixels_are_counted(target: str) -> None:
     net = GraphBuilder("odd")
     x = net.conv2d(net.input((1, 40, 3, 16)), 24, 3, 1, "same", "relu")
     x = net.depthwise_conv2d(x, 3, 1, "same", "relu")
+    x = net.depthwise_conv2d(x, (5, 1), 1, "same", "relu")
     done = compiled(net.build(net.conv2d(x, 16, 1, 1, "same", "relu")), target)
     judged = judge(with_point(done, done.points[0]))
     assert max(one.calls for one in judged.layers) > 1

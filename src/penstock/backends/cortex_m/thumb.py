@@ -150,6 +150,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         return None
     pair = thumb_cycles.of_depthwise(x.shape[3], count, signed=layer.is_signed)
     found = _pixels_found(op, site) * count * thumb_cycles.FOUND_TAP
+    rows = row_count(site.output.shape) * thumb_cycles.TAPS_ROW
     return Kernel(
         "depthwise_conv2d_s8_thumb",
         params=(
@@ -164,7 +165,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=x.shape[3],
         by_rows=True,
         classes=layer.classes,
-        work_cycles=round(_pairs(site) * pair) + found,
+        work_cycles=round(_pairs(site) * pair) + found + rows,
         odd_cycles=_odd_cycles(site, pair),
     )
 

@@ -17,9 +17,10 @@ LINE_COLUMN, LINE_BYTE = 73, 3.42
 IDLE_PIXELS, IDLE_BYTE = 177, 8.58
 """Of two pixels some of whose channels are idle: both, and each channel."""
 OUTPUT_ROW = 180
-TAPS_CHANNEL, OTHER_TAP, TAPS_PIXELS, FOUND_TAP = 127, 26, 127, 50
-"""Of two pixels: nine taps of a channel, each of any other number; all of it; of a pixel whose taps
-are found, each of them."""
+TAPS_CHANNEL, OTHER_CHANNEL, OTHER_TAP = 123, 319, 24.4
+"""Of two pixels: nine taps of a channel; any other number of them, and each."""
+TAPS_PIXELS, FOUND_TAP, TAPS_ROW = 131, 65, 150
+"""Of two pixels, what surrounds their channels; each tap of a pixel whose taps are found; a row."""
 FOUR_INPUTS, REST_INPUT, FOUR_OUTPUTS = 77, 22, 24
 """Of four outputs: inputs in fours and beyond; what surrounds them."""
 ELEMENT, SUM_ROW = 25.6, 60
@@ -47,9 +48,9 @@ def of_lines(lines: int, columns: int, row_bytes: int) -> float:
     return lines * (columns * LINE_COLUMN + row_bytes * LINE_BYTE)
 
 
-def of_depthwise(channels: int, taps: int, *, signed: bool) -> int:
+def of_depthwise(channels: int, taps: int, *, signed: bool) -> float:
     """Cycles of two pixels of a depthwise convolution."""
-    channel = TAPS_CHANNEL if taps == 9 else 2 * OTHER_TAP * taps
+    channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
     return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
 

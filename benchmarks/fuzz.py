@@ -36,7 +36,7 @@ SHARED_MODELS = ("*_int8.tflite", "*quant*.tflite", "*.tflite", "ops/*.tflite")
 LARGEST_MODEL_BYTES = 200_000
 ONE_IN_C = 10
 """Of so many mutants, one is run as C."""
-COMPILE_SECONDS = 15.0
+COMPILE_SECONDS = 30.0
 VERIFY_SECONDS = 120.0
 """Limits on a worker's time on the processor: other processes may take the machine's."""
 WALL_FACTOR = 10

@@ -263,7 +263,6 @@ class _Walk:
         inputs = tuple(map(self._own_constant, made.inputs))
         node = Node(made.op, inputs, made.output, self._tensors.where)
         check_node(node)
-        _check_size(node.output, node.origin)
         self._tensors.nodes.append(node)
 
     def _own_constant(self, value: Value) -> Value:

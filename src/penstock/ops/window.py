@@ -13,8 +13,8 @@ from penstock.ir.region import Interval
 MOST_STEP = 2**15
 """Strides, dilations and paddings of TFLite are smaller.
 
-Source: TensorFlow Lite, `ConvParams`, `DepthwiseParams`, `PaddingValues` (kernels/internal/types.h),
-which hold them as int16."""
+Source: TensorFlow Lite, `ConvParams`, `DepthwiseParams` and `PaddingValues`, which hold them as int16
+(kernels/internal/types.h)."""
 
 
 @dataclass(frozen=True, slots=True)

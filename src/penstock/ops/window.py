@@ -13,8 +13,8 @@ from penstock.ir.region import Interval
 MOST_STEP = 2**15
 """Strides, dilations and paddings of TFLite are smaller.
 
-Source: TensorFlow Lite, `ConvParams`, `DepthwiseParams` and `PaddingValues`, which hold them as int16
-(kernels/internal/types.h)."""
+Source: TensorFlow Lite, kernels/internal/types.h: `ConvParams`, `DepthwiseParams` and
+`PaddingValues` hold them as int16."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +36,11 @@ SHARED_MODELS = ("*_int8.tflite", "*quant*.tflite", "*.tflite", "ops/*.tflite")
 LARGEST_MODEL_BYTES = 200_000
 ONE_IN_C = 10
 """Of so many mutants, one is run as C."""
-COMPILE_SECONDS = 10.0
+COMPILE_SECONDS = 30.0
 VERIFY_SECONDS = 120.0
+"""Limits on a worker's time on the processor: other processes may take the machine's."""
+WALL_FACTOR = 10
+"""Of a limit, so many times may pass on the clock: a worker that waits hangs, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Worker:
         seconds, stage = COMPILE_SECONDS, "compile"
         while True:
             try:
-                if not self._pipe.poll(seconds):
+                if not self._answers(seconds):
                     return self._lost(Outcome("hang", stage, f"no answer in {seconds} s"))
                 answer: Outcome | str = self._pipe.recv()
             except (EOFError, OSError):
@@ -72,6 +76,24 @@ class Worker:
             if isinstance(answer, Outcome):
                 return answer
             seconds, stage = VERIFY_SECONDS, "verify"
+
+    def _answers(self, seconds: float) -> bool:
+        """Whether there is an answer before the worker has computed for so many seconds."""
+        begin, clock = self._processor_seconds(), time.monotonic()
+        while not self._pipe.poll(1.0):
+            computed = self._processor_seconds() - begin
+            if computed > seconds or time.monotonic() - clock > WALL_FACTOR * seconds:
+                return False
+        return True
+
+    def _processor_seconds(self) -> float:
+        """What the worker has computed; 0 where the system does not say."""
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            return 0.0
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self._stop()

@@ -144,7 +144,12 @@ def rename(model: Any, random: Random) -> str:
     if not known:
         return "no names"
     chosen = random.sample(known, random.randint(1, len(known)))
-    new = {old: drawn_name(known, random) for old in chosen}
+    new: dict[str, str] = {}
+    for old in chosen:
+        name = drawn_name(known, random)
+        while name in (*known, *new.values()):  # `edge` makes tensors that are written twice
+            name += "_"
+        new[old] = name
     for node in graph.node:
         for side in (node.input, node.output):
             side[:] = [new.get(name, name) for name in side]

@@ -116,6 +116,18 @@ def _tiled(drawn: Drawn, _: Reference) -> Answer:
     return (np.tile(drawn.values[0], tuple(int(n) for n in multiples)),)
 
 
+def _leaves_multiplier_out(drawn: Drawn) -> bool:
+    return drawn.operator.options["depth_multiplier"] == 0
+
+
+def _with_multiplier(drawn: Drawn, reference: Reference) -> Answer:
+    """The operator with the multiplier that the shapes give."""
+    multiplier = _output(drawn).shape[3] // _input(drawn).shape[3]
+    options = {**drawn.operator.options, "depth_multiplier": multiplier}
+    other = replace(drawn, operators=(replace(drawn.operator, options=options),))
+    return reference.run(other.tflite(), drawn.values)
+
+
 def _pads(drawn: Drawn) -> bool:
     return bool(np.any(drawn.tensors[drawn.operator.inputs[2]].data))
 
@@ -210,6 +222,16 @@ DEVIATIONS = (
         "`micro/kernels/pooling_common.cc`, `CalculateOpDataPooling`",
         _bounds_leave_int32,
         _clipped_afterwards,
+    ),
+    Deviation(
+        ("DEPTHWISE_CONV_2D",),
+        "`depth_multiplier` is 0",
+        "computes no element",
+        "divides the channels of the weights by those of the input, as TensorFlow does",
+        "`kernels/internal/reference/integer_ops/depthwise_conv.h`; TensorFlow: "
+        "`lite/core/c/builtin_op_data.h`, `TfLiteDepthwiseConvParams`",
+        _leaves_multiplier_out,
+        _with_multiplier,
     ),
     Deviation(
         ("SPACE_TO_BATCH_ND",),

@@ -28,7 +28,7 @@ from penstock.codegen.c_text import prefix
 from penstock.codegen.drivers import DriverCode
 from penstock.errors import CapacityError, InternalError
 from penstock.fixedpoint import Rounding
-from penstock.frontends.open import SUFFIXES, parse, read_bytes
+from penstock.frontends.open import SUFFIXES, check_dimensions, parse, read_bytes
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
@@ -189,6 +189,7 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
 
     Raises ModelError, UsageError."""
     if model.startswith("zoo:"):
+        check_dimensions((), reading, model)
         return open_zoo(model)
     path = Path(model)
     return parse(read_bytes(path), path.name, reading, path.parent)

@@ -21,6 +21,8 @@ RESERVED: Mapping[str, str] = {
 }
 """Names that an attribute cannot have, and why."""
 
+MOST = 2**40
+"""Numbers are smaller: no size, count or rate of a device reaches it, and costs end there too."""
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
@@ -81,12 +83,19 @@ def values(
                 where=where,
                 help=f"leave it out for {declared[name]!r}",
             )
-        found[name] = _at_least((least or {}).get(name), name, read, where)
+        found[name] = _in_range((least or {}).get(name), name, read, where)
     return found
 
 
-def _at_least(least: float | None, name: str, value: Value, where: str) -> Value:
-    """The value.  Raises UsageError where it is less than the least."""
+def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
+    """The value.  Raises UsageError where a number is less than the least, or beyond `MOST`."""
+    if not isinstance(value, str) and abs(value) >= MOST:
+        raise UsageError(
+            "usage-019",
+            f"attribute {name} is {_shortened(str(value))}, its magnitude must be below 2^40",
+            where=where,
+            help="set a smaller value",
+        )
     if least is not None and not isinstance(value, str) and value < least:
         raise UsageError(
             "usage-019",
@@ -95,6 +104,10 @@ def _at_least(least: float | None, name: str, value: Value, where: str) -> Value
             help="set a larger value",
         )
     return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:21]}.. ({len(text)} characters)"
 
 
 def unknown_attribute(

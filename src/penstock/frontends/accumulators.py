@@ -83,5 +83,5 @@ def _taps(
 ) -> Iterator[tuple[int, int, Array]]:
     """For every tap (k, l) the centred input elements under it, one for each output position."""
     out = Region.whole((*_spatial(x, rows, columns), outputs))
-    centred = sliding.block(x, rows, columns, out, zero).astype(kind) - kind(zero)
-    return sliding.taps(centred, rows, columns, out)
+    centred = sliding.block(x, rows, columns, out).astype(kind) - kind(zero)
+    return sliding.taps(centred, x.shape, rows, columns, out)

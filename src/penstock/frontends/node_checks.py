@@ -29,6 +29,10 @@ def check_node(node: Node) -> None:
 
     Raises ModelError or UnsupportedError."""
     _check_result(node)
+    size = node.output.type.size_bytes
+    require(
+        size < 2**31, f'tensor "{node.output.name}" has {size} bytes, must be smaller than 2 GiB'
+    )
     for value in (*node.variable_inputs, node.output):
         _check_quantisation(value)
     if not node.op.ALIAS:

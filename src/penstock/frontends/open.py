@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-from penstock.errors import ModelError, UnsupportedError
+from penstock.errors import ModelError, UnsupportedError, UsageError
 from penstock.frontends import tflite
 from penstock.frontends.causes import Problem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
@@ -45,12 +45,16 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
     """The graph in a model file's bytes, which may be packed by gzip; `folder`: where the data lies
     that an ONNX model keeps in other files.
 
-    Raises ModelError (malformed) or UnsupportedError (well-formed, not taken)."""
+    Raises ModelError (malformed), UnsupportedError (well-formed, not taken), or UsageError (an
+    extent is given for a dimension that the file does not leave open)."""
     raw = unpacked(raw, name)
     if tflite.looks_like_tflite(raw):
+        check_dimensions((), reading, name)
         return understand(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):
-        return understand_onnx(decode(raw, name, folder), reading).graph
+        file = decode(raw, name, folder)
+        check_dimensions(file.open_dimensions(), reading, name)
+        return understand_onnx(file, reading).graph
     raise UnsupportedError(
         "model-005",
         "the file is neither a TFLite nor an ONNX model",
@@ -59,6 +63,23 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
         f"with {ONNX_BEGIN!r}; the file has {len(raw)} bytes",
         help="penstock reads .tflite and .onnx files, also as .gz",
     )
+
+
+def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None:
+    """Raises UsageError where an extent is given for a dimension that is not one of `known`."""
+    names = tuple(known)
+    wrong = next((name for name, _ in reading.dimensions if name not in names), None)
+    if wrong is not None:
+        raise UsageError(
+            "usage-114",
+            f'the model has no open dimension "{wrong}"',
+            where=f"{model}, --dimension",
+            why="every extent of its inputs is fixed"
+            if not names
+            else "the dimensions that its inputs leave open are "
+            + ", ".join(f'"{name}"' for name in names),
+            help="use one of these names" if names else "leave --dimension out",
+        )
 
 
 def unpacked(raw: bytes, name: str) -> bytes:

@@ -208,7 +208,7 @@ class _Reader:
         if not self._count(q, "Scale"):
             return None
         scales = tuple(float(np.float32(q.Scale(i))) for i in range(q.ScaleLength()))
-        zeros = tuple(self._indices(q, "ZeroPoint")) or (0,) * len(scales)
+        zeros = tuple(self._indices(q, "ZeroPoint"))
         wrong = next((s for s in scales if not 0 < s < math.inf), None)
         if wrong is not None:
             raise _Malformed(f'tensor "{name}" has scale {wrong}, must be a positive number')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from penstock.errors import UsageError
 
@@ -15,9 +16,18 @@ def parse_size(text: str) -> int:
 
     >>> parse_size("64KiB"), parse_size("64k"), parse_size("65536")
     (65536, 65536, 65536)
+    >>> parse_size("1.5KiB")
+    1536
 
     Raises UsageError."""
     found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([a-z]*)\s*", text.lower())
     if not found or found[2] not in _UNITS:
         raise UsageError("usage-001", f"{text!r} is not a size", help="write 64KiB, 64k or 65536")
-    return int(float(found[1]) * _UNITS[found[2]])
+    size = Fraction(found[1]) * _UNITS[found[2]]
+    if size.denominator != 1:
+        raise UsageError(
+            "usage-001",
+            f"{text!r} is {float(size):g} bytes, must be a whole number of bytes",
+            help="write 64KiB, 64k or 65536",
+        )
+    return int(size)

@@ -24,6 +24,7 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.ops import depthwise_conv2d, pool, sliding
 from penstock.ops.activation import Activation, fused_activation
 from penstock.ops.average_last import AverageLast
+from penstock.ops.checks import require
 from penstock.ops.requantised import requantised
 from penstock.ops.running import Halves
 from penstock.ops.running_sum import RunningSum
@@ -43,20 +44,25 @@ class AveragePool2D:
     ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
-        return pool.result_type(self.rows, self.columns, inputs)
+        y = pool.result_type(self.rows, self.columns, inputs)
+        _, height, width, _ = inputs[0].shape
+        require(
+            self.rows.always_meets(height) and self.columns.always_meets(width),
+            f"a window of {self.rows.size} x {self.columns.size} elements lies in the padding "
+            f"alone, must meet the {height} x {width} elements of the input: it has no average",
+        )
+        return y
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (x,) = inputs
         x = x[..., out.slices[3]]
-        padded = sliding.block(x.astype(np.int32), self.rows, self.columns, out, 0)
-        present = sliding.block(
-            np.ones((*x.shape[:3], 1), np.int32), self.rows, self.columns, out, 0
-        )
+        read = sliding.block(x, self.rows, self.columns, out).astype(np.int32)
+        present = np.ones((*read.shape[:3], 1), np.int32)
         total = np.zeros(out.shape, np.int32)
         count = np.zeros((*out.shape[:3], 1), np.int32)
-        for _, _, tap in sliding.taps(padded, self.rows, self.columns, out):
+        for _, _, tap in sliding.taps(read, x.shape, self.rows, self.columns, out):
             total += tap
-        for _, _, tap in sliding.taps(present, self.rows, self.columns, out):
+        for _, _, tap in sliding.taps(present, x.shape, self.rows, self.columns, out):
             count += tap
         return pool.average(total, count, self.activation.bounds(site.output))
 

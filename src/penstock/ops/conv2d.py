@@ -74,13 +74,15 @@ class Conv2D:
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         x, w, b = inputs
         channels = slice(out.lower[3], out.upper[3])
-        padded = sliding.block(x, self.rows, self.columns, out, site.inputs[0].zero_point)
+        read = sliding.block(x, self.rows, self.columns, out)
         # Doubles hold every partial sum exactly (below 2**53), and their product is a BLAS call.
-        centred = padded.astype(np.float64) - site.inputs[0].zero_point
+        centred = read.astype(np.float64) - site.inputs[0].zero_point
         weights = w.astype(np.float64)
         group_inputs, group_outputs = w.shape[3], w.shape[0] * w.shape[3] // x.shape[3]
         total = np.zeros(out.shape)
-        for k, l, tap in sliding.taps(centred, self.rows, self.columns, out):  # noqa: E741
+        for k, l, tap in sliding.taps(  # noqa: E741
+            centred, x.shape, self.rows, self.columns, out
+        ):
             for group in range(x.shape[3] // group_inputs):
                 lower = max(group * group_outputs, channels.start)
                 upper = min((group + 1) * group_outputs, channels.stop)

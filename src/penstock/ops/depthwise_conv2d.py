@@ -67,10 +67,12 @@ class DepthwiseConv2D:
         x, w, b = inputs
         channels = slice(out.lower[3], out.upper[3])
         sources = np.arange(channels.start, channels.stop) // self.multiplier
-        padded = sliding.block(x, self.rows, self.columns, out, site.inputs[0].zero_point)
-        centred = padded[..., sources].astype(np.int32) - site.inputs[0].zero_point
+        read = sliding.block(x, self.rows, self.columns, out)
+        centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
         total = np.zeros(out.shape, np.int32)
-        for k, l, tap in sliding.taps(centred, self.rows, self.columns, out):  # noqa: E741
+        for k, l, tap in sliding.taps(  # noqa: E741
+            centred, x.shape, self.rows, self.columns, out
+        ):
             total += tap * w[0, k, l, channels].astype(np.int32)
         accumulators = total.astype(np.int64) + b[channels].astype(np.int64)
         return self.multipliers(site).apply(

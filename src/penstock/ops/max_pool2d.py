@@ -46,9 +46,9 @@ class MaxPool2D:
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         (x,) = inputs
-        padded = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out, -128)
+        read = sliding.block(x[..., out.slices[3]], self.rows, self.columns, out)
         largest = np.full(out.shape, -128, np.int8)
-        for _, _, tap in sliding.taps(padded, self.rows, self.columns, out):
+        for _, _, tap in sliding.taps(read, x.shape, self.rows, self.columns, out, -128):
             np.maximum(largest, tap, out=largest)
         least, most = self.activation.bounds(site.output)
         return np.clip(largest, np.int8(least), np.int8(most))

@@ -37,9 +37,10 @@ class RunningMax(running.UnderColumns):
         return running.pooled_type(self.rows, self.columns, inputs, DType.INT8)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        padded = sliding.block(inputs[0][..., out.slices[3]], running.ROW, self.columns, out, -128)
+        x = inputs[0][..., out.slices[3]]
+        read = sliding.block(x, running.ROW, self.columns, out)
         found = np.full(out.shape, -128, np.int8)
-        for _, _, tap in sliding.taps(padded, running.ROW, self.columns, out):
+        for _, _, tap in sliding.taps(read, x.shape, running.ROW, self.columns, out, -128):
             np.maximum(found, tap, out=found)
         least, most = self.activation.bounds(site.output)
         found = np.clip(found, np.int8(least), np.int8(most))

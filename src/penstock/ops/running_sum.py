@@ -36,10 +36,10 @@ class RunningSum(running.UnderColumns):
         return running.pooled_type(self.rows, self.columns, inputs, DType.INT32)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        x = inputs[0][..., out.slices[3]].astype(np.int32) - self.zero
-        padded = sliding.block(x, running.ROW, self.columns, out, 0)
+        x = inputs[0][..., out.slices[3]]
+        read = sliding.block(x, running.ROW, self.columns, out).astype(np.int32) - self.zero
         found = np.zeros(out.shape, np.int32)
-        for _, _, tap in sliding.taps(padded, running.ROW, self.columns, out):
+        for _, _, tap in sliding.taps(read, x.shape, running.ROW, self.columns, out):
             found += tap
         return running.gone_on(found, inputs, out, np.add)
 

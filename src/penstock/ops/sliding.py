@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from penstock.ir.affine import Affine
-from penstock.ir.region import Region
+from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.ops.checks import require
 from penstock.ops.window import Window
@@ -42,37 +42,51 @@ def affine(rows: Window, columns: Window) -> Affine:
     )
 
 
-def block(x: Array, rows: Window, columns: Window, out: Region, fill: int) -> Array:
-    """The input rows and columns that `out` reads, padding filled in; batch as in `out`, channels
+def block(x: Array, rows: Window, columns: Window, out: Region) -> Array:
+    """The input rows and columns that `out` reads, without padding; batch as in `out`, channels
     whole."""
     n, h, w, _ = out.intervals
-    (top, bottom), (left, right) = rows.reads(h), columns.reads(w)
-    inside = Region.of((top, bottom), (left, right)).meet(Region.whole(x.shape[1:3]))
-    result = np.full((n[1] - n[0], bottom - top, right - left, x.shape[3]), fill, x.dtype)
-    target = inside.shift((-top, -left))
-    result[:, target.slices[0], target.slices[1]] = x[
-        n[0] : n[1], inside.slices[0], inside.slices[1]
-    ]
-    return result
+    (top, bottom), (left, right) = rows.needs(h, x.shape[1]), columns.needs(w, x.shape[2])
+    return x[n[0] : n[1], top:bottom, left:right]
 
 
 def taps(
-    padded: Array, rows: Window, columns: Window, out: Region
+    read: Array, shape: tuple[int, ...], rows: Window, columns: Window, out: Region, fill: int = 0
 ) -> Iterator[tuple[int, int, Array]]:
-    """For every tap (k, l), the elements of a `block` under it, one for each index of `out`."""
-    _, height, width, _ = out.shape
-    for k in range(rows.size):
-        for l in range(columns.size):  # noqa: E741  (style guide: O K L I are the weights' axes)
-            top, left = k * rows.dilation, l * columns.dilation
-            yield (
-                k,
-                l,
-                padded[
-                    :,
-                    top : top + (height - 1) * rows.stride + 1 : rows.stride,
-                    left : left + (width - 1) * columns.stride + 1 : columns.stride,
-                ],
-            )
+    """For every tap (k, l) that meets the input, the elements of a `block` under it, one for each
+    index of `out`.
+
+    `shape`: the input's.  `fill`: padding, which must leave the caller's result as it is: taps that
+    meet nothing else are left out, so that padding takes no memory and no time."""
+    _, h, w, _ = out.intervals
+    size = (read.shape[0], h[1] - h[0], w[1] - w[0], read.shape[3])
+    across = tuple(_meeting(columns, w, shape[2]))
+    for k, at_h, source_h in _meeting(rows, h, shape[1]):
+        for l, at_w, source_w in across:  # noqa: E741  (style guide: O K L I are weights' axes)
+            found = read[:, source_h, source_w]
+            if found.shape == size:
+                yield k, l, found
+                continue
+            padded = np.full(size, fill, read.dtype)
+            padded[:, at_h, at_w] = found
+            yield k, l, padded
+
+
+def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, slice, slice]]:
+    """Each tap that meets an axis of `extent`; where in the output interval it does, and the
+    elements that it reads there, counted from the first one that the interval reads."""
+    stride, before = window.stride, window.before
+    first = window.needs(out, extent)[0]
+    lower = max(0, -((out[1] - 1) * stride - before) // window.dilation)
+    upper = min(window.size, (extent - 1 - out[0] * stride + before) // window.dilation + 1)
+    for tap in range(lower, upper):
+        offset = tap * window.dilation - before
+        start = max(out[0], -(offset // stride))
+        end = min(out[1], (extent - 1 - offset) // stride + 1)
+        if start < end:
+            source = start * stride + offset - first
+            last = source + (end - start - 1) * stride
+            yield tap, slice(start - out[0], end - out[0]), slice(source, last + 1, stride)
 
 
 def window_params(rows: Window, columns: Window) -> tuple[tuple[str, int], ...]:

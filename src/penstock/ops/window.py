@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.region import Interval
 
+MOST_STEP = 2**15
+"""Strides, dilations and paddings of TFLite are smaller.
+
+Source: TensorFlow Lite, kernels/internal/types.h: `ConvParams`, `DepthwiseParams` and
+`PaddingValues` hold them as int16."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -41,6 +47,17 @@ class Window:
         """Output elements over an axis of `extent`; 0 or less where the window does not fit."""
         return (extent + self.before + self.after - self.extent) // self.stride + 1
 
+    def always_meets(self, extent: int) -> bool:
+        """Whether every output reads an element of an axis of `extent`, not padding alone."""
+        outputs = self.outputs(extent)
+        last = (outputs - 1) * self.stride - self.before
+        # Where dilation skips no axis, the first window is the one that lies farthest outside.
+        padded = -(-self.before // self.stride) if self.dilation > extent else min(self.before, 1)
+        distances = (self.before - o * self.stride for o in range(min(padded, outputs)))
+        return last < extent and all(
+            -(-d // self.dilation) < self.size and -d % self.dilation < extent for d in distances
+        )
+
     def reads(self, out: Interval) -> Interval:
         """Input interval that the output interval reads, not clipped: it may leave the tensor."""
         lower = out[0] * self.stride - self.before
@@ -68,7 +85,13 @@ def foreign_windows(
                 "must each be at least 1"
             )
         if padding == "SAME":
-            windows.append(Window.same(extent, size, stride, dilation))
+            window = Window.same(extent, size, stride, dilation)
         else:
-            windows.append(Window(size, stride, dilation))
+            window = Window(size, stride, dilation)
+        if max(stride, dilation, window.before, window.after) >= MOST_STEP:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, padding {window.before} and {window.after} "
+                f"along {axis}, must each be below {MOST_STEP}: the reference holds 16 bits of them"
+            )
+        windows.append(window)
     return windows[0], windows[1]

@@ -142,6 +142,21 @@ def test_what_is_asked_for_wrongly_is_told(folder: Path, texts: tuple[str, ...],
     assert texts[-1] in caught.value.where
 
 
+@pytest.mark.parametrize("value", ["99999999999999999999", "-1e300", "9" * 400, str(2**40)])
+def test_numbers_that_no_device_has_are_refused(value: str) -> None:
+    numeric = [
+        f"{each.name}:{name}={value}"
+        for each in listed()
+        for name, default in each.attributes.items()
+        if type(default) in (int, float)
+    ]
+    assert any(text.startswith("smv:output_bytes") for text in numeric)
+    for text in numeric:
+        with pytest.raises(UsageError) as caught:
+            open_accelerators((text,), HOST)
+        assert caught.value.code == "usage-019"
+
+
 def test_the_nearest_name_is_offered(folder: Path) -> None:
     bring(folder, "good_d", BACKEND)
     with pytest.raises(PenstockError) as caught:

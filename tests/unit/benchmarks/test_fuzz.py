@@ -74,7 +74,26 @@ def space_to_batch() -> bytes:
     return write_tflite(tensors, operators, (0,), (4,))
 
 
-@pytest.mark.parametrize("raw", [relu6(), space_to_batch()], ids=["relu6", "space_to_batch"])
+def depthwise() -> bytes:
+    """Two channels for each of the input's, which `depth_multiplier` does not say."""
+    random = np.random.default_rng(1)
+    weights = random.integers(-99, 99, (1, 3, 3, 6)).astype(np.int8)
+    tensors = (
+        TensorSpec("x", (1, 4, 4, 3), scales=(0.1,), zero_points=(0,)),
+        TensorSpec("w", weights.shape, scales=(0.01,), zero_points=(0,), data=weights),
+        TensorSpec("bias", (6,), "int32", (0.001,), (0,), data=np.arange(6, dtype=np.int32)),
+        TensorSpec("y", (1, 4, 4, 6), scales=(0.5,), zero_points=(3,)),
+    )
+    options = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "depth_multiplier": 0}
+    dilations = {"dilation_w_factor": 1, "dilation_h_factor": 1}
+    node = OperatorSpec("DEPTHWISE_CONV_2D", (0, 1, 2), (3,), {**options, **dilations})
+    return write_tflite(tensors, (node,), (0,), (3,))
+
+
+DEVIATING = {"relu6": relu6(), "space_to_batch": space_to_batch(), "depthwise": depthwise()}
+
+
+@pytest.mark.parametrize("raw", DEVIATING.values(), ids=DEVIATING)
 def test_documented_deviations_are_judged_operator_by_operator(raw: bytes, tmp_path: Path) -> None:
     pytest.importorskip("tflite_micro")
     path = tmp_path / "model.tflite"

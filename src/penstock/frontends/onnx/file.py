@@ -74,6 +74,11 @@ class File:
     constants: Mapping[str, Array]
     nodes: tuple[FileNode, ...]
 
+    def open_dimensions(self) -> tuple[str, ...]:
+        """Names of the extents that the inputs leave open, in order."""
+        extents = (extent for border in self.inputs for extent in border.shape)
+        return tuple(dict.fromkeys(e for e in extents if isinstance(e, str)))
+
     def names(self) -> frozenset[str]:
         """Names of all tensors."""
         borders = (border.name for border in (*self.inputs, *self.outputs))

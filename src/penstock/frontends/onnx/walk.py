@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -97,6 +98,8 @@ class _Walk:
         self._file, self._scales, self._reading = file, scales, reading
         self._constants = {name: _Constant(x) for name, x in file.constants.items()}
         self._tensors = Tensors(taken=file.names())
+        self._named: dict[str, tuple[TensorType, Data]] = {}
+        """By name of a constant of the graph, what it holds."""
 
     def graph(self) -> Graph:
         inputs = tuple(self._input(border) for border in self._file.inputs)
@@ -161,7 +164,7 @@ class _Walk:
     def _output(self, border: Border) -> Value:
         name = border.name
         if name in self._constants:
-            return self._constants[name].value(name)
+            return self._own_constant(self._constants[name].value(name))
         if name not in self._tensors:
             raise ModelError(
                 "onnx-004",
@@ -257,10 +260,21 @@ class _Walk:
         self._tensors.put(target, Placed(self._tensors.nodes[-1].output, placed.order))
 
     def _add(self, made: Made) -> None:
-        node = Node(made.op, made.inputs, made.output, self._tensors.where)
+        inputs = tuple(map(self._own_constant, made.inputs))
+        node = Node(made.op, inputs, made.output, self._tensors.where)
         check_node(node)
-        _check_size(node.output, node.origin)
         self._tensors.nodes.append(node)
+
+    def _own_constant(self, value: Value) -> Value:
+        """A constant under a name that no other value has: operators derive several constants from
+        one, and name others after their outputs."""
+        if value.data is None:
+            return value
+        names = (value.name if k == 1 else f"{value.name}#{k}" for k in count(1))
+        free = (n for n in names if n in self._constants or n not in self._tensors.taken)
+        content = value.type, value.data
+        name = next(n for n in free if self._named.setdefault(n, content) == content)
+        return replace(value, name=name)
 
     def _compute(self, node: FileNode) -> None:
         """A node that an operator file understands."""
@@ -285,11 +299,12 @@ class _Walk:
                 self._put(name, found[output.name], shown.order)
 
     def _with_own_names(self, made: Made, shown: OnnxNode) -> Made:
-        """What an operator file makes; tensors that are new have names of their own."""
-        given = {v.name for v in (*shown.inputs, *shown.outputs) if v is not None}
+        """What an operator file makes; computed tensors that are new have names of their own."""
+        inputs = {v for v in shown.inputs if v is not None and v.data is None}
+        outputs = {v.name for v in shown.outputs}
 
         def own(value: Value) -> Value:
-            if value.name in given:
+            if value.data is not None or value in inputs or value.name in outputs:
                 return value
             return replace(value, name=self._tensors.name(value.name))
 

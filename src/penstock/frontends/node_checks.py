@@ -54,14 +54,14 @@ def _check_result(node: Node) -> None:
 
 def check_rows(graph: Graph) -> None:
     """Every tensor has few enough rows to be scheduled."""
-    for node in graph.nodes:
-        value = node.output
+    inputs = ((value, f"{graph.name}: inputs") for value in graph.inputs)
+    for value, where in (*inputs, *((node.output, node.origin) for node in graph.nodes)):
         rows = row_count(value.type.shape)
         if rows > MOST_ROWS:
             raise UnsupportedError(
                 "model-026",
                 f'"{value.name}" is {value.type}: {rows} rows, at most {MOST_ROWS} are scheduled',
-                where=node.origin,
+                where=where,
                 why="cascades are planned row by row",
                 help="a smaller batch, or fewer rows",
             )

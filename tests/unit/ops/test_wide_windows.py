@@ -118,6 +118,13 @@ def test_steps_that_the_reference_truncates_are_refused(size: int, options: dict
         )
 
 
+def test_inputs_have_few_enough_rows_to_be_scheduled() -> None:
+    x, y = foreign_nodes.int8("x", 1, 2**15 + 1, 4, 2), foreign_nodes.int8("y", 1, 2, 4, 2)
+    begin, size = foreign_nodes.ints("b", [0, 0, 0, 0]), foreign_nodes.ints("s", [1, 2, 4, 2])
+    with pytest.raises(UnsupportedError, match="32769 rows, at most 32768"):
+        foreign_nodes.graph_of("SLICE", (x, begin, size), (y,))
+
+
 def test_tensors_between_nodes_are_below_2_gib() -> None:
     """As of a model file, whose tensors are checked when it is read, and which pads them first."""
     q = Quantisation((0.5,), (0,))

@@ -59,5 +59,5 @@ def cycles(op: Op, site: Site, kernel: Kernel, family: str) -> float:
 @cache
 def _figures() -> Mapping[str, Mapping[str, Figures]]:
     """By family and name of a kernel."""
-    text = resources.files(__package__).joinpath("figures.toml").read_text("utf-8")
+    text = resources.files("penstock.backends.cortex_m").joinpath("figures.toml").read_text("utf-8")
     return tomllib.loads(text)

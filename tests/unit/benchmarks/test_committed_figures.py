@@ -18,6 +18,7 @@ from benchmarks import partition
 from benchmarks.figures import TARGET, ZOO, Figures, figures_of, measure
 from benchmarks.shared import REPOSITORY, Shared
 from penstock import api
+from penstock.program.tables import table_bytes
 
 FOLDER = REPOSITORY / "benchmarks"
 NUMBERS: dict[str, Any] = json.loads((FOLDER / "numbers.json").read_text("utf-8"))
@@ -41,12 +42,15 @@ def test_numbers_are_what_the_compiler_finds_today(model: str) -> None:
     path = model if model.startswith("zoo:") else str(SHARED / f"{model}.tflite")
     if model in SMALL_SHARED and not Path(path).is_file():
         pytest.skip("the shared models are not on this machine")
-    found = as_json(figures_of(model, api.compile(path, TARGET).report))
+    compiled = api.compile(path, TARGET)
+    found = as_json(figures_of(model, compiled.report))
     committed = COMMITTED[model]
     assert found.keys() == committed.keys() - BESIDE_FIGURES
     for name in found.keys() - {*MEASURED}:
         assert committed[name] == found[name], f"{name} of {model}"
-    assert committed["flash_bytes"]["weights"] == found["flash_bytes"]["weights"]
+    # Measured: the C compiler makes code of some small tables of loop bounds.
+    stated, tables = found["flash_bytes"]["weights"], table_bytes(compiled.compilation.program)
+    assert stated - tables <= committed["flash_bytes"]["weights"] <= stated
 
 
 @pytest.mark.skipif(

@@ -10,6 +10,8 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.pipeline import Compilation, Request
 from penstock.scheduling.options import DEFAULTS, Options
+from penstock.scheduling.schedule import Frontier
+from penstock.scheduling.selection import Optimize
 
 
 def compiled(
@@ -18,13 +20,28 @@ def compiled(
     target: str = "host",
     options: Options = DEFAULTS,
     sram_bytes: int | None = None,
+    optimize: Optimize = Optimize.SPEED,
 ) -> Compilation:
-    """A graph, compiled beside accelerators."""
+    """A graph, compiled beside accelerators; by default to its fastest schedule."""
     chip = load_target(target)
     opened = open_accelerators(accelerators, chip)
     chip = chip.beside(memory for one in opened for memory in one.arenas)
-    request = Request(f"zoo:{graph.name}", chip, sram_bytes, accelerators=opened, options=options)
+    request = Request(
+        f"zoo:{graph.name}",
+        chip,
+        sram_bytes,
+        accelerators=opened,
+        options=options,
+        optimize=optimize,
+    )
     return pipeline.compile_graph(graph, request)
+
+
+def layer_by_layer(done: Compilation) -> Compilation:
+    """The compilation with a schedule in which every part computes its whole output at once."""
+    found = next(s for s in done.frontier.schedules if all(p.stripe is None for p in s.plans))
+    (point,) = pipeline.place(Frontier((found,)), done.request.target, done.request.options)
+    return pipeline.with_point(done, point)
 
 
 def assert_exact(done: Compilation, highest: str = "points") -> None:

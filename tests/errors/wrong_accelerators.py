@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from offloading import layer_by_layer
 from penstock import api, pipeline
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
 from penstock.backends.offload import require_nothing_left
@@ -65,7 +66,7 @@ def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Ac
 
 def in_machine(toy: Toy) -> None:
     """Runs a network with an accelerator in the machine."""
-    done = api.compile(toy_request("zoo:lenet5", "host", toy)).compilation
+    done = layer_by_layer(api.compile(toy_request("zoo:lenet5", "host", toy)).compilation)
     run_machine(done, api.drawn_sets(done, 1))
 
 

@@ -128,7 +128,7 @@ def test_rows_that_lie_in_rings_and_tables_are_found_in_c_too() -> None:
 def test_a_cascade_takes_less_memory_for_as_many_products() -> None:
     done = compiled(open_zoo("zoo:lenet5"), "dot4")
     least, fastest = done.points[0], done.points[-1]
-    assert least.height_bytes < 0.5 * fastest.height_bytes
+    assert least.height_bytes < 0.7 * fastest.height_bytes
     assert least.schedule.cost.macs == fastest.schedule.cost.macs == done.model.macs()
 
 

@@ -328,7 +328,7 @@ def test_it_is_as_fast_as_its_port(chip: Configuration) -> None:
 
 def test_its_size_is_set_as_that_of_any_memory() -> None:
     told, own = (
-        api.request("zoo:resnet8", accelerators=accelerators, memory=memory)
+        api.request("zoo:resnet8", "host", accelerators=accelerators, memory=memory)
         for accelerators, memory in (
             (("nvdla:feature_buffer=24k",), {"ram": 1 << 20}),
             (("nvdla",), {"feature_buffer": "24k", "ram": "1m"}),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from offloading import compiled
+from offloading import compiled, layer_by_layer
 from penstock import api
 from penstock.accelerators.nvdla import Nvdla
 from penstock.accelerators.nvdla.dataflow import stripe_cycles, task_cycles
@@ -89,7 +89,7 @@ def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> Layer:
     """The last layer that the accelerator runs."""
     net = GraphBuilder("net")
     graph = net.build(build(net, net.input(shape)))
-    done = compiled(graph, f"nvdla:config={config},feature_buffer=0")
+    done = layer_by_layer(compiled(graph, f"nvdla:config={config},feature_buffer=0"))
     return [layer for layer in layers(done.schedule, done.program) if layer.offloaded][-1]
 
 

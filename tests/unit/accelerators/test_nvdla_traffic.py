@@ -36,6 +36,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.pipeline import Compilation, compile_request
 from penstock.program.steps import steps
 from penstock.reports.report import layers
+from penstock.scheduling.options import DEFAULTS, RESIDENT, Options
 from penstock.simulators.machine import Machine
 
 LAYER = ConvolutionLayer(
@@ -124,9 +125,20 @@ def test_a_layer_that_is_cut_fetches_rows_once_and_weights_where_they_do_not_sta
     assert [traffic.weights for traffic in moved] == [256 * 9 * 64] * len(moved)
 
 
-def compiled(network: str, attrs: str, sram: int | None = None) -> Compilation:
+def compiled(
+    network: str, attrs: str, sram: int | None = None, options: Options = DEFAULTS
+) -> Compilation:
     accelerators = (f"nvdla:{attrs}",)
-    return compile_request(api.request(path_of(network), sram=sram, accelerators=accelerators))
+    return compile_request(
+        api.request(
+            path_of(network),
+            "host",
+            sram=sram,
+            accelerators=accelerators,
+            options=options,
+            optimize="speed",
+        )
+    )
 
 
 def executed(
@@ -193,7 +205,8 @@ def test_a_networks_profile_is_what_its_streams_move(
 
 def test_the_feature_buffers_port_moves_what_lives_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the surfaces that the functional model is given, all layers together."""
-    done = compiled("zoo:resnet8", "config=small,feature_buffer=24k")
+    options = Options(partition=RESIDENT)
+    done = compiled("zoo:resnet8", "config=small,feature_buffer=24k", options=options)
     touched = 0
 
     def counting(function: Callable[..., Any], place: int) -> Callable[..., Any]:

@@ -45,7 +45,7 @@ def test_every_point_of_the_frontier_is_exact_in_the_machine(
     wanted = toy_request("zoo:lenet5", "host", toy)
     found = {r.step: r for r in api.verify(wanted, every_point=True).rungs}
     assert found["points"].comparison.mismatches == 0
-    assert found["points"].comparison.tensors >= 20
+    assert found["points"].comparison.tensors >= 10
     assert found["points"].note.endswith(" points")
 
 

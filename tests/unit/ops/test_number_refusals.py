@@ -70,9 +70,9 @@ def test_weights_that_are_not_the_references_are_refused(w: Value, message: str)
     assert message in str(caught.value)
 
 
-def test_a_window_that_32_bits_cannot_count_is_refused() -> None:
+def test_a_dilation_that_16_bits_cannot_hold_is_refused() -> None:
     wide = weights(np.ones((1, 1, 3, 1)))
-    with pytest.raises(ModelError, match=r"windows reach over 1 x 2147483647 of 4 x 4 elements"):
+    with pytest.raises(ModelError, match=r"dilation 1073741823.*must each be below 32768"):
         conv(wide, padding=0, dilation_w_factor=2**30 - 1)
 
 

@@ -195,7 +195,7 @@ def test_a_global_mean_no_longer_needs_its_image() -> None:
     assert by_rows[0].height_bytes < 8_640 / 2
     # the input, three rows and one of each layer of 3 x 3, one row behind it: no more at a time
     assert by_rows[0].height_bytes < 490 + 4 * (3 + 1) * row_bytes + row_bytes + total_bytes
-    assert by_rows[-1].height_bytes == whole[-1].height_bytes
+    assert by_rows[-1].height_bytes <= whole[-1].height_bytes
     assert by_rows[-1].schedule.cost.cycles < 1.005 * whole[-1].schedule.cost.cycles
 
 

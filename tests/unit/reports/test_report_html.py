@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -176,15 +177,14 @@ def test_the_page_has_the_same_bytes_under_another_hash_seed(example: Example) -
     assert render_html(*arguments) == expected
     program = "\n".join(
         (
-            "import sys",
+            "import pickle, sys",
             "from penstock.reports.html import render_html",
-            "from penstock.reports.report import *",
-            "from penstock.reports.timeline import *",
-            f"sys.stdout.buffer.write(render_html(*{arguments!r}))",
+            "sys.stdout.buffer.write(render_html(*pickle.load(sys.stdin.buffer)))",
         )
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
+        input=pickle.dumps(arguments),
         capture_output=True,
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "12345"},

@@ -22,6 +22,7 @@ from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES
 from penstock.scheduling.options import RESIDENT, Options
 from penstock.scheduling.schedule import Frontier
+from penstock.scheduling.selection import noticeably_faster
 from small_networks import towers
 
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
@@ -33,7 +34,9 @@ families = st.sampled_from(sorted(FAMILIES))
 def compiled(network: str, partition: str) -> Compilation:
     options = Options(partition=partition)
     nvdla = f"nvdla:config=large,feature_buffer={ROOM}"
-    return compile_request(api.request(network, accelerators=(nvdla,), options=options))
+    return compile_request(
+        api.request(network, "host", accelerators=(nvdla,), options=options, optimize="speed")
+    )
 
 
 def in_ram(moved: Bytes) -> int:
@@ -67,7 +70,8 @@ def test_groups_spare_traffic_and_residents_spare_more(network: str) -> None:
 def test_the_default_is_as_fast_as_any_partition(network: str) -> None:
     fastest = compiled(network, "cascades").schedule.cost.cycles
     for partition in (RESIDENT, *STRATEGIES):
-        assert fastest <= compiled(network, partition).schedule.cost.cycles
+        other = compiled(network, partition).schedule.cost.cycles
+        assert not noticeably_faster(other, than=fastest)
 
 
 def test_the_nodes_of_a_group_are_ordered_as_named() -> None:

@@ -81,7 +81,7 @@ class Judged:
 
     @property
     def missed(self) -> tuple[Measured, ...]:
-        """Those of which the estimate is wrong."""
+        """Layers whose estimate is outside the limit."""
         return tuple(one for one in self.weighty if abs(one.error) > WRONG_LAYER)
 
 

@@ -35,12 +35,12 @@ DEFAULT_MODELS = ("tests/models/*.tflite", "src/penstock/demo/*.tflite")
 SHARED_MODELS = ("*_int8.tflite", "*quant*.tflite", "*.tflite", "ops/*.tflite")
 LARGEST_MODEL_BYTES = 200_000
 ONE_IN_C = 10
-"""Of so many mutants, one is run as C."""
+"""One mutant in this number also runs as generated C."""
 COMPILE_SECONDS = 30.0
 VERIFY_SECONDS = 120.0
 """Limits on a worker's time on the processor: other processes may take the machine's."""
 WALL_FACTOR = 10
-"""Of a limit, so many times may pass on the clock: a worker that waits hangs, too."""
+"""Wall-clock limit as a multiple of the processor-time limit: catches a worker that sleeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Drawing:
         return self.choose("NONE", *ACTIVATIONS)
 
     def shape(self, rank: int | None = None, most: int = 400) -> Shape:
-        """Small extents, at most so many elements."""
+        """A shape with small extents and a bounded number of elements."""
         rank = rank or self.integer(1, 4)
         while True:
             shape = tuple(int(n) for n in np.ceil(18 ** self.rng.uniform(0, 1, rank)))

@@ -77,7 +77,7 @@ def evaluated(drawn: Drawn) -> tuple[Array, ...]:
 
 
 def first_difference(found: Sequence[Array], expected: Sequence[Array], tolerance: int = 0) -> str:
-    """Where outputs differ by more than so many steps; empty where they do not."""
+    """The first outputs that differ by more than the allowed steps; empty if none does."""
     for k, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
         if mine.shape != theirs.shape:
             return f"output {k} has shape {mine.shape}, must be {theirs.shape}"

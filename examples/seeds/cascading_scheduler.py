@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def within(front: Sequence[Choice], limit: int | None) -> Choice:
-    """The fastest choice of at most so many bytes, or of all."""
+    """The fastest choice within `limit` bytes, or of all if there is no limit."""
     return [c for c in front if limit is None or c.arena_bytes <= limit][-1]
 
 

@@ -47,7 +47,7 @@ ABSENT = (
 
 
 def compiled(network: str, sram: int | None) -> Compilation:
-    """A network for the NPU, in so many bytes of RAM."""
+    """A network compiled for the NPU within `sram` bytes of RAM."""
     return compile_request(api.request(network, TARGET, sram=sram, accelerators=[NPU]))
 
 
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def within(found: Compilation, limit: int | None) -> Point:
-    """The fastest point of at most so many bytes, or of all."""
+    """The fastest point within `limit` bytes, or of all if there is no limit."""
     return [p for p in found.points if limit is None or p.height_bytes <= limit][-1]
 
 

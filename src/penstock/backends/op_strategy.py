@@ -51,7 +51,7 @@ PlacedCostOf = Callable[[Offloaded, PlacedCall], Breakdown]
 """What a call takes where its rows lie."""
 
 FilledCostOf = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
-"""What a call for so many rows takes that copies constants."""
+"""Cycles of a call that also copies constants, by its number of rows."""
 
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"

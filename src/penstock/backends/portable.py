@@ -42,7 +42,7 @@ class Processor:
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
-        """Cycles of calls that compute so many rows each."""
+        """Cycles of calls, given the number of rows that each computes."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
 

@@ -64,4 +64,4 @@ class Filling(NamedTuple):
 
 
 FilledCost = Callable[[int, tuple[Filling, ...]], Breakdown]
-"""What a call for so many rows takes that copies constants."""
+"""Cycles of a call that also copies constants, by its number of rows."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from available import path_of
@@ -18,6 +18,7 @@ from penstock import api
 from penstock.accelerators.ethos_u.configurations import Configuration, configuration
 from penstock.accelerators.ethos_u.timeline import Job, Queue, Step, Wait, timing
 from penstock.backends.offload import with_program_passes
+from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
@@ -30,7 +31,7 @@ from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.pipeline import Point, compile_request
 from penstock.program.lower import Addresses, lower
 from penstock.program.placed_cost import with_placed_costs
-from penstock.scheduling.lifetimes import Unfolded, problems
+from penstock.scheduling.lifetimes import Unfolded, fetched_name, problems, scratch_of
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -47,7 +48,14 @@ clamps = st.sampled_from(("none", "relu6"))
 
 @st.composite
 def networks(draw: st.DrawFn) -> Graph:
-    """One to three layers of every kind that the NPU takes."""
+    """One to three layers of every kind that the NPU takes, with scales that penstock accepts."""
+    try:
+        return drawn_network(draw)
+    except UnsupportedError:
+        reject()
+
+
+def drawn_network(draw: st.DrawFn) -> Graph:
     net = GraphBuilder("drawn", seed=draw(st.integers(0, 99)))
     shape = draw(st.tuples(st.integers(1, 24), st.integers(1, 12), st.integers(1, 40)))
     x = net.input((1, *shape))
@@ -131,12 +139,19 @@ LAYERS = (convolution, convolution, convolution, depthwise, max_pool, average_po
 
 
 def scattered(point: Point, share: float, seed: int) -> Addresses:
-    """Addresses in which a share of the blocks lie somewhere else than they were placed."""
+    """Addresses in which a share of the blocks of rows lie somewhere else than they were placed.
+
+    Scratch and prefetched constants stay where they were placed: no placement lets them overlap.
+    """
     rng = np.random.default_rng(seed)
     offsets = dict(point.addresses.offsets)
-    for _, problem in problems(Unfolded(point.schedule)):
+    schedule = point.schedule
+    fixed = {scratch_of(schedule, plan) for plan in schedule.plans}
+    fixed |= {fetched_name(schedule, each) for plan in schedule.plans for each in plan.fetched}
+    for _, problem in problems(Unfolded(schedule)):
         for buffer in problem.buffers:
-            if buffer.anchor is None and rng.random() < share:
+            drawn = buffer.anchor is None and rng.random() < share
+            if drawn and buffer.name not in fixed:
                 offsets[buffer.name] = 16 * int(rng.integers(PLACES))
         for buffer in problem.buffers:
             if buffer.anchor is not None:

@@ -1,1 +1,1 @@
-"""Benchmarks: commands that measure penstock and print its figures beside others'."""
+"""Commands that measure penstock and print its figures beside those of other compilers."""

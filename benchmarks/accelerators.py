@@ -1,10 +1,10 @@
-"""Accelerators: networks on an accelerator: who runs what, whether it is right, and in what memory.
+"""Accelerators: offloaded work, correctness and memory of networks on an accelerator.
 
     python -m benchmarks.accelerators FOLDER [--accelerator smv] [--target cortex-m4] [MODEL ...]
 
-FOLDER holds models and their goldens; MODEL is a file's name or a zoo network.  Shares are of the
-network's multiply-accumulates.  SRAM is of activations: every layer whole, and the least of the
-frontier, at equal work.  Exits with 1 where an element differs.
+FOLDER holds models and their goldens; MODEL is a file name or a zoo network. Shares are shares of
+the multiply-accumulates of the network. SRAM is that of activations, with every layer whole and at
+the least point of the frontier with the same work. Exits with 1 if an element differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.shared import Shared, find_shared
 from penstock import api
 from penstock.ir.region import Region
 from penstock.ladder import run_point
-from penstock.pipeline import Compilation, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 
@@ -37,14 +37,14 @@ HEADER = ("network", "share of MACs", "mismatches", "whole layers", "cascades", 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A network's line of the table, and how many elements differ anywhere."""
+    """A network's row of the table, and the total number of mismatches."""
 
     cells: tuple[str, ...]
     mismatches: int
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each network."""
+    """Prints a table with a row for each network."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accelerators", description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of models and goldens")
     parser.add_argument("names", nargs="*", metavar="MODEL", default=MODELS)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measured(name: str, shared: Shared, accelerator: str, target: str) -> Line:
-    """One network: the ladder against its goldens, or drawn inputs; and its memory."""
+    """Verifies a network against its goldens, or with random inputs, and measures its memory."""
     zoo = name.startswith("zoo:")
     model = name if zoo else str(shared.named([name])[0])
     goldens = () if zoo else shared.goldens(Path(model))
@@ -91,7 +91,7 @@ def measured(name: str, shared: Shared, accelerator: str, target: str) -> Line:
 
 
 def shares(done: Compilation) -> Iterator[str]:
-    """By engine, its share of the multiply-accumulates, and how many nodes it runs."""
+    """Share of the multiply-accumulates and number of nodes, by engine."""
     macs: dict[str, list[int]] = {}
     for part in done.parts.parts:
         every = (n.op.work(n.site, Region.whole(n.output.type.shape)).macs for n in part.nodes)

@@ -1,12 +1,12 @@
-"""Bundles: builds and runs what `penstock compile` writes, with every compiler and optimisation.
+"""Bundles: builds and runs the output of `penstock compile`, with every compiler and level.
 
     python -m benchmarks.bundles [FOLDER] [--network NAME] [--target NAME] [--sets COUNT]
 
-Six networks for six targets.  Each bundle is written to a folder and compiled from there, with
-warnings as errors, at -O0, -Os, -O1 and -O3: by gcc and clang (zig's) for the host, by
-arm-none-eabi-gcc and clang for the cores.  The programs run on this machine and on the simulated
-cores, and their outputs are compared with the goldens.  FOLDER is `shared/models` by default.
-Exits with 1 where a bundle does not build or an output differs.
+Compiles six networks for six targets. Each bundle is written to a folder and built there at -O0,
+-Os, -O1 and -O3 with warnings as errors: by gcc and clang (from zig) for the host, by
+arm-none-eabi-gcc and clang for the cores. The programs run on the host and on the simulated cores,
+and their outputs are compared with the goldens. FOLDER is `shared/models` by default. Exits with 1
+if a bundle does not build or an output differs.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ NETWORKS = (
 TARGETS = ("host", "cortex-m0plus", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
 LEVELS = ("-O0", "-Os", "-O1", "-O3")
 STACK = "8KiB"
-"""Reserve: code that is not optimised needs more stack than the default."""
+"""Stack reserve; unoptimised code needs more than the default."""
 EXAMPLE = "main.c"
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A compiler at one level of optimisation."""
+    """A compiler with an optimisation level."""
 
     name: str
     level: str
@@ -61,7 +61,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one build of a bundle went: a comparison with goldens, or what failed."""
+    """The result of a build: a comparison with the goldens, or the error."""
 
     build: Build
     comparison: Comparison
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a line each build; 1 where one is wrong."""
+    """Prints a line for each build; returns 1 if one is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bundles", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="models, and goldens beside them")
     parser.add_argument("--network", choices=NETWORKS, action="append")
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
 def check(
     compiled: Compiled, goldens: Goldens, core_sets: int, levels: Sequence[str] = LEVELS
 ) -> Iterator[Outcome]:
-    """Every build of a bundle, against the goldens; all sets of them on the host."""
+    """Runs every build of a bundle on the goldens; on the host, on all their sets."""
     done = compiled.compilation
     sets = ladder.golden_inputs(done.model, goldens)
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
@@ -120,14 +120,17 @@ def check(
 
 
 def builds(target: Target, levels: Sequence[str]) -> Iterator[Build]:
-    """The compilers of this machine for a target, at every level."""
+    """This machine's compilers for a target, at every level."""
     for name, compiler in _compilers(target).items():
         for level in levels:
             yield Build(name, level, replace(compiler, flags=(*compiler.flags, level)))
 
 
 def _compilers(target: Target) -> Mapping[str, Compiler]:
-    """By name; the last of contradicting flags counts, so that levels may follow."""
+    """Compilers by name.
+
+    The last of several contradicting flags wins, so that levels may follow.
+    """
     if target.core is not None:
         kinds = {"arm-none-eabi-gcc": "gcc", "clang": "zig"}
         return {name: execution.core_compiler(target, kind) for name, kind in kinds.items()}
@@ -138,11 +141,11 @@ def _compilers(target: Target) -> Mapping[str, Compiler]:
 
 
 _ZIG_FLAGS = ("-std=c11", "-fno-sanitize=undefined", "-mcpu=baseline")
-"""Overrides zig's defaults: traps on undefined behaviour, instructions of this machine alone."""
+"""Disables zig's defaults: traps on undefined behaviour, and instructions of the host."""
 
 
 def _objects(compiled: Compiled, build: Build, folder: Path, objects: Path) -> tuple[Path, ...]:
-    """The library's objects, from the delivered files; the example is compiled for hosts, too."""
+    """Objects of the delivered library files; on hosts, of the example as well."""
     done = compiled.compilation
     names = execution.library_sources(done)
     example = (EXAMPLE,) if done.request.target.core is None else ()
@@ -175,7 +178,7 @@ def _on_core(
     objects: Path,
     sets: Sequence[Mapping[str, Array]],
 ) -> tuple[Sequence[Mapping[str, Array]], int]:
-    """The outputs of every set, and the most stack that one took."""
+    """The outputs of every set, and the largest stack use."""
     library = _objects(compiled, build, folder, objects)
     with execution.firmware(compiled.compilation, build.compiler, library) as chip:
         runs = [chip.run(inputs) for inputs in sets]
@@ -185,7 +188,7 @@ def _on_core(
 def _compared(
     compiled: Compiled, goldens: Goldens, found: Sequence[Mapping[str, Array]]
 ) -> Comparison:
-    """The outputs against those of the archive."""
+    """Comparison of the outputs with those of the archive."""
     total = Comparison()
     for number, tensors in enumerate(found):
         variants = (goldens.sets[number], *goldens.tflm_sets[number : number + 1])
@@ -196,7 +199,7 @@ def _compared(
 
 
 def _line(network: str, target: str, outcome: Outcome) -> str:
-    """One build in words."""
+    """The printed line of a build."""
     build, found = outcome.build, outcome.comparison
     stack = "" if outcome.stack_bytes is None else f", stack {outcome.stack_bytes:,} bytes"
     words = f"{found.elements:,} elements, {found.mismatches:,} mismatches{stack}"

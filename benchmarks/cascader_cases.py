@@ -1,5 +1,8 @@
-"""Cases of TVM's cascader: stripes through propagators, propagators of operators, Pareto frontiers
-and counts of stripes.  Rules: TVM RFC 0037."""
+"""Cases of TVM's cascader (TVM RFC 0037).
+
+They cover stripes through propagators, propagators of operators, Pareto fronts and stripe
+counts.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from benchmarks.cascader_operators import Operator
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import PenstockError
 from penstock.ir.affine import Affine
+from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.pareto import efficient
-from penstock.scheduling.stripe import StripeConfig
 
 KEYS = ("propagators", "op_propagators", "pareto_frontier", "count_stripes")
-"""Top-level keys; a file has one at least."""
+"""Top-level keys; a file has at least one."""
 
 
 def _number(value: object) -> object:
@@ -49,7 +52,7 @@ class Config(Record):
 
 
 class Propagation(Record):
-    """A stripe configuration before and behind an affine form."""
+    """A stripe configuration before and after an affine transform."""
 
     name: str = ""
     transform: Matrix
@@ -59,21 +62,21 @@ class Propagation(Record):
 
 
 class Costs(Record):
-    """Which cost vectors are efficient."""
+    """Cost vectors and the Pareto-optimal ones among them."""
 
     costs: tuple[tuple[Exact, ...], ...]
     is_optimal: tuple[bool, ...]
 
 
 class Count(Record):
-    """How many stripes there are of a shape."""
+    """Number of stripes of a shape."""
 
     shape: Shape
     count: int
 
 
 class Counts(Record):
-    """How many stripes there are of each shape."""
+    """Number of stripes of each shape."""
 
     stripe_config: Config
     sliding_window: bool = False
@@ -81,7 +84,7 @@ class Counts(Record):
 
 
 class Expected(Record):
-    """What is said of an operator's inputs."""
+    """Expected stripe configurations of an operator's inputs."""
 
     ifm_transform: Matrix
     ifm_offset: Shape | None = None
@@ -97,7 +100,7 @@ class Expected(Record):
 
 
 def check(document: Document, where: str) -> tuple[Section, ...]:
-    """The file's sections.  Raises ModelError where the file is malformed."""
+    """Checks the sections of a file.  Raises ModelError if the file is malformed."""
     checks: Mapping[str, Callable[[object, str], str]] = {
         "propagators": _propagation,
         "op_propagators": _operator,
@@ -179,7 +182,7 @@ def _operator(found: object, where: str) -> str:
 
 
 def _claims(key: str) -> bool:
-    """Whether a key's value would have to be checked."""
+    """Whether a key has a value that must be checked."""
     return bool(re.search(r"_(transform|offset)$|^expected_", key))
 
 
@@ -206,7 +209,7 @@ def _operator_differences(
 def _whole_difference(
     name: str, form: Affine, out: Shape | None, expected: Shape, where: str
 ) -> str:
-    """Of the whole tensor, propagated as one stripe."""
+    """The difference for the whole tensor as one stripe."""
     if out is None or len(out) != form.out_rank:
         raise malformed(where, f"whole_tensor_ofm is {_shown(out)}, must have {form.out_rank} axes")
     ones = (1,) * len(out)
@@ -219,7 +222,7 @@ def _differs(name: str, answer: object, expected: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """As it would stand in a file, fractions as fractions."""
+    """A value as written in a file; fractions stay fractions."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Propagators of operators as TVM's cascader has them, made from penstock's own and two layouts.
+"""Propagators of TVM's cascader, derived from penstock's operators and two layouts.
 
-What differs is the storage: weights of a depthwise layer stand by output channel, a channel's bias
-and scale are 10 bytes, and an axis along which an operand has one element counts as stretched.
+The differences are in storage: depthwise weights are ordered by output channel, bias and scale of a
+channel take 10 bytes, and an axis on which an operand has one element counts as broadcast.
 
 Source: TVM v0.16, `relay/backend/contrib/ethosu/te`.
 """
@@ -15,18 +15,18 @@ from typing import Annotated, Literal
 from pydantic import Field, RootModel
 
 from benchmarks.case_file import Record
+from benchmarks.tensor_layouts import NHCWB16, NHWC, Layout, StoredAxis, between
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine
-from penstock.ir.layout import NHCWB16, NHWC, Layout, StoredAxis, between
 from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
+from penstock.opkit.window import Window
 from penstock.ops.abs import Abs
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.quantize import Quantize
-from penstock.ops.window import Window
 
 LAYOUTS = {layout.name: layout for layout in (NHWC, NHCWB16)}
 BY_CHANNEL = Layout("(O, K, L, 1) of (1, K, L, O)", tuple(map(StoredAxis, (3, 1, 2, 0))))
@@ -37,7 +37,7 @@ Positive = Annotated[int, Field(gt=0)]
 Pair = tuple[Positive, Positive]
 Shape4 = tuple[Positive, Positive, Positive, Positive]
 Forms = Mapping[str, Affine]
-"""By name of the input: ifm, ifm2, weight, bias."""
+"""Affine transforms by input: ifm, ifm2, weight, bias."""
 
 
 class Windowed(Record):
@@ -69,7 +69,7 @@ class Windowed(Record):
         return {name: between(form, stored, y_layout, y) for name, form, stored in found}
 
     def _op(self) -> tuple[Op, tuple[tuple[int, ...], ...]]:
-        """Our operator, and the shapes of its inputs."""
+        """penstock's operator, and the shapes of its inputs."""
         rows, columns = self._windows()
         x, outputs = self.ifm_shape_nhwc, self.ofm_channels
         if self.op == "pooling":
@@ -91,7 +91,7 @@ class Windowed(Record):
 
 
 class Binary(Record):
-    """Two operands, of which the second may be stretched."""
+    """Two operands; the second may be broadcast."""
 
     op: Literal["binary_elementwise"]
     ofm_shape_nhwc: Shape4
@@ -127,7 +127,7 @@ class Unary(Record):
 
 
 class Identity(Record):
-    """Requantisation of a tensor of any rank, always in the order of its axes."""
+    """Requantisation of a tensor of any rank, in the order of its axes."""
 
     op: Literal["identity"]
     ifm_shape: tuple[Positive, ...]
@@ -138,7 +138,7 @@ class Identity(Record):
 
 
 class Operator(RootModel[Windowed | Binary | Unary | Identity]):
-    """Any of them, told apart by `op`."""
+    """One of the operators; `op` distinguishes them."""
 
     root: Annotated[Windowed | Binary | Unary | Identity, Field(discriminator="op")]
 
@@ -146,13 +146,13 @@ class Operator(RootModel[Windowed | Binary | Unary | Identity]):
 def _forms_of(
     op: Op, shapes: tuple[tuple[int, ...], ...], y: tuple[int, ...]
 ) -> tuple[Affine, ...]:
-    """The affine forms of our operator between tensors of these shapes."""
+    """Affine transforms of penstock's operator between tensors of these shapes."""
     types = tuple(TensorType(shape, DType.INT8) for shape in shapes)
     return op.affine(Site(types, TensorType(y, DType.INT8), (None,) * len(types)))
 
 
 def _stretched(form: Affine, shape: tuple[int, ...]) -> Affine:
-    """The same boxes; every axis of one element but the batch is constant, stretched or not."""
+    """The same boxes with constant bounds on every axis of one element except the batch."""
     one = (0,) * form.out_rank + (1,)
     rows = (
         one if axis and extent == 1 else row

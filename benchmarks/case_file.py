@@ -1,4 +1,4 @@
-"""CaseFile: a JSON file of cases with known answers, read with exact numbers; and what agreed."""
+"""CaseFile: a JSON file of cases with known answers, read with exact numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.errors import ModelError, PenstockError
 from penstock.ir.affine import Number, exact
 
 LARGEST_EXPONENT = 300
-"""Decimal exponent; about that of a double."""
+"""Largest decimal exponent, about that of a double."""
 DENOMINATORS = 4096
-"""A decimal is read as the fraction of at most this denominator that is the same double."""
+"""Largest denominator of the fraction that replaces a decimal with the same double value."""
 
 Document = Mapping[str, object]
 Read = TypeVar("Read")
@@ -26,8 +26,8 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Cases of one kind: how many there are and agree; the first that does not, in words; notes
-    that are printed below."""
+    """The result of the cases of one kind: number of cases and of agreements, the first difference,
+    and notes that are printed below."""
 
     name: str
     cases: int
@@ -37,7 +37,8 @@ class Section:
 
     @staticmethod
     def of(name: str, differences: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> Section:
-        """From (label, difference) of every case; no difference where it agrees."""
+        """A section from (label, difference) of every case; the difference is empty if the case
+        agrees."""
         pairs = tuple(differences)
         wrong = [f"{label}: {difference}" for label, difference in pairs if difference]
         first = wrong[0] if wrong else ""
@@ -45,13 +46,13 @@ class Section:
 
 
 class Record(BaseModel):
-    """A case or a part of one; what it says besides its fields is ignored."""
+    """A case or a part of one; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True, frozen=True)
 
 
 def read_document(path: Path) -> Document:
-    """The file's top-level object.  Raises ModelError."""
+    """The top-level object of the file.  Raises ModelError."""
     try:
         found = json.loads(
             path.read_text("utf-8"), parse_float=parse_number, parse_constant=parse_number
@@ -91,7 +92,7 @@ def parse_number(text: str) -> Number:
 
 
 def read_as(kind: type[Read], found: object, where: str) -> Read:
-    """What was found, as a `kind`.  Raises ModelError."""
+    """The value as a `kind`.  Raises ModelError."""
     try:
         return TypeAdapter(kind).validate_python(found)
     except ValidationError as error:
@@ -101,7 +102,7 @@ def read_as(kind: type[Read], found: object, where: str) -> Read:
 
 
 def malformed(where: str, what: str) -> PenstockError:
-    """What a file says that its format does not allow."""
+    """The error for a violation of the format."""
     return ModelError(
         "bench-022",
         what,

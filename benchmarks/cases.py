@@ -1,9 +1,9 @@
-"""Cases: penstock's answers against a file of cases whose answers are known.
+"""Cases: compares penstock with a file of cases whose answers are known.
 
     python -m benchmarks.cases FILE
 
-The file's format is told by its top-level keys.  Prints for each section how many cases agree, and
-the first that does not; exits with 1 unless all do.
+The top-level keys determine the format of the file. Prints the number of agreeing cases and the
+first difference of each section; exits with 1 unless all cases agree.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from penstock.errors import ModelError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of files, the keys that tell it, and who checks it; `check` is None where nobody
-    does yet."""
+    """A file format, the keys that identify it, and its checker; `check` is None if there is
+    none."""
 
     name: str
     keys: frozenset[str]
@@ -52,11 +52,11 @@ FORMATS = (
     Format("networks of msf-CNN", frozenset({"columns", "networks"})),
     Format("register programs of NVDLA", nvdla_trace_cases.KEYS, nvdla_trace_cases.check),
 )
-"""In this order: the first whose keys are all there."""
+"""Formats in order of precedence: the first one applies whose keys are all present."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what agrees; 1 unless all does."""
+    """Prints the agreements; returns 1 unless all cases agree."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cases", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="cases, as JSON")
     path: Path = parser.parse_args(arguments).file
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check_file(path: Path) -> tuple[Section, ...]:
-    """The sections of a file.  Raises ModelError where it cannot be checked."""
+    """Checks the sections of a file.  Raises ModelError if the format is unknown."""
     document = read_document(path)
     found = next((f for f in FORMATS if f.keys <= document.keys()), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Climb: the verification ladder of one model against one archive of ground truth."""
+"""Climb: the verification ladder of a model against an archive of goldens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import api
-from penstock.pipeline import Request
-from penstock.reports.report import Checked
+from penstock.pipeline.request import Request
+from penstock.reports.report import RungReport
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """How every rung went, and the first difference in words."""
+    """The result of every rung, and the first difference as text."""
 
     archive: str
-    rungs: tuple[Checked, ...]
+    rungs: tuple[RungReport, ...]
     difference: str
 
     @property
@@ -24,7 +24,7 @@ class Climb:
 
 
 def climb(wanted: Request, archive: Path) -> Climb:
-    """The ladder, walked with every set of the archive."""
+    """Verifies a model with every set of the archive."""
     verified = api.verify(wanted, goldens=archive)
     firsts = (rung.comparison.first for rung in verified.rungs)
     difference = next((str(first) for first in firsts if first is not None), "")

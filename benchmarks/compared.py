@@ -1,4 +1,4 @@
-"""Compared: a graph grouped by every strategy and along every order, and tables of such graphs."""
+"""Compared: groupings of a graph by every strategy and order, and tables of such graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.entry import shown
 from penstock.scheduling.grouping.cost import OrderCost
-from penstock.scheduling.grouping.grouping import Grouping, grouping_of
+from penstock.scheduling.grouping.grouping import Grouping, ordered_grouping
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.orders import ORDERS, orders
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, best
@@ -22,7 +22,7 @@ BASELINES = ("layer", "greedy", "bounded", "paper", "paper_merged")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A graph: the groups of each baseline and order, and what `best` found in so many seconds."""
+    """A graph with the grouping of each baseline and order, and that of `best` with its time."""
 
     name: str
     nodes: int
@@ -33,29 +33,29 @@ class Compared:
 
     @property
     def worse(self) -> bool:
-        """Whether anything costs less than `best`."""
+        """Whether another grouping costs less than `best`."""
         others = (*self.baselines.values(), *self.by_order.values())
         return self.found.cost > min(other.cost for other in others)
 
     def gain(self, other: Grouping) -> float:
-        """The share of another's cost that `best` does not take."""
+        """The gain of `best` relative to the cost of another grouping."""
         return 1 - self.found.cost / other.cost if other.cost else 0.0
 
 
 def compare(name: str, cost: OrderCost) -> Compared:
-    """A graph by every strategy and order."""
+    """Groups a graph by every strategy and order."""
     print(f"grouping {name}", file=sys.stderr)
     begun = perf_counter()
     found = best(cost)
     seconds = perf_counter() - begun
     baselines = {key: STRATEGIES[key](cost, DEFAULTS) for key in BASELINES}
     every = orders(cost.problem).items()
-    by_order = {key: grouping_of(intervals(order, cost), cost) for key, order in every}
+    by_order = {key: ordered_grouping(intervals(order, cost), cost) for key, order in every}
     return Compared(name, len(cost.problem.nodes), baselines, by_order, found, seconds)
 
 
 def costs(title: str, some: Sequence[Compared]) -> Table:
-    """What each strategy costs, and what is proven of `best`."""
+    """A table of the costs of each strategy and the certificate of `best`."""
     table = _table(title, "nodes", *BASELINES, "best", "groups", "certificate", "seconds")
     for c in some:
         cells = (c.nodes, *(c.baselines[key].cost for key in BASELINES), c.found.cost)
@@ -65,7 +65,7 @@ def costs(title: str, some: Sequence[Compared]) -> Table:
 
 
 def gains(title: str, some: Mapping[str, Sequence[Compared]]) -> Table:
-    """By how many per cent `best` costs less, means of several graphs."""
+    """A table of the mean relative gain of `best` over each strategy and order."""
     headings = (*BASELINES, *(f"order {key}" for key in ORDERS))
     table = _table(title, "optimal", *headings)
     for name, found in some.items():
@@ -77,7 +77,7 @@ def gains(title: str, some: Mapping[str, Sequence[Compared]]) -> Table:
 
 
 def _table(title: str, *headings: str) -> Table:
-    """An empty table, a graph to the line."""
+    """An empty table with a row for each graph."""
     table = Table(title=title)
     table.add_column("graph", no_wrap=True)
     for heading in headings:

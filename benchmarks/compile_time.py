@@ -1,12 +1,12 @@
-"""compile_time: seconds of the whole command `penstock compile`, from the shell and back.
+"""Compile time: seconds of the whole command `penstock compile`.
 
     python -m benchmarks.compile_time [FOLDER] [--accelerator NAME] [--network NAME ...] [--runs N]
 
-Each network is compiled by a process of its own, N times: the least and the middle of wall-clock
-seconds, and the least that the processor spent.  Beside them, in the same run, the command's help
-alone (what starting takes), and Arm's Vela on the same file, where it is installed, FOLDER holds
-models and the accelerator is an Ethos-U.  Machines differ, and so do hours: compare by ratio.  The
-first run after an installation translates the searches into machine code and is not counted.
+A separate process compiles each network N times. The table has the minimum and median of wall-clock
+seconds and the minimum of processor seconds, those of `penstock --help` (start-up time), and those
+of Arm's Vela on the same file if it is installed, FOLDER is given and the accelerator is an
+Ethos-U. Compare ratios, since absolute times depend on the machine and its load. The first run
+after an installation compiles the searches to machine code and is not counted.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.errors import ToolError
 ZOO = ("zoo:mobilenet_v1", "zoo:mobilenet_v2")
 NETWORKS = ("rand_mobilenet_v1_1.0_224_int8", "mobilenetv2_160_035")
 Spent = tuple[float, float]
-"""Seconds on the wall, and of the processor."""
+"""Wall-clock and processor seconds."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each network."""
+    """Prints a table with a row for each network."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--accelerator", default="ethos_u55:macs=256", help="NAME[:attr=value,...]")
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def cells(command: Sequence[str], runs: int) -> tuple[str, ...]:
-    """Seconds of a command, as the table shows them."""
+    """Times of a command as cells of the table."""
     print(" ".join(command[2:]), file=sys.stderr)
     _, *every = (timed(command) for _ in range(runs + 1))
     walls, processor = zip(*every, strict=True)
@@ -76,7 +76,7 @@ def cells(command: Sequence[str], runs: int) -> tuple[str, ...]:
 
 
 def timed(command: Sequence[str]) -> Spent:
-    """What a command takes in an empty folder.  Raises ToolError where it fails."""
+    """Times of a command that runs in an empty folder.  Raises ToolError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         before, begun = os.times(), perf_counter()
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

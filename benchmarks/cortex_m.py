@@ -1,12 +1,12 @@
-"""Cortex-M: modelled cycles of every layer beside CMSIS-NN's, and the classes of requantisation.
+"""Cortex-M: modelled cycles of every layer beside CMSIS-NN, and requantisation classes.
 
     python -m benchmarks.cortex_m BASELINE [--target NAME] [--models FOLDER] [--network NAME ...]
                                   [--compiler zig|gcc]
 
 BASELINE is the file of CMSIS-NN's figures (`cmsis-nn-baseline.json`), beside the shared models.
-Both sides: one inference, zero wait states, the cycle model of `simulators/cortex_m_timing.py`; on
-cortex-m55, which QEMU runs, executed instructions.
-Ours are of the schedule that runs layer by layer; exits with 1 where a limit is missed.
+Both sides run one inference with zero wait states, timed by `simulators/cortex_m_timing.py`; on
+cortex-m55, which QEMU simulates, the figures are executed instructions. penstock runs layer by
+layer. Exits with 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
 from penstock import api, execution
 from penstock.errors import ModelError
-from penstock.pipeline import Compilation, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import Options
 
 TARGET = "cortex-m4"
@@ -34,9 +34,12 @@ NETWORKS = ("vww_96_int8", "kws_ref_model", "pretrainedResnet_quant", "ad01_int8
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What is measured against: CMSIS-NN's builds, of which each network takes the one that is
-    fastest on it; the greatest share of their cycles, of each network and of a layer; the best
-    published MLPerf Tiny figures."""
+    """The baseline of a target and the limits.
+
+    `runs`: builds of CMSIS-NN, of which the fastest counts for each network; `limits`,
+    `layer_limit`: largest ratio of cycles for each network and for a layer; `closed`: best
+    published MLPerf Tiny figures.
+    """
 
     runs: Sequence[str]
     limits: Mapping[str, float]
@@ -63,7 +66,7 @@ YARDSTICKS = {
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer's kernel, and cycles: ours, estimated by us, and CMSIS-NN's."""
+    """A layer's kernel, with its cycles: measured, estimated, and CMSIS-NN's."""
 
     kernel: str
     shape: tuple[int, ...]
@@ -79,8 +82,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The layers of a network, its sums, and its channels by class of requantisation; CMSIS-NN's
-    sums by build, and the build that is fastest."""
+    """The layers of a network, its totals, and its channels by requantisation class.
+
+    `totals`: CMSIS-NN's totals by build; `run`: the fastest build.
+    """
 
     name: str
     layers: tuple[Layer, ...]
@@ -101,7 +106,7 @@ class Network:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table for each network and one of their sums."""
+    """Prints a table for each network and one of their totals."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cortex_m", description=__doc__)
     parser.add_argument("baseline", type=Path, help="figures of CMSIS-NN")
     parser.add_argument("--target", default=TARGET, choices=tuple(YARDSTICKS))
@@ -111,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = parser.parse_args(arguments)
     baseline = read_baseline(wanted.baseline)
     shared = find_shared(wanted.models)
-    models = shared.named(wanted.network or NETWORKS)
+    models = shared.named(wanted.network or list(NETWORKS))
     networks = [
         measure(str(path), path.stem, baseline, wanted.target, wanted.compiler) for path in models
     ]
@@ -141,7 +146,7 @@ def read_baseline(path: Path) -> Figures:
 def measure(
     model: str, name: str, baseline: Figures, target: str, compiler: str = "zig"
 ) -> Network:
-    """Compiles a network, runs one inference, and puts its layers beside theirs."""
+    """Compiles a network, runs one inference and pairs its layers with CMSIS-NN's."""
     yardstick = YARDSTICKS[target]
     totals = {run: cost(baseline[run][name]["total"]) for run in yardstick.runs}
     run = min(totals, key=lambda run: totals[run])
@@ -179,18 +184,18 @@ def measure(
 
 
 def cost(figures: Mapping[str, Any]) -> int:
-    """Cycles of CMSIS-NN; instructions, where there is no model of cycles."""
+    """Cycles of CMSIS-NN; instructions if there is no cycle model."""
     return round(figures.get("cycles") or figures["instr"])
 
 
 def classes(done: Compilation) -> Mapping[str, int]:
-    """Channels by class of requantisation, of all layers with weights."""
+    """Number of channels by requantisation class, over all layers with weights."""
     found = Counter(letter for part in done.schedule.steps for letter in part.kernel.classes)
     return dict(sorted(found.items()))
 
 
 def missed(network: Network) -> bool:
-    """Whether a network or one of its layers is above its limit."""
+    """Whether a network or one of its layers exceeds its limit."""
     return network.ratio > network.limit or any(
         layer.ratio > network.layer_limit for layer in network.layers
     )

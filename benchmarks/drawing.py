@@ -1,4 +1,4 @@
-"""Drawing: a network that grows by random layers, and the sizes and windows that they draw."""
+"""Drawing: a random network under construction, and random sizes and windows."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import TypeVar
 
 import numpy as np
 
+from penstock.frontends.arguments import Clamp, Padding
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.layer import Weights
+from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Value
 
 T = TypeVar("T")
 CHANNELS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 16, 17, 20, 24, 32, 33, 40, 48, 64)
 SIDES = (1, 2, 3, 4, 5, 7, 8, 10, 12, 13, 16, 20, 25, 32)
-ACTIVATIONS = ("none", "relu", "relu6")
+ACTIVATIONS: tuple[Clamp, ...] = ("none", "relu", "relu6")
 MOST_ELEMENTS = 16_384
-"""Of a layer's input or output."""
+"""Most elements of an input or output of a layer."""
 MOST_MACS = 2_000_000
 
 
 class Drawing:
-    """A network that grows layer by layer."""
+    """A random network, built layer by layer."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.random = Random(f"{name} {seed}")
@@ -42,7 +43,7 @@ class Drawing:
                 return self.net.input(shape)
 
     def window(self, x: Value, most: int = 5) -> tuple[int, int]:
-        """Rows and columns of a window that fits the image."""
+        """Rows and columns of a window that fits into the image."""
         _, height, width, _ = x.type.shape
         if self.random.random() < 0.5:
             size = self.one_of(*(s for s in (1, 2, 3, 3, 3, 5) if s <= min(height, width, most)))
@@ -50,7 +51,7 @@ class Drawing:
         return self.random.randint(1, min(height, most)), self.random.randint(1, min(width, most))
 
     def pool_window(self, x: Value) -> tuple[int, int]:
-        """A window of several taps, where the image has as many."""
+        """A window of several taps, if the image is large enough."""
         while True:
             window = self.window(x)
             if window != (1, 1) or x.type.shape[1:3] == (1, 1):
@@ -59,20 +60,20 @@ class Drawing:
     def stride(self) -> tuple[int, int]:
         return self.one_of((1, 1), (1, 1), (2, 2), (1, 2), (2, 1))
 
-    def padding(self) -> str:
+    def padding(self) -> Padding:
         return self.one_of("same", "valid")
 
-    def activation(self) -> str:
+    def activation(self) -> Clamp:
         return self.random.choice(ACTIVATIONS)
 
     def weights(self, outputs: int, window: tuple[int, int], depth: int) -> Weights | None:
-        """Sometimes weights of channels that differ a thousandfold, or are all zeros."""
+        """None, or weights whose channels differ by a factor of up to 1000 or are all 0."""
         if self.random.random() < 0.6:
             return None
         return self._drawn_weights(outputs, window, depth, (0, 0, 5))
 
     def uneven_weights(self, outputs: int, window: tuple[int, int], depth: int) -> Weights:
-        """Weights of channels that differ a thousandfold."""
+        """Weights whose channels differ by a factor of up to a thousand."""
         return self._drawn_weights(outputs, window, depth, (5,))
 
     def _drawn_weights(

@@ -37,22 +37,25 @@ from benchmarks.shared import find_shared
 from penstock import api, execution
 from penstock.errors import PenstockError, UsageError
 from penstock.ir.region import Region
-from penstock.pipeline import Compilation, Point, compile_request, with_point
+from penstock.pipeline.compilation import Compilation, compile_request, with_point
+from penstock.pipeline.placed_point import PlacedPoint
 
 TARGET = "cortex-m4-portable"
 FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_loop")
 CASCADES = 5
-"""So many points with cascades of each network are simulated."""
+"""Number of points with cascades that are simulated for each network."""
 MAX_CASCADE_MACS = 100_000_000
-"""Above it only the point that runs whole."""
+"""Limit of work; above it, only the point without cascades is simulated."""
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The layers of one network, each whole: work (layers, 3) and simulated cycles (layers,); what
-    the target's present figures estimate for all of them; and calls and simulated cycles of points
-    with cascades, the fewest calls first."""
+    """The layers of a network, each whole.
+
+    `work`: shape (layers, 3); simulated cycles: shape (layers,); the present estimate of their
+    total; (calls, simulated cycles) of points with cascades, in ascending order of calls.
+    """
 
     model: str
     work: Matrix
@@ -62,7 +65,7 @@ class Sample:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the fit, to be written into the target's file, and the error on every network."""
+    """Prints the fit, for the target's file, and the error of every network."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.engine_figures", description=__doc__
     )
@@ -122,7 +125,7 @@ def fitted(work: Matrix, cycles: Matrix) -> Matrix:
 
 
 def _sample(model: str) -> Sample | None:
-    """The layers of a network; nothing where it is not taken or too large to simulate."""
+    """The layers of a network; None if it is unsupported or too large to simulate."""
     try:
         done = compile_request(api.request(model, TARGET))
         if done.schedule.cost.macs > MAX_SIMULATED_MACS:
@@ -153,7 +156,7 @@ def _cascades(done: Compilation) -> Iterator[tuple[int, int]]:
         yield calls, _run(with_point(done, points[number])).counts.cycles
 
 
-def _cut(point: Point) -> bool:
+def _cut(point: PlacedPoint) -> bool:
     """Whether a point has cascades."""
     return any(plan.stripe is not None for plan in point.schedule.plans)
 

@@ -1,4 +1,4 @@
-"""entry: runs a benchmark's main; errors become four-part messages and exit codes."""
+"""Runs a benchmark's `main`; errors become four-part messages and exit codes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.console import Console
 from penstock.errors import PenstockError
 
 WIDTH_COLUMNS = 200
-"""Columns of tables where the output is no terminal."""
+"""Width of tables if the output is not a terminal."""
 
 
 def entry(main: Callable[[Sequence[str]], int]) -> None:
-    """Exits with what `main` returns for the command line's arguments."""
+    """Exits with the result of `main` for the command-line arguments."""
     try:
         sys.exit(main(sys.argv[1:]))
     except PenstockError as error:
@@ -23,7 +23,7 @@ def entry(main: Callable[[Sequence[str]], int]) -> None:
 
 
 def console() -> Console:
-    """Where tables go; wide where nobody's window limits it."""
+    """The console for tables; wide if the output is not a terminal."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=WIDTH_COLUMNS)
 
@@ -38,5 +38,5 @@ def shown(number: int | None) -> str:
 
 
 def first_line(error: PenstockError) -> str:
-    """The line that says what went wrong."""
+    """The first line of an error message."""
     return str(error).splitlines()[0]

@@ -1,14 +1,14 @@
-"""Estimate: judges the cost model on layers and networks that it was not fitted to.
+"""Estimate: validates the cost model on layers and networks that it was not fitted to.
 
     python -m benchmarks.estimate [--target NAME ...] [--seeds COUNT]
     python -m benchmarks.estimate FOLDER --points [--target NAME ...] [--network NAME ...]
 
-Without `--points`: random layers of every kind, each whole, on the simulated core; prints
-estimated / simulated by kernel.  With it: every point of the frontier of the fifteen networks of
-FOLDER (the shared models) and of eight random networks; prints the worst points and layers of each.
+Without `--points`, random layers of every kind run whole on the simulated core; prints estimated /
+simulated cycles by kernel. With it, every point of the frontier of the fifteen networks of FOLDER
+(the shared models) and of eight random networks runs; prints the worst points and layers of each.
 
-Exits with 1 where a network is off by more than WRONG at any point, or a layer that takes more than
-SHARE of the cycles by more than WRONG_LAYER.  `benchmarks.kernel_figures` fits the model to layers
+Exits with 1 if the estimate of a point is off by more than WRONG, or that of a layer with more than
+SHARE of the cycles by more than WRONG_LAYER. `benchmarks.kernel_figures` fits the model to layers
 of other seeds.
 """
 
@@ -31,7 +31,7 @@ from benchmarks.measured import WHOLE, Measured, compiled, layers, run
 from benchmarks.shared import find_shared
 from penstock import api
 from penstock.errors import PenstockError
-from penstock.pipeline import Compilation, compile_request, with_point
+from penstock.pipeline.compilation import Compilation, compile_request, with_point
 
 WRONG, WRONG_LAYER, SHARE = 0.10, 0.25, 0.01
 FIRST_LAYERS, FIRST_NETWORK = 1_000, 9_001
@@ -59,7 +59,7 @@ FIFTEEN = (
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One run: RAM of its arena, estimated and simulated cycles, and its layers."""
+    """A run: arena bytes, estimated and simulated cycles, layers."""
 
     ram_bytes: int
     estimated: int
@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def weighty(self) -> tuple[Measured, ...]:
-        """Layers that take more than SHARE of the cycles, estimated or simulated."""
+        """Layers with more than SHARE of the estimated or simulated cycles."""
         return tuple(
             one
             for one in self.layers
@@ -81,12 +81,12 @@ class Judged:
 
     @property
     def missed(self) -> tuple[Measured, ...]:
-        """Layers whose estimate is outside the limit."""
+        """Layers whose estimate exceeds the limit."""
         return tuple(one for one in self.weighty if abs(one.error) > WRONG_LAYER)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints tables; 1 where an estimate is wrong."""
+    """Prints tables; returns 1 if an estimate is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.estimate", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="folder of models, for --points")
     parser.add_argument("--points", action="store_true", help="every point of whole networks")
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def judge_layers(target: str, seeds: int) -> int:
-    """Prints a table of random layers by kernel; how many of them are estimated wrongly."""
+    """Prints a table of random layers by kernel; returns the number of wrong estimates."""
     found: dict[str, list[Measured]] = defaultdict(list)
     wrong: list[Measured] = []
     for seed in range(FIRST_LAYERS, FIRST_LAYERS + seeds):
@@ -128,7 +128,7 @@ def judge_layers(target: str, seeds: int) -> int:
 
 
 def networks(folder: Path | None, target: str, names: Sequence[str]) -> Iterator[Compilation]:
-    """The fifteen and the drawn ones, compiled; or those that are named, and of the zoo."""
+    """The fifteen networks and random ones, compiled; or the named ones, including zoo networks."""
     drawn = {f"network_{seed}": seed for seed in range(FIRST_NETWORK, FIRST_NETWORK + NETWORKS)}
     wanted = names or (*drawn, *FIFTEEN)
     shared = [name for name in wanted if name not in drawn and not name.startswith(ZOO)]
@@ -143,7 +143,7 @@ def networks(folder: Path | None, target: str, names: Sequence[str]) -> Iterator
 
 
 def judge_points(done: Compilation) -> int:
-    """Prints a network's worst points and layers; how many points or layers are wrong."""
+    """Prints a network's worst points and layers; returns the number of wrong ones."""
     judged: list[Judged] = []
     for number, point in enumerate(done.points):
         print(f"{done.model.name}: point {number + 1} of {len(done.points)}", file=sys.stderr)
@@ -165,7 +165,7 @@ def judge_points(done: Compilation) -> int:
 
 
 def judge(done: Compilation) -> Judged:
-    """One inference of a compilation's schedule."""
+    """Runs one inference of a compilation's schedule."""
     ran = run(done)
     some = tuple(layers(done, ran))
     cost = done.schedule.cost

@@ -1,17 +1,17 @@
-"""Ethos-U: memory and cycles of networks beside Arm's Vela, run here, constants in flash or DRAM.
+"""Ethos-U: memory and cycles of networks beside Arm's Vela, with constants in flash or DRAM.
 
     python -m benchmarks.ethos_u FOLDER [--network NAME ...] [--accelerator NAME ...]
 
-FOLDER holds models.  Each network on each accelerator as Vela makes it for the least memory
-(`Size`) and for speed (`Performance`), and the fastest point of our frontier in at most 0.75 of
-the SRAM of the one, or the SRAM of the other.  A line holds where that takes no more cycles than
-Vela's.  Exits with 1 where a line does not hold.
+FOLDER holds models. Vela compiles each network for each accelerator, for the least memory (`Size`)
+and for speed (`Performance`). The table compares it with the fastest point of our frontier within
+0.75 of the SRAM of `Size`, and within the SRAM of `Performance`. A row holds if our point takes no
+more cycles than Vela's. Exits with 1 if a row does not hold.
 
-Cycles of both are those of the streams as they stand (`ethos_u_time.py`): decoded, and timed by one
-clock that knows operations, copies, waits, and ports that they share.  Ours are the sum over all
-calls, and what the processor runs at its own cycles.  A line fails, too, where the point's estimate
-is not that figure, to the cycle.  Vela's own figures are of whole operations, so they flatter its
-cascades; whether a line holds by them stands last, and does not count.
+The cycles of both are those of the command streams (`ethos_u_time.py`): decoded, and timed by one
+model of operations, copies, waits and shared ports. Ours are the sum over all calls, plus the
+cycles of the processor. A row also fails if the point's estimate differs from that figure. Vela's
+own figures are of whole operations and favour its cascades; the last column compares with them and
+does not count.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from benchmarks.frontier import fastest
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import find_shared
 from benchmarks.vela import VelaReport, vela_report
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, Configuration
+from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, EthosUConfiguration
 from penstock.backends.accelerator import Accelerator
-from penstock.pipeline import Point, lower_point
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
 
 NETWORKS = (
     "kws_ref_model",
@@ -48,41 +49,44 @@ ACCELERATORS = {
     "ethos_u55:macs=256": "ethos-u55-256",
     "ethos_u65_256": "ethos-u65-256",
 }
-"""What Vela calls each."""
+"""Vela's name of each accelerator."""
 SHARES = {"Size": 0.75, "Performance": 1.0}
-"""Of the SRAM that Vela takes when it optimises for that, what we may take."""
+"""Our share of Vela's SRAM, by Vela's optimisation goal."""
 HEADER = ("network", "accelerator", "Vela", "its SRAM", "cycles", "its own", "our SRAM", "cycles",
           "ratio", "by its own", "processor", "our least", "holds", "by its own")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A compilation of Vela, the cycles of its stream, and our fastest point in as much SRAM as it
-    may take, with the cycles of its streams and of the processor, and the latter alone."""
+    """A compilation by Vela beside our fastest point within its share of SRAM.
+
+    It has the cycles of Vela's stream, of our streams with the processor, and of the processor
+    alone.
+    """
 
     vela: VelaReport
     cycles: int
-    ours: Point | None
+    ours: PlacedPoint | None
     taken: int
     processor: int
 
     @property
     def as_estimated(self) -> bool:
-        """Whether our streams take what the compiler says."""
+        """Whether the cycles of our streams equal the compiler's estimate."""
         return self.ours is None or self.taken == self.ours.schedule.cost.cycles
 
     def ratio(self, cycles: int) -> float:
-        """Our cycles by these; infinite without a point."""
+        """Our cycles relative to these; infinite without a point."""
         return inf if self.ours is None else self.taken / cycles
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Our cycles by Vela's, those by stripes and its own."""
+        """Our cycles relative to Vela's: by the streams, and by its own figures."""
         return self.ratio(self.cycles), self.ratio(self.vela.cycles)
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Of the table: from Vela's SRAM to the processor's cycles."""
+        """Cells of the table, from Vela's SRAM to the processor's cycles."""
         ours = (None, None)
         if self.ours is not None:
             ours = (self.ours.height_bytes, self.taken)
@@ -94,7 +98,8 @@ class Beside:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each network and accelerator; 1 where a line does not hold."""
+    """Prints a table with a row for each network and accelerator; returns 1 if a row does not
+    hold."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ethos_u", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
@@ -124,9 +129,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def beside(planned: Planned, model: Path, name: str, optimise: str, share: float) -> Beside:
-    """Our fastest point in a share of Vela's SRAM beside what Vela makes of a model.
+    """Compares our fastest point within a share of Vela's SRAM with Vela's stream.
 
-    Raises ToolError."""
+    Raises ToolError.
+    """
     vela = vela_report(model, name, ("--optimise", optimise))
     stream = vela.stream
     cycles = stream_cycles(stream.words, CONFIGURATIONS[name], stream.constants[:1])
@@ -138,13 +144,15 @@ def beside(planned: Planned, model: Path, name: str, optimise: str, share: float
     return Beside(vela, cycles, ours, taken, processor)
 
 
-def point_cycles(point: Point, accelerators: Sequence[Accelerator], chip: Configuration) -> int:
-    """Cycles of the streams that a point becomes."""
+def point_cycles(
+    point: PlacedPoint, accelerators: Sequence[Accelerator], chip: EthosUConfiguration
+) -> int:
+    """Cycles of the streams of a point."""
     return program_cycles(lower_point(point, accelerators), chip)
 
 
-def processor_cycles(point: Point) -> int:
-    """Cycles of what the NPU does not run."""
+def processor_cycles(point: PlacedPoint) -> int:
+    """Cycles of the parts that the NPU does not run."""
     parts, beside = point.schedule.parts.parts, point.schedule.parts.accelerators
     return sum(
         cost.cycles

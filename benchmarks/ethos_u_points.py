@@ -1,13 +1,13 @@
-"""Ethos-U points: our own streams at points of the frontier, timed and run.
+"""Ethos-U points: command streams at points of the frontier, timed and run.
 
     python -m benchmarks.ethos_u_points FOLDER [--network NAME ...] [--accelerator NAME ...]
 
-FOLDER holds models.  Of each network on each accelerator, the streams of every point are decoded
-and timed (`ethos_u_time.py`), without the schedule or the code that made them.  The point that is
-chosen and three more, evenly spread from the least memory on, also run in the machine, where every
-access and wait is checked; with --timed none does.  Prints for each: SRAM, calls, cascades of
-several layers, layers whose constants are fetched before, cycles of the NPU as estimated and of the
-streams, and how many elements differ from the reference.  Exits with 1 where elements or cycles do.
+FOLDER holds models. The streams of every point of each network on each accelerator are decoded and
+timed (`ethos_u_time.py`), independently of the schedule and of the emitter. The chosen point and
+three more, evenly spaced from the least memory on, also run in the machine, which checks every
+access and wait (not with --timed). Prints for each point: SRAM, calls, cascades of several layers,
+layers with prefetched constants, NPU cycles as estimated and of the streams, and elements that
+differ from the reference. Exits with 1 if elements or cycles differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, ladder
 from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS
-from penstock.pipeline import Compilation, Point, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.simulators.graph import run_graph
 
 OTHERS = 3
@@ -34,7 +35,7 @@ HEADER = ("network", "accelerator", "SRAM", "calls", "cascades", "fetched", "est
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each point; 1 where anything differs."""
+    """Prints a table with a row for each point; returns 1 if anything differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ethos_u_points",
                                      description=__doc__)  # fmt: skip
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of models")
@@ -67,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def checked(done: Compilation) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The chosen point and others by number, and of each how many elements were compared, and
-    differ."""
+    """The chosen point and others by index, each with the numbers of compared and of differing
+    elements."""
     inputs = api.drawn_sets(done, 1)[0]
     reference = run_graph(done.model, inputs)
     for number in sorted({*spread(len(done.points) - 1, OTHERS), done.points.index(done.point)}):
@@ -76,14 +77,14 @@ def checked(done: Compilation) -> Iterator[tuple[int, tuple[int, int]]]:
         yield number, (found.elements, found.mismatches)
 
 
-def cells_of(point: Point) -> tuple[int, int, int, int]:
-    """SRAM, calls, cascades of several parts, and how many parts have constants fetched."""
+def cells_of(point: PlacedPoint) -> tuple[int, int, int, int]:
+    """SRAM, calls, cascades of several parts, and parts with prefetched constants."""
     plans = point.schedule.plans
     return (
         point.height_bytes,
         point.schedule.cost.calls,
         sum(len(plan.parts) > 1 for plan in plans),
-        sum(len(plan.fetched) for plan in plans),
+        sum(len(plan.accelerator_prefetches) for plan in plans),
     )
 
 

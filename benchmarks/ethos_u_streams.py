@@ -2,11 +2,11 @@
 
     python -m benchmarks.ethos_u_streams FOLDER [MODEL ...] [--accelerator NAME] [--sets COUNT]
 
-FOLDER holds models and their goldens.  Every network is compiled for every accelerator as Vela does
-it by itself, for the least memory, and with little of it, which makes cascades.  Prints for each:
-operations on blocks and copies, bytes of working memory, elements of outputs that differ from
-TensorFlow Lite's, and how many of its tensors appeared whole in memory, equal, at any time: what is
-fused or kept in rolling rows never does.  Exits with 1 where an output differs.
+FOLDER holds models and their goldens. Vela compiles every network for every accelerator with its
+defaults, for the least memory, and with little memory, which leads to cascades. Prints block
+operations and copies, bytes of working memory, output elements that differ from TensorFlow Lite's,
+and the number of intermediate tensors that occur in memory as a whole at some time; fused tensors
+and rolling buffers never do. Exits with 1 if an output differs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ SCHEDULES: dict[str, tuple[str, ...]] = {
     "size": ("--optimise", "Size"),
     "8 KiB": ("--arena-cache-size", "8192"),
 }
-"""Options of Vela by what they are called here."""
+"""Options of Vela by the name of the schedule."""
 HEADER = ("network", "accelerator", "schedule", "blocks", "copies", "memory", "differ", "of",
           "tensors", "seconds")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of some sets of inputs: the last execution, elements that differ, elements."""
+    """The result of some input sets: the last execution, differing elements, all elements."""
 
     execution: Execution
     mismatches: int
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each network, accelerator and schedule."""
+    """Prints a table with a row for each network, accelerator and schedule."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ethos_u_streams",
                                      description=__doc__)  # fmt: skip
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="models and their goldens")
@@ -98,22 +98,24 @@ def run(stream: VelaStream, accelerator: str, shared: Shared, model: Path, sets:
 
 
 def _arrays(goldens: Any, end: str, number: int) -> list[Array]:
-    """Inputs or outputs of a set, by position."""
+    """Inputs or outputs of a set, in order."""
     names = [name for name in goldens.files if re.fullmatch(rf"{end}\d+_set{number}", name)]
     return [goldens[name] for name in sorted(names)]
 
 
 @dataclass(slots=True)
 class Search:
-    """Looks for tensors at every place where an operation wrote, after every operation; `begins`
-    are addresses where maps began, by what else is known of them."""
+    """Searches for tensors at every address to which an operation wrote, after every operation.
+
+    `begins`: start addresses of feature maps, by their other properties.
+    """
 
     regions: dict[int, Array]
     left: list[Array]
     begins: dict[Any, set[int]] = field(default_factory=dict[Any, set[int]])
 
     def look(self, operation: Any) -> None:
-        """After an operation: takes from `left` what now lies in memory."""
+        """Removes the tensors that are in memory after an operation from `left`."""
         if operation.kind == "dma":
             return
         first = operation.ofm.bases[0]
@@ -125,7 +127,7 @@ class Search:
         self.left = [tensor for tensor in self.left if not self._lies(tensor, like, begins)]
 
     def _lies(self, tensor: Array, like: Any, begins: set[int]) -> bool:
-        """Whether a tensor lies where a map began, rows and pixels one after the other."""
+        """Whether a tensor is stored contiguously at the start of a feature map."""
         height, width, depth = tensor.shape
         deep = -(-depth // 16) * 16 if like.bricks else depth
         strides = (deep * width, 16 if like.bricks else depth)
@@ -140,7 +142,7 @@ class Search:
 
 
 def tensors(stream: VelaStream, accelerator: str, shared: Shared, model: Path) -> tuple[int, int]:
-    """How many of a network's tensors of 8 bits appear, and how many there are with goldens."""
+    """Number of 8-bit tensors that occur in memory, and number of those with goldens."""
     archives = [path for path in shared.goldens(model) if path.name.endswith("all_tensors.npz")]
     if not archives:
         return 0, 0

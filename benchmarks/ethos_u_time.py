@@ -1,9 +1,9 @@
-"""ethos_u_time: how long register command streams take, operation by operation as they stand.
+"""Cycles of Ethos-U register command streams, operation by operation.
 
-A stream is decoded by the functional model's decoder, which knows nothing of who wrote it; the
-clock of the cost model (`accelerators/ethos_u/timeline.py`) is then asked about every operation,
-copy and wait of it, so about each stripe where a network runs in stripes.
-The formulas are of elements of 8 bits; wider ones (a softmax's) are taken as if they had as many.
+The decoder of the functional model reads a stream, whoever emitted it. The timing model
+(`accelerators/ethos_u/timeline.py`) then times every operation, copy and wait, and so every stripe
+of a cascade. Its formulas assume 8-bit elements; wider ones (in softmax) are timed as 8-bit
+elements.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from math import ceil, prod
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.configurations import Configuration, OutputRates, Shape
+from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, MapShape, OutputRates
 from penstock.accelerators.ethos_u.interpreter import driver_payload
-from penstock.accelerators.ethos_u.interpreter.commands import commands_of
+from penstock.accelerators.ethos_u.interpreter.commands import decode_commands
 from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
@@ -26,13 +26,13 @@ from penstock.accelerators.ethos_u.performance import cycles
 from penstock.accelerators.ethos_u.timeline import (
     Job,
     Queue,
+    QueueWait,
     Step,
-    Wait,
     copy_job,
     operation_job,
     timing,
 )
-from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
 from penstock.backends.stream import Variables
 from penstock.ir.op import row_axis, row_count
 from penstock.program.expr import evaluate
@@ -41,25 +41,25 @@ from penstock.program.program import Command as ProgramCommand
 
 SUBMIT = "ethosu_submit"
 KINDS = {
-    "conv": Kind.CONVOLUTION,
-    "depthwise": Kind.DEPTHWISE,
-    "max_pool": Kind.POOLING,
-    "average_pool": Kind.POOLING,
-    "reduce_sum": Kind.POOLING,
+    "conv": ComputeKind.CONVOLUTION,
+    "depthwise": ComputeKind.DEPTHWISE,
+    "max_pool": ComputeKind.POOLING,
+    "average_pool": ComputeKind.POOLING,
+    "reduce_sum": ComputeKind.POOLING,
 }
-"""All others are element by element."""
+"""Kinds of operations; all others are element-wise."""
 SET = "NPU_SET_"
 WAITS = {"NPU_OP_KERNEL_WAIT": Queue.OPERATIONS, "NPU_OP_DMA_WAIT": Queue.COPIES}
 NOT_TIMED = ("NPU_OP_STOP", "NPU_OP_IRQ", "NPU_OP_PMU_MASK")
 
 
-def stream_cycles(words: bytes, chip: Configuration, constants: Collection[int]) -> int:
-    """Cycles of a stream; `constants` are the regions that lie in flash or DRAM."""
+def stream_cycles(words: bytes, chip: EthosUConfiguration, constants: Collection[int]) -> int:
+    """Cycles of a stream; `constants`: the regions in flash or DRAM."""
     return ceil(timing(stream_steps(words, chip, constants), chip))
 
 
-def program_cycles(program: Program, chip: Configuration) -> int:
-    """Cycles of all streams that a program hands to the NPU's driver, one after the other."""
+def program_cycles(program: Program, chip: EthosUConfiguration) -> int:
+    """Cycles of all streams of a program, in sequence."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     constants = {memory.name for memory in program.memories if not memory.writable}
     known: dict[tuple[bytes, frozenset[int]], int] = {}
@@ -84,7 +84,7 @@ def program_cycles(program: Program, chip: Configuration) -> int:
 
 
 def submissions(program: Program) -> Iterator[tuple[Invoke, Variables]]:
-    """Every invocation of the driver, in the order in which the program makes them."""
+    """Every invocation of the driver, in program order."""
     yield from _submissions(program.run, {})
 
 
@@ -105,7 +105,7 @@ def _submissions(
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """The rows of its output that a call computes."""
+    """The output rows that a call computes."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
@@ -113,23 +113,25 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
     return evaluate(call.out.lower[axis], variables), evaluate(call.out.upper[axis], variables)
 
 
-def work_of(operation: BlockOperation, chip: Configuration, constants: Collection[int]) -> Work:
-    """An operation of a stream as the formulas see it."""
+def work_of(
+    operation: BlockOperation, chip: EthosUConfiguration, constants: Collection[int]
+) -> NpuWork:
+    """The parameters of the timing formulas for an operation of a stream."""
     spans = [span for span in (operation.weights, operation.scales) if span is not None]
     second = operation.second.map if operation.second else None
-    far = second is not None and second.region in constants
     direct = operation.weights is None or operation.weights.region in constants
     kernel = operation.kernel
     constant_bytes = sum(span.upper - span.lower for span in spans)
-    same = second is None or second.shape == operation.ofm.shape
-    if far:
-        assert second is not None
-        constant_bytes = prod(second.shape)
-    return Work(
+    second_elements = None
+    if second is not None and second.shape != operation.ofm.shape:
+        second_elements = prod(second.shape)
+    if second is not None and second.region in constants:
+        constant_bytes, second_elements = prod(second.shape), 0
+    return NpuWork(
         chip if direct else chip.in_sram,
-        KINDS.get(operation.kind, Kind.ELEMENTWISE),
-        Shape(*operation.ifm.shape),
-        Shape(*operation.ofm.shape),
+        KINDS.get(operation.kind, ComputeKind.ELEMENTWISE),
+        MapShape(*operation.ifm.shape),
+        MapShape(*operation.ofm.shape),
         _rate(operation, chip.rates),
         Extent(kernel.height, kernel.width),
         Extent(kernel.stride_y, kernel.stride_x),
@@ -140,14 +142,14 @@ def work_of(operation: BlockOperation, chip: Configuration, constants: Collectio
         part_kernel=kernel.part_kernel_first,
         packed_input=operation.ifm.bricks,
         packed_output=operation.ofm.bricks,
-        second_elements=0 if far else None if same else prod(second.shape),
+        second_elements=second_elements,
         constant_bytes=constant_bytes,
         biases_near=operation.scales is not None and operation.scales.region not in constants,
     )
 
 
 def _rate(operation: BlockOperation, rates: OutputRates) -> float:
-    """Cycles for each element behind the multipliers."""
+    """Cycles per element after the multipliers."""
     own = {
         "mul": rates.multiply,
         "add": rates.add,
@@ -161,20 +163,22 @@ def _rate(operation: BlockOperation, rates: OutputRates) -> float:
     return max(own, rates.clamp) if clamped else own
 
 
-def stream_steps(words: bytes, chip: Configuration, constants: Collection[int]) -> Iterator[Step]:
-    """Operations, copies and waits of a stream, in its order."""
+def stream_steps(
+    words: bytes, chip: EthosUConfiguration, constants: Collection[int]
+) -> Iterator[Step]:
+    """Operations, copies and waits of a stream, in order."""
     registers = Registers()
-    for number, command in enumerate(commands_of(words)):
+    for number, command in enumerate(decode_commands(words)):
         name = command.format.name
         if name.startswith(SET):
             registers.set(command)
         elif name in WAITS:
-            yield Wait(WAITS[name], command.fields["outstanding"])
+            yield QueueWait(WAITS[name], command.fields["outstanding"])
         elif name not in NOT_TIMED:
             yield _job(registers.operation(command, number), chip, constants)
 
 
-def _job(operation: Operation, chip: Configuration, constants: Collection[int]) -> Job:
+def _job(operation: Operation, chip: EthosUConfiguration, constants: Collection[int]) -> Job:
     if isinstance(operation, DmaOperation):
         home = chip if operation.source.region in constants else chip.in_sram
         return copy_job(home, operation.source.upper - operation.source.lower)

@@ -1,4 +1,4 @@
-"""Figures: what penstock needs for one model, measured."""
+"""Figures: measured memory, work and time of a model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import api
-from penstock.pipeline import read
-from penstock.reports.report import Flash, Macs, Optimality, Ram, Report
+from penstock.pipeline.graphs import read
+from penstock.reports.report import Flash, Macs, Optimality, RamUsage, Report
 
 TARGET = "cortex-m4"
 MAX_SIMULATED_MACS = 1_000_000_000
-"""Above it a network is compiled, not simulated: ten instructions a product take minutes."""
+"""Limit of work; above it, a network is compiled but not simulated, which would take minutes."""
 ZOO = (
     "zoo:lenet5",
     "zoo:resnet8",
@@ -19,15 +19,15 @@ ZOO = (
     "zoo:mobilenet_v1",
     "zoo:mobilenet_v2:alpha=0.35,resolution=96",
 )
-"""Networks of the zoo that are measured; not vgg16: its C would hold 138 million numbers."""
+"""Zoo networks that are measured, without vgg16, whose C would hold 138 million numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Bytes, work and time of one model on the target; None where it was not simulated."""
+    """Bytes, work and time of a model on the target; None if it is not simulated."""
 
     model: str
-    ram_bytes: Ram
+    ram_bytes: RamUsage
     flash_bytes: Flash
     macs: Macs
     optimality: Optimality
@@ -38,9 +38,10 @@ class Figures:
 
 
 def measure(model: str) -> Figures:
-    """Compiles a model, simulates one inference where it is not too large, and reads the report.
+    """Compiles a model, simulates one inference unless it is too large, and reads the report.
 
-    Raises PenstockError where penstock does not take the model."""
+    Raises PenstockError if penstock does not support the model.
+    """
     name = model if model.startswith("zoo:") else Path(model).stem
     if read(model).macs() > MAX_SIMULATED_MACS:
         return figures_of(name, api.compile(model, TARGET).report)
@@ -48,7 +49,7 @@ def measure(model: str) -> Figures:
 
 
 def figures_of(name: str, report: Report) -> Figures:
-    """What a report says of a model."""
+    """The figures of a report."""
     return Figures(
         name,
         report.ram_bytes,

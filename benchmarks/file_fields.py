@@ -1,7 +1,7 @@
-"""FileFields: where the numbers of a TFLite file stand, so that they can be changed one by one.
+"""FileFields: positions of the numbers of a TFLite file, for mutations of single fields.
 
-A field is a number of the flatbuffer: an extent, a tensor's index, a scale, the length of a vector.
-The reader trusts the file; it is given intact ones.
+A field is a number of the flatbuffer: an extent, a tensor index, a scale, the length of a vector.
+The reader does not validate the file.
 
 Source: FlatBuffers' binary format; the slots are those of the TFLite schema, version 3.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SMALL_BUFFER_BYTES = 64
-"""Constants up to this size are parameters of operators (axes, paddings), not weights."""
+"""Constants of at most this size are operator parameters (axes, paddings), not weights."""
 
 MODEL = {"version": 0, "codes": 1, "graphs": 2, "buffers": 4}
 CODE = {"deprecated": 0, "builtin": 3}
@@ -25,7 +25,7 @@ OPERATOR = {"code": 0, "inputs": 1, "outputs": 2, "kind": 3, "options": 4}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A number of a file: what it is, where it stands, and its format as `struct` names it."""
+    """A number of a file: its meaning, position and `struct` format."""
 
     label: str
     position: int
@@ -48,7 +48,7 @@ class _Table:
     position: int
 
     def place(self, slot: int) -> int | None:
-        """Position of a field; None where the file leaves it at its default."""
+        """Position of a field; None if the file omits it."""
         vtable = self.position - _i32(self.raw, self.position)
         inside = 4 + 2 * slot < _u16(self.raw, vtable)
         offset = _u16(self.raw, vtable + 4 + 2 * slot) if inside else 0
@@ -59,7 +59,7 @@ class _Table:
         return None if place is None else _Table(self.raw, place + _u32(self.raw, place))
 
     def vector(self, slot: int) -> tuple[int, int]:
-        """(position of the length, length) of a vector; length 0 where there is none."""
+        """(position of the length, length) of a vector; length 0 if it is missing."""
         table = self.child(slot)
         return (table.position, _u32(self.raw, table.position)) if table else (0, 0)
 
@@ -75,7 +75,7 @@ class _Table:
             yield Field(label, place, form)
 
     def elements(self, slot: int, label: str, form: str) -> Iterator[Field]:
-        """The vector's length and its elements."""
+        """The length of the vector and its elements."""
         start, count = self.vector(slot)
         if start:
             yield Field("length", start, "<I")
@@ -83,7 +83,7 @@ class _Table:
         yield from (Field(label, start + 4 + size * k, form) for k in range(count))
 
     def options(self) -> Iterator[Field]:
-        """Every scalar of a table of options: its size is the distance to the next one."""
+        """Every scalar of an options table; its size is the distance to the next one."""
         vtable = self.position - _i32(self.raw, self.position)
         slots = (_u16(self.raw, vtable) - 4) // 2
         places = (_u16(self.raw, vtable + 4 + 2 * k) for k in range(slots))
@@ -95,7 +95,7 @@ class _Table:
 
 
 def file_fields(raw: bytes) -> tuple[Field, ...]:
-    """Every field of an intact TFLite file that the compiler looks at."""
+    """Every field of a valid TFLite file that the compiler reads."""
     model = _Table(raw, _u32(raw, 0))
     return (
         *model.scalar(MODEL["version"], "version", "<I"),

@@ -23,7 +23,7 @@ from benchmarks.peers import BOUNDS, Peers, read_peers
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import DEFAULT_MODELS, Shared, find_shared
 from penstock.errors import PenstockError
-from penstock.pipeline import Point
+from penstock.pipeline.placed_point import PlacedPoint
 
 ABOVE = 1.10
 SLACK_BYTES = 1024
@@ -88,7 +88,7 @@ def near(least_bytes: int, bound_bytes: int | None) -> bool:
     return bound_bytes is None or least_bytes <= ABOVE * bound_bytes + SLACK_BYTES
 
 
-def fastest(points: Sequence[Point], limit_bytes: int) -> Point | None:
+def fastest(points: Sequence[PlacedPoint], limit_bytes: int) -> PlacedPoint | None:
     """The fastest point whose arena has at most so many bytes; points have the least first."""
     fitting = [point for point in points if point.height_bytes <= limit_bytes]
     return fitting[-1] if fitting else None

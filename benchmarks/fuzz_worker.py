@@ -26,7 +26,7 @@ from penstock.errors import InternalError, PenstockError
 from penstock.frontends import tflite
 from penstock.frontends.open import unpacked
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation
+from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import run_graph
 
 READY = "ready"

@@ -7,9 +7,8 @@ from pathlib import Path
 from penstock.frontends.reading import Reading
 from penstock.ir.graph import Graph, Node
 from penstock.ir.region import Region
-from penstock.pipeline import read, simplify
+from penstock.pipeline.graphs import read, simplify
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
-from penstock.scheduling.options import Options
 
 
 def short_name(model: str) -> str:
@@ -26,7 +25,7 @@ def network(model: str) -> Graph:
 
     Raises PenstockError."""
     graph = read(model, Reading(assume_int8=True))
-    return simplify(graph, options=Options(accumulate=False))
+    return simplify(graph)
 
 
 def network_problem(model: str) -> GroupingProblem:

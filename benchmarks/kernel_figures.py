@@ -4,8 +4,9 @@
 
 Random layers of every kind run on the simulated core, each whole: by the kernels that are chosen
 for them, by those that need no scratch, and by portable ones.  What a layer takes is linear in how
-often the parts of its kernel run (`cortex_m/counts.py`); the figures are the non-negative ones of
-least relative squares.  Prints the error of the fit; `--write` writes `cortex_m/figures.toml`.
+often the parts of its kernel run (`backends/cores/common/cycle_model.py`); the figures are the
+non-negative ones of least relative squares.  Prints the error of the fit; `--write` writes
+`figures.toml` of the core family.
 `benchmarks.estimate` judges the figures on layers of other seeds.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -34,17 +34,18 @@ from benchmarks.measured import (
     without_scratch,
 )
 from benchmarks.shared import REPOSITORY
-from penstock.backends.cortex_m.dsp_counts import odd_cycles
-from penstock.backends.cortex_m.figures import COUNTED, ODD, counts_of
+from penstock.backends.cores.common.cycle_model import ASSEMBLY_CYCLES, CycleModel
+from penstock.backends.cores.registry import core_family
 from penstock.errors import PenstockError
 from penstock.hardware.load import load_target
 
 TARGETS = ("cortex-m4", "cortex-m0plus", "cortex-m55")
 SEEDS = 40
-FILE = REPOSITORY / "src" / "penstock" / "backends" / "cortex_m" / "figures.toml"
+CORES = REPOSITORY / "src" / "penstock" / "backends" / "cores"
 HEADER = """\
-# Cycles of the parts of kernels (counts.py), by the `kernels` of an engine.  Written by:
+# Cycles of each part of a kernel, by kernel and part.  Written by:
 # python -m benchmarks.kernel_figures --write
+
 """
 SERVED = (chosen, chosen, without_scratch, in_portable_c)
 """By which kernels layers run, in turn."""
@@ -62,14 +63,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many of each kind")
     parser.add_argument("--write", action="store_true", help="write figures.toml")
     wanted = parser.parse_args(arguments)
-    found = tomllib.loads(FILE.read_text("utf-8"))
     for target in wanted.target or TARGETS:
         engine = load_target(target).engines[0]
-        fits = fitted(drawn(target, wanted.seeds), engine.cycles_per_call)
+        model = core_family(engine.kernels).cycle_model
+        assert model is not None, f"{target} has no cycle model"
+        fits = fitted(drawn(target, wanted.seeds), engine.cycles_per_call, model)
         console().print(_table(target, fits))
-        found[engine.kernels] = {kernel: figures for kernel, (figures, _) in sorted(fits.items())}
-    if wanted.write:
-        FILE.write_text(HEADER + "".join(_lines(found)), "utf-8")
+        if wanted.write:
+            found = {kernel: figures for kernel, (figures, _) in fits.items()}
+            path = CORES / engine.kernels / "figures.toml"
+            path.write_text(HEADER + "".join(_lines(found)), "utf-8")
     return 0
 
 
@@ -84,27 +87,35 @@ def drawn(target: str, seeds: int) -> Iterator[Measured]:
             print(f"mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
 
 
-def fitted(measured: Iterable[Measured], call_cycles: float) -> Mapping[str, Fit]:
+def fitted(
+    measured: Iterable[Measured], call_cycles: float, model: CycleModel
+) -> Mapping[str, Fit]:
     """By kernel: figures by part, and estimated / simulated of every layer."""
     by_kernel: dict[str, list[Measured]] = defaultdict(list)
     for one in measured:
         by_kernel[one.kernel.name].append(one)
-    fits = {kernel: _fit(some, call_cycles) for kernel, some in by_kernel.items()}
+    fits = {kernel: _fit(some, call_cycles, model) for kernel, some in by_kernel.items()}
     return {kernel: fit for kernel, fit in fits.items() if fit is not None}
 
 
-def _fit(some: Sequence[Measured], call_cycles: float) -> Fit | None:
+def _fit(some: Sequence[Measured], call_cycles: float, model: CycleModel) -> Fit | None:
     """The figures of a kernel; None where it knows itself what it takes."""
     rows: list[Mapping[str, float]] = []
     for one in some:
-        counts = counts_of(one.op, one.site, one.kernel)
+        counts = model.counts(one.op, one.site, one.kernel)
         if counts is None:
             return None
         rows.append(counts)
-    parts = sorted({part for row in rows for part, count in row.items() if count} - {COUNTED})
+    parts = sorted(
+        {part for row in rows for part, count in row.items() if count} - {ASSEMBLY_CYCLES}
+    )
     simulated = np.array([one.simulated for one in some], float)
     counted = np.array(
-        [row.get(COUNTED, 0) + _odd(one) for row, one in zip(rows, some, strict=True)], float
+        [
+            row.get(ASSEMBLY_CYCLES, 0) + _odd(one, model)
+            for row, one in zip(rows, some, strict=True)
+        ],
+        float,
     )
     counted += call_cycles
     work = np.array([[row.get(part, 0) for part in parts] for row in rows], float)
@@ -113,10 +124,10 @@ def _fit(some: Sequence[Measured], call_cycles: float) -> Fit | None:
     return named, (work @ figures + counted) / simulated
 
 
-def _odd(one: Measured) -> int:
+def _odd(one: Measured, model: CycleModel) -> int:
     """Cycles of a pixel that runs alone."""
     pixels = one.site.output.elements // one.site.output.shape[-1]
-    return odd_cycles(one.kernel) if one.kernel.name == ODD and pixels % 2 else 0
+    return model.odd_cycles(one.kernel) * (pixels % 2)
 
 
 def non_negative(work: Matrix, cycles: Matrix) -> Matrix:
@@ -138,13 +149,11 @@ def non_negative(work: Matrix, cycles: Matrix) -> Matrix:
     return x
 
 
-def _lines(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
-    """The file's lines behind its header."""
-    for family, kernels in sorted(found.items()):
-        yield f"\n[{family}]\n"
-        for kernel, figures in sorted(kernels.items()):
-            inside = ", ".join(f'"{part}" = {value:g}' for part, value in figures.items())
-            yield f"{kernel} = {{ {inside} }}\n"
+def _lines(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """The lines of the file, after its header."""
+    for kernel, figures in sorted(found.items()):
+        inside = ", ".join(f'"{part}" = {value:g}' for part, value in figures.items())
+        yield f"{kernel} = {{ {inside} }}\n"
 
 
 def _table(target: str, fits: Mapping[str, Fit]) -> Table:

@@ -6,21 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock import api, execution
-from penstock.backends.cortex_m.forms import with_forms
+from penstock.backends.cores.common.forms import with_forms
 from penstock.codegen.names import Names
 from penstock.ir.graph import Graph
 from penstock.ir.op import Kernel, Op, Site
-from penstock.pipeline import (
-    Compilation,
-    lower_point,
-    parts_of,
-    place,
-    schedule,
-    simplify_for,
-    write,
-)
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point, write
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.placing import place
+from penstock.pipeline.search import schedule
+from penstock.scheduling.model.part import Part
 from penstock.scheduling.options import DEFAULTS, Options
-from penstock.scheduling.part import Part
 
 WHOLE = Options(max_parts=1)
 """Every layer runs whole."""
@@ -51,13 +48,13 @@ def chosen(part: Part) -> Part:
 
 def without_scratch(part: Part) -> Part:
     """The part by the kernel that needs no scratch, where it has one."""
-    return part if part.lean is None else replace(part, kernel=part.lean, lean=None)
+    return part if part.fallback is None else replace(part, kernel=part.fallback, fallback=None)
 
 
 def in_portable_c(part: Part) -> Part:
     """The part by its portable kernel."""
     op, site = part.nodes[-1].op, part.nodes[-1].site
-    return replace(part, kernel=with_forms(op, site, op.kernel(site)), lean=None)
+    return replace(part, kernel=with_forms(op, site, op.kernel(site)), fallback=None)
 
 
 def compiled(
@@ -65,14 +62,14 @@ def compiled(
 ) -> Compilation:
     """A graph as the pipeline compiles models, with other kernels if wanted."""
     request = api.request(f"zoo:{graph.name}", target, options=options)
-    parts = parts_of(simplify_for(graph, request), request)
+    parts = assign_engines(simplify(graph, request.rounding), request)
     parts = replace(parts, parts=tuple(map(serve, parts.parts)))
     frontier = schedule(parts, request.target, request.options)
     points = place(frontier, request.target, request.options)
     program = lower_point(points[-1])
     return Compilation(
-        request, graph, parts.graph, parts, frontier, points, points[-1], program,
-        write(program, request), {},
+        request, graph, parts, frontier, points, points[-1], program,
+        write(program, request), (),
     )  # fmt: skip
 
 

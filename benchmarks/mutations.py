@@ -14,7 +14,7 @@ from random import Random
 from tflite import BuiltinOperator
 
 from benchmarks import onnx_mutations
-from benchmarks.adversarial_names import drawn_name
+from benchmarks.drawn_names import drawn_name
 from benchmarks.file_fields import Field, file_fields
 from benchmarks.schema_fields import schema_fields
 from tools.tflite_rewriting import codes_of, renamed, tensor_names, with_codes
@@ -98,7 +98,7 @@ def scalar(subject: Subject, raw: bytearray, random: Random) -> str:
 
 def operator_code(subject: Subject, raw: bytearray, random: Random) -> str:
     """Operator codes in one of their two fields, or an operator that is another one."""
-    codes = subject.schema and codes_of(subject.raw)
+    codes = codes_of(subject.raw) if subject.schema else []
     if not codes or BuiltinOperator.CUSTOM in codes:
         return "custom operators"
     if random.random() < 0.5:

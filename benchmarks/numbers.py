@@ -1,9 +1,9 @@
-"""Numbers: RAM, flash, work and time of every model, beside the competitors' figures.
+"""Numbers: RAM, flash, work and time of every model, beside those of other compilers.
 
     python -m benchmarks.numbers [--models FOLDER] [--network NAME] [--verify] [--workers N]
                                  [-o FILE --date DATE]
 
-Only what was measured goes into FILE; figures of others are there with their source.
+FILE contains measured figures only; figures of others are listed with their source.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ NOBODY = Peers()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A model, and what is known of it."""
+    """A model with its figures."""
 
     figures: Figures
     peers: Peers
     climbs: tuple[Climb, ...] = ()
 
     def as_json(self) -> Json:
-        """Without what is not known."""
+        """The row without unknown figures."""
         found: dict[str, Json] = dataclasses.asdict(self.figures)
         found["peers"] = {
             name: value
@@ -67,14 +67,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A model that penstock does not take, and the first line of the error."""
+    """A model that penstock does not support, and the first line of the error."""
 
     model: str
     reason: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures, prints, and writes the file if one is named; 1 where a rung of a ladder differs."""
+    """Measures, prints, and writes the file if requested; returns 1 if a rung has mismatches."""
     parser = _parser()
     wanted = parser.parse_args(arguments)
     if wanted.output is not None and wanted.network is not None:
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _networks(shared: Shared, name: str | None) -> Sequence[str]:
-    """The networks that are measured, those of the shared folder by path."""
+    """The measured networks; those of the shared folder by path."""
     every = (*map(str, shared.networks()), *ZOO)
     return every if name is None else [m for m in every if name in short_name(m)]
 
@@ -187,7 +187,7 @@ def _numbers(rows: Sequence[Row], unsupported: Mapping[str, str], date: str) -> 
 
 
 def _commit() -> str:
-    """The commit that was measured, and whether sources differ from it."""
+    """The measured commit, and whether the sources differ from it."""
     git = ("git", "-C", str(REPOSITORY))
     head = Command((*git, "rev-parse", "--short=12", "HEAD"), "git").run().decode().strip()
     status = ("status", "--porcelain", "--untracked-files=no", "--", "src")

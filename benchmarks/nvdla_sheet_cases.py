@@ -1,10 +1,9 @@
-"""Cases of NVDLA's performance sheet: traffic and cycles of layers, totals of networks, and frame
-rates.
+"""Cases of NVDLA's performance sheet: traffic and cycles of layers, totals, and frame rates.
 
-A file holds networks with the sheet's figures, or layers of one network; of any, frame rates are
-printed.  Which page of the sheet a network is counted by is told by its name, or what the file says
-of its origin; else the page that counts what is added on the way, ResNet-50's, where the network
-has such layers, and GoogLeNet's, the plain one, where it has none.
+A file holds networks with the sheet's figures, or layers of one network; frame rates are printed
+for both. The name of the network or the origin in the file determines the page of the sheet.
+Otherwise it is the page of ResNet-50, which counts additions on the fly, if the network has such
+layers, and that of GoogLeNet if it has none.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from penstock.accelerators.nvdla.sheet import (
     PAGES,
     RESNET,
     Hardware,
-    Kind,
     LayerFigures,
     Page,
     SheetLayer,
-    Window,
+    SheetLayerKind,
+    SheetWindow,
     figures_of,
     frames_per_second,
 )
@@ -44,9 +43,10 @@ CORES = (
     (64, 128, Fraction(1), "7.3"),
     (32, 128, Fraction(1, 2), "3.6"),
 )
-"""Multipliers, KiB of the buffer and GB/s; with the frames per second of ResNet-50 that NVDLA
-publishes.  Source: NVDLA primer, table of int8 ResNet-50 at 1 GHz, with one decimal place as the
-sheet gives it."""
+"""Multipliers, KiB of buffer and GB/s, with the published frame rates of ResNet-50.
+
+Source: NVDLA primer, table of int8 ResNet-50 at 1 GHz, one decimal place.
+"""
 
 MEANINGS = {
     "in_kb": "in_kib",
@@ -59,7 +59,7 @@ MEANINGS = {
     "dram_cycles": "dram_cycles",
     "max_cycles": "cycles",
 }
-"""A figure's key in a file, and what it is called here."""
+"""Names of figures by their keys in a file."""
 
 
 def _fraction(value: object) -> object:
@@ -75,11 +75,11 @@ def _figure(value: object) -> object:
 
 
 def _kind(value: object) -> object:
-    """As the sheet writes it, with or without blanks."""
-    known = {kind.value.replace(" ", ""): kind for kind in Kind}
+    """A kind as the sheet writes it, with or without spaces."""
+    known = {kind.value.replace(" ", ""): kind for kind in SheetLayerKind}
     found = known.get(str(value).lower().replace(" ", "").replace("eltwise", "elwise"))
     if found is None:
-        raise ValueError(f"must be one of {', '.join(kind.value for kind in Kind)}")
+        raise ValueError(f"must be one of {', '.join(kind.value for kind in SheetLayerKind)}")
     return found
 
 
@@ -89,7 +89,7 @@ Count = Annotated[int, Field(ge=1, le=1 << 24)]
 
 
 class Config(Record):
-    """The sheet's input."""
+    """The input of the sheet."""
 
     feature_bytes: Count = 1
     weight_bytes: Count = 1
@@ -112,10 +112,10 @@ class Config(Record):
 
 
 class Row(Record):
-    """A row of the sheet: a layer, and where the file has them, its figures."""
+    """A row of the sheet: a layer, with its figures if the file has them."""
 
     name: str
-    kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.CONVOLUTION
+    kind: Annotated[SheetLayerKind, BeforeValidator(_kind)] = SheetLayerKind.CONVOLUTION
     C: Count
     H: Count
     W: Count
@@ -130,27 +130,27 @@ class Row(Record):
     cached: Mapping[str, Figure | None] | None = None
 
     def value(self) -> SheetLayer:
-        window = Window(self.R, self.S, self.sv, self.sh)
-        pool = Window(*self.pool) if self.pool else None
+        window = SheetWindow(self.R, self.S, self.sv, self.sh)
+        pool = SheetWindow(*self.pool) if self.pool else None
         return SheetLayer(
             self.name, self.kind, self.C, self.H, self.W, self.K, window, self.same, pool, self.wfac
         )
 
     @property
     def counted(self) -> bool:
-        """Whether the sheet counts the layer: it gives no cycles to those that it has combined."""
+        """Whether the sheet counts the layer; it gives no cycles to fused layers."""
         return self.cached is None or self.cached.get("max_cycles") is not None
 
 
 class Net(Record):
-    """A network, and the cycles of its layers together."""
+    """A network, and the total cycles of its layers."""
 
     layers: tuple[Row, ...] = Field(min_length=1)
     total_cycles: Figure | None = None
 
 
 def check(document: Document, where: str) -> tuple[Section, ...]:
-    """A section for each network.  Raises ModelError where the file is malformed."""
+    """Checks each network as a section.  Raises ModelError if the file is malformed."""
     hardware = read_as(Config, document["config"], f"{where}: config").value()
     origin = str(document.get("origin", ""))
     if "layers" in document:
@@ -176,7 +176,7 @@ def _network_section(name: str, net: Net, hardware: Hardware, where: str) -> Sec
 
 
 def _layers_section(net: Net, hardware: Hardware, origin: str, where: str) -> Section:
-    """Frame rates at seven cores; of ResNet-50, they are compared with those published."""
+    """Frame rates at seven cores; those of ResNet-50 are compared with the published ones."""
     page = _page(origin, net)
     pairs = list(_differences(net, hardware, page, where))
     notes = [f"by the page of {page.name}"]
@@ -194,12 +194,12 @@ def _layers_section(net: Net, hardware: Hardware, origin: str, where: str) -> Se
 
 def _page(text: str, net: Net) -> Page:
     named = next((page for page in PAGES if _named(page, text)), None)
-    added = any(row.kind is Kind.WITH_ELEMENTWISE for row in net.layers)
+    added = any(row.kind is SheetLayerKind.WITH_ELEMENTWISE for row in net.layers)
     return named or (RESNET if added else GOOGLENET)
 
 
 def _named(page: Page, text: str) -> bool:
-    """Whether a text names a page's network, in any spelling."""
+    """Whether a text contains a page's network, in any spelling."""
     return page.name.lower().replace("-", "") in text.lower().replace("-", "")
 
 
@@ -212,7 +212,7 @@ def _rate(net: Net, hardware: Hardware, page: Page, where: str) -> Fraction:
 
 
 def _differences(net: Net, hardware: Hardware, page: Page, where: str) -> Iterator[tuple[str, str]]:
-    """Of every layer whose figures are given, and of the total."""
+    """Differences of every layer with figures, and of the total."""
     try:
         figures = figures_of([row.value() for row in net.layers], hardware, page)
     except PenstockError as error:
@@ -238,6 +238,6 @@ def _row_differences(
 
 
 def _differs(name: str, answer: Fraction, expected: Fraction) -> Sequence[str]:
-    """Nothing where both are the same double: a spreadsheet has no other numbers."""
+    """The difference; empty if both are the same double, the number type of the sheet."""
     same = float(answer) == float(expected)
     return () if same else (f"{name} is {float(answer)!r}, expected {float(expected)!r}",)

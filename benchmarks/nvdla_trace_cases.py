@@ -1,4 +1,4 @@
-"""Cases of NVDLA's register programs: direct convolutions, decoded, and encoded again."""
+"""Cases of NVDLA's register programs: direct convolutions, decoded and encoded again."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ MEANINGS = {
     "skip_data_rls": "reuse.keep_data",
     "skip_weight_rls": "reuse.keep_weights",
 }
-"""A field's key in a file, and what it is called here."""
+"""Names of fields by their keys in a file."""
 
 
 def _word(value: object) -> object:
-    """A word, as a number or in hexadecimal digits."""
+    """A word, given as a number or in hexadecimal."""
     try:
         found = int(value, 0) if isinstance(value, str) else value
     except ValueError:
@@ -73,7 +73,7 @@ Word = Annotated[int, BeforeValidator(_word)]
 
 
 class Case(Record):
-    """A register program and what it means."""
+    """A register program and its meaning."""
 
     id: str
     config: str
@@ -82,7 +82,7 @@ class Case(Record):
 
 
 def check(document: Document, where: str) -> tuple[Section, ...]:
-    """The file's one section.  Raises ModelError where the file is malformed."""
+    """Checks the single section of a file.  Raises ModelError if the file is malformed."""
     found = document["cases"]
     if not isinstance(found, list) or not found:
         raise malformed(f"{where}: cases", "there is no list of cases")
@@ -119,7 +119,7 @@ def _case_differences(case: Case, where: str) -> Iterator[str]:
 
 
 def _words(case: Case, where: str) -> dict[str, int]:
-    """The words of a case by our names of registers."""
+    """The words of a case by our register names."""
     found = {
         f"{unit.removeprefix(PREFIX)}.{name.removesuffix(SUFFIX)}": word
         for unit, words in case.regs.items()

@@ -1,10 +1,10 @@
-"""NVDLA's own tests of direct convolution, run on the functional model.
+"""NVDLA traces: NVDLA's own tests of direct convolution on the functional model.
 
     python -m benchmarks.nvdla_traces FOLDER
 
-FOLDER is verif/tests/trace_tests of a copy of nvdla/hw, branch nv_small.  A test loads features and
-weights, writes registers, and gives the CRC of the output.  Prints for each test whether its CRC is
-ours; exits with 1 unless all are.
+FOLDER is verif/tests/trace_tests of nvdla/hw, branch nv_small. A test loads features and weights,
+writes registers and states the CRC of the output. Prints for each test whether the CRCs agree;
+exits with 1 unless all do.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.entry import entry
-from penstock.accelerators.nvdla.configurations import Configuration, configuration
-from penstock.accelerators.nvdla.layer import ConvolutionLayer, Memory
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration, configuration
+from penstock.accelerators.nvdla.layer import ConvolutionLayer, NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.registers import CONVOLUTION, decode
 from penstock.accelerators.nvdla.stream import convolution_writes, to_bytes
@@ -32,23 +32,23 @@ LOAD = re.compile(rf'mem_load\(pri_mem, {NUMBER}, "([^"]+)"\)')
 CHECK = re.compile(rf"check_crc\([^,]+, \w+, {NUMBER}, {NUMBER}, {NUMBER}\)")
 PIECE = re.compile(r"offset:(\w+), *size:\w+, *payload:([^}]*)\}")
 IGNORED = re.compile(r"SDP\.D_DP_|CDMA\.D_CVT|CACC\.D_DATAOUT_ADDR|BATCH|OP_ENABLE")
-"""Registers in which tests write anything, since what they are for is switched off."""
+"""Registers of disabled functions, which tests set to arbitrary values."""
 WINDOW_BYTES = 1 << 22
-"""Of memory that is kept at each address that a test names."""
+"""Bytes of memory at each address that a test uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Pieces of memory by address, a layer, and the CRC of bytes at an address."""
+    """Memory contents by address, a layer, and the CRC of bytes at an address."""
 
     name: str
-    hardware: Configuration
+    hardware: NvdlaConfiguration
     pieces: tuple[tuple[int, bytes], ...]
     layer: ConvolutionLayer
     output: tuple[int, int, int]
 
     def crc(self) -> int:
-        """Of the output, as the model computes it; addresses are moved to where memory is."""
+        """CRC of the output of the model, at relocated addresses."""
         layer = self.layer
         bases = (layer.source.address, layer.weight_address, layer.output.address)
         memory = np.zeros(len(bases) * WINDOW_BYTES, np.uint8)
@@ -64,13 +64,13 @@ class Trace:
             weight_address=WINDOW_BYTES,
             output=replace(layer.output, address=2 * WINDOW_BYTES),
         )
-        execute(to_bytes(convolution_writes(moved)), {Memory.MAIN: memory}, self.hardware)
+        execute(to_bytes(convolution_writes(moved)), {NvdlaMemory.MAIN: memory}, self.hardware)
         at = self.output[0] - bases[2] + 2 * WINDOW_BYTES
         return zlib.crc32(memory[at : at + self.output[1]].tobytes())
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what agrees; 1 unless all does."""
+    """Prints the agreements; returns 1 unless all agree."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nvdla_traces", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="verif/tests/trace_tests")
     folder: Path = parser.parse_args(arguments).folder
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read(path: Path) -> Trace:
-    """The test of a file, with the memory files beside it.  Raises ModelError."""
+    """The test in a file, with the memory files beside it.  Raises ModelError."""
     text = path.read_text("utf-8")
     check = CHECK.search(text)
     pieces = tuple(
@@ -114,7 +114,7 @@ def read(path: Path) -> Trace:
 
 
 def _relevant(words: dict[str, int]) -> dict[str, int]:
-    """Words that mean something; the whole of what the core has."""
+    """The words without ignored ones; the complete register state of the core."""
     known = CONVOLUTION.names()
     return {n: w for n, w in words.items() if n in known and not IGNORED.search(n)}
 

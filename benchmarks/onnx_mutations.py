@@ -1,7 +1,7 @@
-"""Mutations of ONNX models: of the numbers, names and nodes of the protobuf, written anew.
+"""Mutations of ONNX models: of numbers, names and nodes of the protobuf.
 
-Each takes the file's bytes and changes them in place; where another mutation has left no model in
-them, it leaves them alone.
+Each changes the bytes of a file in place, or leaves them unchanged if they are no longer a
+model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx
 
-from benchmarks.adversarial_names import drawn_name
+from benchmarks.drawn_names import drawn_name
 
 Change = Callable[[Any, Random], str]
 
@@ -30,7 +30,7 @@ _OPERATORS = (
 
 
 def changed(change: Change, raw: bytearray, random: Random) -> str:
-    """The bytes of the model with a change."""
+    """The bytes of the changed model."""
     try:
         model: Any = onnx.ModelProto.FromString(bytes(raw))
     except Exception:  # whatever the protobuf runtime raises: another mutation came before
@@ -41,7 +41,7 @@ def changed(change: Change, raw: bytearray, random: Random) -> str:
 
 
 def number(model: Any, random: Random) -> str:
-    """A number, anywhere, becomes another; each kind of field is as likely as any other."""
+    """Changes one number; each kind of field is equally likely."""
     places = list(_numbers(model))
     kinds = sorted({f"{type(m).__name__}.{name}" for m, name, _ in places})
     kind = random.choice(kinds)
@@ -61,7 +61,7 @@ def number(model: Any, random: Random) -> str:
 
 
 def _numbers(message: Any) -> Iterator[tuple[Any, str, int | None]]:
-    """(message, field, index or None) of every number below a message, raw data left out."""
+    """(message, field, index or None) of every number below a message, except raw data."""
     for descriptor, value in message.ListFields():
         items = list(value) if _is_list(value) else [value]
         for k, item in enumerate(items):
@@ -76,7 +76,7 @@ def _is_list(value: Any) -> bool:
 
 
 def constant(model: Any, random: Random) -> str:
-    """A number in the data of a small constant becomes another: a scale, an axis, an extent."""
+    """Changes a number in a small constant: a scale, an axis, an extent."""
     small = [t for t in model.graph.initializer if 0 < len(t.raw_data) <= 64]
     if not small:
         return "no constant"
@@ -94,7 +94,7 @@ def constant(model: Any, random: Random) -> str:
 
 
 def extent(model: Any, random: Random) -> str:
-    """An extent becomes another one in every constant's shape and the inputs'."""
+    """Replaces an extent in the shapes of all constants and inputs."""
     graph = model.graph
     dims = [(t.dims, k) for t in graph.initializer for k in range(len(t.dims))]
     if not dims:
@@ -112,7 +112,7 @@ def extent(model: Any, random: Random) -> str:
 
 
 def opened(model: Any, random: Random) -> str:
-    """An extent of an input is left open, or its shape is gone."""
+    """Leaves an extent of an input open, or removes its shape."""
     value = random.choice(list(model.graph.input))
     shape = value.type.tensor_type.shape
     if not shape.dim or random.random() < 0.2:
@@ -124,7 +124,7 @@ def opened(model: Any, random: Random) -> str:
 
 
 def edge(model: Any, random: Random) -> str:
-    """A node reads, or writes, another tensor: cycles, names twice, names that are not there."""
+    """Changes the input or output of a node: cycles, duplicate names, missing tensors."""
     nodes = [n for n in model.graph.node if n.input]
     if not nodes:
         return "no node"
@@ -138,7 +138,7 @@ def edge(model: Any, random: Random) -> str:
 
 
 def rename(model: Any, random: Random) -> str:
-    """Tensors get other names wherever they stand."""
+    """Renames tensors everywhere."""
     graph = model.graph
     known = sorted({n for node in graph.node for n in (*node.input, *node.output) if n})
     if not known:
@@ -159,7 +159,7 @@ def rename(model: Any, random: Random) -> str:
 
 
 def operator(model: Any, random: Random) -> str:
-    """A node becomes another operator."""
+    """Changes the operator of a node."""
     if not model.graph.node:
         return "no node"
     node = random.choice(list(model.graph.node))
@@ -168,7 +168,7 @@ def operator(model: Any, random: Random) -> str:
 
 
 def attribute(model: Any, random: Random) -> str:
-    """An attribute goes, gets another name, or has more or fewer numbers."""
+    """Removes or renames an attribute, or changes the number of its values."""
     nodes = [n for n in model.graph.node if n.attribute]
     if not nodes:
         return "no attribute"
@@ -190,7 +190,7 @@ def attribute(model: Any, random: Random) -> str:
 
 
 def node(model: Any, random: Random) -> str:
-    """A node goes, or stands twice, or two change places."""
+    """Removes, duplicates or swaps nodes."""
     nodes = model.graph.node
     if len(nodes) < 2:
         return "no nodes"
@@ -210,7 +210,7 @@ def node(model: Any, random: Random) -> str:
 
 
 def kind_of_data(model: Any, random: Random) -> str:
-    """A constant gets another element type, or lies elsewhere."""
+    """Changes the element type or the storage of a constant."""
     if not model.graph.initializer:
         return "no constant"
     chosen = random.choice(list(model.graph.initializer))

@@ -1,5 +1,7 @@
-"""Small ONNX models for the fuzz command: quantised in both ways, of real numbers, and with shapes
-that the model computes."""
+"""Small ONNX models for the fuzz command.
+
+They are quantised in both formats, or of real numbers, or compute shapes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tools.onnx_writer import Model
 
 
 def onnx_subjects() -> Mapping[str, bytes]:
-    """By name, the bytes of each; the name says where real numbers are to be taken as int8."""
+    """The bytes of each model by name; the suffix tells which are read with --assume-int8."""
     quantised = {
         "residual.onnx": residual(Model()),
         "residual_uint8.onnx": residual(Model(kind="uint8", zero=-128)),
@@ -44,7 +46,7 @@ def residual(model: Model) -> bytes:
 
 
 def moves(model: Model) -> bytes:
-    """What moves elements, with shapes that are computed."""
+    """Data movement with computed shapes."""
     x = model.node("Conv", model.input(1, 3, 8, 6), model.weights(6, 3, 1, 1))
     pads = model.constant(np.array([0, 0, 1, 0, 0, 0, 1, 2], np.int64))
     x = model.node("MaxPool", model.node("Pad", x, pads), kernel_shape=[2, 2], strides=[2, 2])
@@ -52,7 +54,7 @@ def moves(model: Model) -> bytes:
     x = model.node("Slice", x, *cuts)
     x = model.node("Transpose", x, perm=[0, 2, 3, 1])
     shape = model.node("Shape", x, scale=None)
-    first = model.node("Gather", shape, model.constant(np.int64(0)), scale=None, axis=0)
+    first = model.node("Gather", shape, model.constant(np.array(0, np.int64)), scale=None, axis=0)
     batch = model.node("Unsqueeze", first, model.constant(np.array([0])), scale=None)
     wanted = model.node("Concat", batch, model.constant(np.array([-1])), scale=None, axis=0)
     x = model.node("Reshape", x, wanted)
@@ -63,19 +65,19 @@ def signal(model: Model) -> bytes:
     """A signal: windows along one axis, clamps, and a mean that drops its axis."""
     x = model.input(1, 4, 30)
     x = model.node("Conv", x, model.weights(6, 4, 5), pads=[2, 2], strides=[2])
-    bounds = [model.constant(np.float32(b)) for b in (0, 6)]
+    bounds = [model.constant(np.array(b, np.float32)) for b in (0, 6)]
     x = model.node("Clip", x, *bounds)
     x = model.node("AveragePool", x, kernel_shape=[3], strides=[2])
     x = model.node("PRelu", x, model.qdq(model.reals(6, 1), scale=0.01, zero=0))
-    x = model.node("Sub", x, model.constant(np.float32(0.5)))
+    x = model.node("Sub", x, model.constant(np.array(0.5, np.float32)))
     return model.raw(model.node("ReduceMean", x, axes=[2], keepdims=0))
 
 
 def operators() -> bytes:
-    """Operators with scales beside their inputs."""
+    """Operators with scales as inputs."""
     model = Model()
     name = model.input(1, 3, 8, 8)
-    s, z = (model.constant(x) for x in (np.float32(0.05), np.int8(-3)))
+    s, z = (model.constant(x) for x in (np.array(0.05, np.float32), np.array(-3, np.int8)))
     x = f"{name.removesuffix('_d')}_q"
     x = x.replace("_q_q", "_q")
     w = model.constant(np.random.default_rng(1).integers(-127, 128, (4, 3, 3, 3)).astype(np.int8))

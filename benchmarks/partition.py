@@ -29,7 +29,7 @@ from benchmarks.entry import console, entry, first_line
 from benchmarks.graph_groups import network_problem, short_name
 from benchmarks.random_graphs import FAMILIES, random_problem
 from penstock.errors import PenstockError
-from penstock.scheduling.grouping.cost import Limits, Traffic, weight_of
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic, weight_bytes
 from penstock.scheduling.grouping.problem import GroupingProblem
 
 ZOO = ("zoo:resnet8", "zoo:mobilenet_v1", "zoo:mobilenet_v2", "zoo:vgg16")
@@ -94,17 +94,17 @@ def _large() -> Iterator[Compared]:
             yield compare(f"{family}, {kind}", Traffic(problem, limits))
 
 
-def _limits(problem: GroupingProblem, kind: str, share: int) -> Limits:
+def _limits(problem: GroupingProblem, kind: str, share: int) -> GroupLimits:
     """A share of all weights, or three of the largest tensors."""
     if kind == "buffer":
-        return Limits(buffer_cap=3 * max(problem.sizes))
-    return Limits(max(8, weight_of(problem, problem.everything) // share))
+        return GroupLimits(buffer_cap=3 * max(problem.sizes))
+    return GroupLimits(max(8, weight_bytes(problem, problem.everything) // share))
 
 
 def _network(model: str) -> Iterator[Compared]:
     problem = network_problem(model)
     for configuration, room in CONFIGURATIONS.items():
-        cost = Traffic(problem, Limits(room, room))
+        cost = Traffic(problem, GroupLimits(room, room))
         yield compare(f"{short_name(model)}, {configuration}", cost)
 
 

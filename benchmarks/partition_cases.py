@@ -10,11 +10,11 @@ from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, Limits, Traffic
+from penstock.scheduling.grouping.cost import NEVER, GroupLimits, Traffic
 from penstock.scheduling.grouping.grouping import runnable
-from penstock.scheduling.grouping.problem import GroupingProblem, problem_of
+from penstock.scheduling.grouping.problem import GroupingProblem, problem_from_edges
 from penstock.scheduling.grouping.strategies import GroupingOptions, Strategy, best, paper
-from penstock.scheduling.step_table import mask_of
+from penstock.scheduling.order.step_table import bit_mask
 
 KEYS = frozenset({"model", "graphs"})
 OPTIONS = GroupingOptions(level_work=2_000_000, ideal_work=2_000_000)
@@ -57,9 +57,10 @@ class Solved:
         self.graph = graph
         self.names, self.problem = problem_of_graph(graph, where)
         self.index = {name: i for i, name in enumerate(self.names)}
-        caps = (UNLIMITED if c is None else c for c in (graph.weight_cap, graph.buffer_cap))
         single = graph.single_layer_groups_always_allowed
-        self.cost = Traffic(self.problem, Limits(*caps, single, ORDER_STATES))
+        self.cost = Traffic(
+            self.problem, GroupLimits(graph.weight_cap, graph.buffer_cap, single, ORDER_STATES)
+        )
         self.where = where
 
     def groups(self, groups: Iterable[Names]) -> tuple[int, ...]:
@@ -67,7 +68,7 @@ class Solved:
         some = tuple(groups)
         if sorted(name for group in some for name in group) != sorted(self.names):
             raise malformed(self.where, "its groups do not name every node once")
-        return tuple(mask_of(self.index[name] for name in group) for group in some)
+        return tuple(bit_mask(self.index[name] for name in group) for group in some)
 
 
 def check(document: Document, where: str) -> tuple[Section, ...]:
@@ -106,7 +107,7 @@ def problem_of_graph(graph: Graph, where: str) -> tuple[Names, GroupingProblem]:
     order = rx.lexicographical_topological_sort(net, key=lambda name: f"{given[name]:09}")
     index = {name: i for i, name in enumerate(order)}
     nodes = [graph.nodes[name] for name in order]
-    return tuple(order), problem_of(
+    return tuple(order), problem_from_edges(
         order,
         sorted({(index[a], index[b]) for a, b in graph.edges}),
         [node.bytes for node in nodes],
@@ -125,7 +126,7 @@ def _depths(solved: Solved) -> Iterator[str]:
 def _layers(solved: Solved) -> Iterator[str]:
     if solved.graph.layer_by_layer_cost is not None:
         singles = (1 << i for i in range(len(solved.names)))
-        moved = sum(map(solved.cost.bytes_of, singles))
+        moved = sum(map(solved.cost.traffic_bytes, singles))
         yield from _difference("cost", moved, solved.graph.layer_by_layer_cost)
 
 

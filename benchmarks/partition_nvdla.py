@@ -16,14 +16,19 @@ from pathlib import Path
 from benchmarks.compared import Compared, compare, costs, gains
 from benchmarks.entry import console
 from benchmarks.graph_groups import graph_problem, network, short_name
-from penstock.accelerators.nvdla.configurations import FEATURE_BANKS, LARGE, SMALL, Configuration
+from penstock.accelerators.nvdla.configurations import (
+    FEATURE_BANKS,
+    LARGE,
+    SMALL,
+    NvdlaConfiguration,
+)
 from penstock.accelerators.nvdla.dataflow import node_cycles
 from penstock.ir.graph import Graph
-from penstock.scheduling.grouping.cost import Limits, Traffic
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.grouping import Grouping
 from penstock.scheduling.grouping.strategies import DEFAULTS
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 ZOO = ("zoo:vgg16",)
 TOPOLOGIES = "topo_*.gz"
@@ -56,10 +61,10 @@ def on_nvdla(model: str) -> Iterator[OnNvdla]:
         yield OnNvdla(proven, _in_bytes(found, cost, cost.least_bytes(order, DEFAULTS.bound_work)))
 
 
-def cycles_on(graph: Graph, chip: Configuration) -> GroupCycles:
+def cycles_on(graph: Graph, chip: NvdlaConfiguration) -> GroupCycles:
     """What groups of a network's nodes take on a chip with a feature buffer."""
     assert chip.extension is not None, f"{chip.name} has no feature buffer"
-    limits = Limits(buffer_cap=chip.extension.feature_bytes)
+    limits = GroupLimits(buffer_cap=chip.extension.feature_bytes)
     computing = [node_cycles(node, chip) for node in graph.nodes]
     memory = chip.memory
     traffic = Traffic(graph_problem(graph), limits)
@@ -78,7 +83,7 @@ def show(some: Sequence[OnNvdla]) -> None:
         console().print(gains(f"{what}: gain of best", {c.name: [c] for c in compared}))
 
 
-def _described(chip: Configuration) -> str:
+def _described(chip: NvdlaConfiguration) -> str:
     extension, memory = chip.extension, chip.memory
     assert extension is not None
     return (

@@ -9,8 +9,13 @@ from time import perf_counter
 from benchmarks.figures import TARGET
 from penstock import api
 from penstock.ir.region import Region
-from penstock.pipeline import Point, Request, parts_of, place, read, schedule, simplify_for
-from penstock.scheduling.part import Parts
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.scheduling.model.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class Planned:
     request: Request
     parts: Parts
     proposed: int
-    points: tuple[Point, ...]
+    points: tuple[PlacedPoint, ...]
     search_seconds: float
     place_seconds: float
 
@@ -31,7 +36,7 @@ class Planned:
         """The least arena: total RAM less the stack's reserve."""
         return self.points[0].height_bytes
 
-    def ratio(self, point: Point) -> float:
+    def ratio(self, point: PlacedPoint) -> float:
         """Nominal multiply-accumulates of a point by those of the model."""
         own = sum(part.macs(Region.whole(part.output.type.shape)) for part in self.parts.parts)
         return point.schedule.cost.nominal_macs / own if own else 1.0
@@ -46,8 +51,8 @@ def plan(
 ) -> Planned:
     """The frontier of a model.  Raises PenstockError where penstock does not take it."""
     request = api.request(model, target, stream_input=stream_input, accelerators=accelerators)
-    graph = simplify_for(read(request.model, request.reading), request)
-    parts = parts_of(graph, request)
+    graph = simplify(read(request.model, request.reading), request.rounding)
+    parts = assign_engines(graph, request)
     begun = perf_counter()
     frontier = schedule(parts, request.target, request.options)
     searched = perf_counter()

@@ -27,7 +27,8 @@ from benchmarks.shared import find_shared
 from penstock import api, execution, ladder
 from penstock.errors import InternalError, PenstockError
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation, Point, compile_request, with_point
+from penstock.pipeline.compilation import Compilation, compile_request, with_point
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.simulators.compare import Comparison, compare_sets
 from penstock.simulators.graph import run_graph
 
@@ -39,7 +40,7 @@ class Checked:
     """One point: what the machine found, and what the core did where it ran there; `fault`: what
     was counted otherwise than estimated."""
 
-    point: Point
+    point: PlacedPoint
     machine: Comparison
     core: Comparison | None = None
     simulated_cycles: int | None = None

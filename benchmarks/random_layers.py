@@ -1,6 +1,6 @@
-"""RandomLayers: layers of every kind side by side, and small networks of them, by seed.
+"""Random layers of every kind side by side, and small networks of them.
 
-The same seed is the same layers everywhere.
+The result depends on the seed only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NETWORK_LAYERS = (
 
 
 def network(seed: int) -> Graph:
-    """A small classifier of random layers, odd channels and slim ones among them."""
+    """A small classifier of random layers, with odd and with few channels."""
     d = Drawing("network", seed)
     x = d.net.input((1, d.random.randint(16, 48), d.random.randint(8, 48), d.one_of(1, 1, 3)))
     x = d.net.conv2d(x, d.channels(), d.window(x), d.one_of(1, 2), "same", "relu")

@@ -2,10 +2,10 @@
 
     python -m benchmarks.random_networks [--count 300] [--seed 0] [--first 0] [--workers 1]
 
-Each network is compiled for the Cortex-M4 with the least `--sram` that its frontier offers.  The
-generated C runs on this machine under sanitizers and on the simulated core; every output of both,
-and of the operators' own arithmetic, is compared with TensorFlow Lite Micro, and every other tensor
-with that arithmetic.  Exit code: 0, or 1 where an element differs or a network is refused.
+Each network is compiled for the Cortex-M4 with the least `--sram` of its frontier. The generated C
+runs on the host under sanitizers and on the simulated core. Outputs of both and of the operators'
+own arithmetic are compared with TensorFlow Lite Micro; other tensors are compared with that
+arithmetic. Exits with 1 if an element differs or a network is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ARENA_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of a network; without a finding, everything is equal."""
+    """The result of a network; all is equal if there is no finding."""
 
     number: int
     nodes: int
@@ -52,7 +52,7 @@ class Judged:
 
 
 def judge_network(number: int, seed: int = 0, target: str = TARGET) -> Judged:
-    """Network `number`, compiled at its least memory and run everywhere."""
+    """Compiles network `number` at its least memory and runs it everywhere."""
     drawn = draw_network(seed, number)
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-networks-") as folder:
@@ -79,7 +79,7 @@ def _judged(number: int, drawn: Drawn, path: Path, target: str) -> Judged:
 
 
 def _against_reference(drawn: Drawn) -> str:
-    """The first difference of the operators' arithmetic; empty if none."""
+    """The first difference of the operators' arithmetic; empty if there is none."""
     with Reference(ARENA_BYTES) as reference:
         answer = reference.run(drawn.tflite(), drawn.values)
     if isinstance(answer, Refusal):
@@ -88,7 +88,7 @@ def _against_reference(drawn: Drawn) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 0, or 1 where there is a finding."""
+    """Returns 1 if there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.random_networks")
     parser.add_argument("--count", type=int, default=300, help="how many networks")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")

@@ -4,9 +4,9 @@
     python -m benchmarks.random_operators --show NAME NUMBER [--seed 0]
 
 A family is a TFLite operator; its models have random shapes, options, operands, scales and zero
-points (`benchmarks/operators`).  The operators' own arithmetic is compared with TensorFlow Lite
-Micro.  Of each family, `--c` models that agree are then compiled together, and the generated C runs
-on this machine under sanitizers.  Exit code: 0, or 1 where an element differs.
+points (`benchmarks/operators`). The operators' own arithmetic is compared with TensorFlow Lite
+Micro. `--c` agreeing models of each family are then compiled together, and the generated C runs on
+the host under sanitizers. Exits with 1 if an element differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_REASONS = 3
 
 
 def in_c(models: Sequence[tuple[Drawn, Verdict]]) -> str:
-    """The first difference of the generated C, of all models compiled as one; empty if none."""
+    """The first difference of the generated C, for all models compiled as one; empty if none."""
     whole = side_by_side([drawn for drawn, _ in models])
     expected = [output for _, verdict in models for output in verdict.outputs]
     with tempfile.TemporaryDirectory(prefix="penstock-operators-") as folder:
@@ -45,13 +45,13 @@ def in_c(models: Sequence[tuple[Drawn, Verdict]]) -> str:
     (tensors,) = run_on_host(done, [inputs]).tensors
     found: list[Array] = []
     for value in done.model.outputs:
-        constant = value.data is not None
-        found.append(value.data.array(value.type) if constant else tensors[value.name])
+        data = value.data
+        found.append(tensors[value.name] if data is None else data.array(value.type))
     return first_difference(found, expected)
 
 
 class Tally:
-    """Outcomes of a family, and the reasons of those that are no comparison."""
+    """Outcomes of a family, and reasons of those without a comparison."""
 
     def __init__(self, family: str) -> None:
         self.family = family
@@ -76,7 +76,7 @@ class Tally:
 
 
 def tally(family: str, seed: int, count: int, in_c_count: int, reference: Reference) -> Tally:
-    """Every model of a family judged, and some of those that agree compiled."""
+    """Judges every model of a family, and compiles some of the agreeing ones."""
     found = Tally(family)
     kept: list[tuple[Drawn, Verdict]] = []
     for number in range(count):
@@ -95,7 +95,7 @@ def tally(family: str, seed: int, count: int, in_c_count: int, reference: Refere
 
 
 def show(family: str, seed: int, number: int) -> int:
-    """Prints one model and its verdict."""
+    """Prints a model and its verdict."""
     drawn = draw(family, seed, number)
     with Reference() as reference:
         verdict = judge(drawn, reference)
@@ -104,7 +104,7 @@ def show(family: str, seed: int, number: int) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code: 0, or 1 where an element differs."""
+    """Returns 1 if an element differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.random_operators")
     parser.add_argument("--family", action="append", choices=list(FAMILIES), metavar="NAME")
     parser.add_argument("--count", type=int, default=1000, help="models of each family")

@@ -1,11 +1,11 @@
-"""Requantisation: what the certified form takes beside generic C and a form of five constants.
+"""Requantisation: cost of the certified form, of generic C and of a form with five constants.
 
     python -m benchmarks.requantisation [--compiler zig|gcc] [--models FOLDER]
 
-On the simulated Cortex-M4, all with the same flags: cycles per output of a 1x1 convolution of four
-input channels, requantised, beside generic C's sums alone; instructions, cycles and bytes of
-constants per output of requantisation, counted in the disassembly; and instructions per output of
-the networks' layers.  Exits with 1 where a limit is missed.
+Measured on the simulated Cortex-M4 with equal flags: cycles per output of a requantised 1x1
+convolution with four input channels, beside the accumulation alone in generic C; instructions,
+cycles and bytes of constants per output of requantisation, counted in the disassembly; and
+instructions per output of the networks' layers. Exits with 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from rich.table import Table
 
 from benchmarks.entry import console, entry
 from benchmarks.shared import find_shared
-from penstock import api, execution, pipeline
+from penstock import api, execution
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
+from penstock.pipeline.compilation import compile_graph, compile_request
+from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 from penstock.simulators.cortex_m import Simulator
-from penstock.simulators.thumb import Block, Instruction, Kind, decode
+from penstock.simulators.thumb import BasicBlock, Instruction, InstructionKind, decode
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
 
@@ -56,7 +58,7 @@ WIDE_NAMES = frozenset(
         "lsll",
     ]
 )
-"""Instructions on two registers at once, and additions with a carry."""
+"""Instructions on register pairs, and additions with carry."""
 SUMMING = frozenset(["smlad", "smuad", "smlabb", "smlatt"])
 TILES = {  # the function, its outputs a turn, and words of constants loaded before the sums
     ("conv2d_s8_dsp", 0): ("penstock_tile_plain", 8, 2),
@@ -81,7 +83,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """A 1x1 convolution of four input channels: cycles per output."""
+    """Cycles per output of a 1x1 convolution of four input channels."""
 
     outputs: int
     ours: float
@@ -90,7 +92,7 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network's program; instructions per output of requantisation, over so many outputs."""
+    """A network's program, and instructions per output of requantisation over all outputs."""
 
     name: str
     core: Simulator
@@ -121,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def missed(point: Pointwise, wide: Form, cheap: Form, average: float) -> bool:
-    """Whether a limit is."""
+    """Whether a limit is missed."""
     return (
         point.ours > MOST_CYCLES
         or bool(cheap.wide)
@@ -132,12 +134,12 @@ def missed(point: Pointwise, wide: Form, cheap: Form, average: float) -> bool:
 
 
 def mean(networks: Sequence[Network]) -> float:
-    """Instructions per output of all networks together."""
+    """Instructions per output over all networks."""
     return sum(n.average * n.outputs for n in networks) / sum(n.outputs for n in networks)
 
 
 def pointwise(generic: Simulator, outputs: int, compiler: str) -> Pointwise:
-    """Our whole convolution, its requantisation included, beside generic C's sums."""
+    """Our convolution with requantisation beside generic C's accumulation."""
     ran = _run(_convolution(outputs), compiler)
     pixels = SIZE * SIZE
     sums = _slope(generic, "generic_sums", outputs)
@@ -145,22 +147,23 @@ def pointwise(generic: Simulator, outputs: int, compiler: str) -> Pointwise:
 
 
 def wide_form(generic: Simulator) -> Form:
-    """The form of five constants, loop and store included."""
+    """The form of five constants, with loop and store."""
     instructions, cycles = _slope(generic, "wide_requantisation", OUTPUTS[-1])
     names = _function(generic, "wide_requantisation")
     return Form("five constants", instructions, cycles, WIDE_LOADED_BYTES, wide_instructions(names))
 
 
 def form_of(core: Simulator, key: tuple[str, int]) -> Form:
-    """A certified form as its kernel has it: all that follows the last product of a turn, up to
-    the branch to the next turn."""
+    """The certified form in its kernel: from the last product of an iteration to the branch to the
+    next one."""
     name, outputs, before = TILES[key]
     code = requantising(_function(core, name))
-    cycles = core.core.timing.block_cycles(Block(code)) + core.core.timing.taken_branch_cycles
+    cycles = core.core.timing.block_cycles(BasicBlock(code)) + core.core.timing.taken_branch_cycles
     words = before + sum(
         found.registers
         for found in code
-        if found.kind in (Kind.LOAD, Kind.LOAD_MULTIPLE) and "sp" not in found.address_registers
+        if found.kind in (InstructionKind.LOAD, InstructionKind.LOAD_MULTIPLE)
+        and "sp" not in found.address_registers
     )
     return Form(
         name, len(code) / outputs, cycles / outputs, 4 * words / outputs, wide_instructions(code)
@@ -168,10 +171,11 @@ def form_of(core: Simulator, key: tuple[str, int]) -> Form:
 
 
 def network(model: str, compiler: str) -> Network:
-    """A network's program, and what requantisation takes in its layers with weights."""
-    done = pipeline.compile_request(api.request(model, TARGET, options=Options(accumulate=False)))
+    """A network's program, and the cost of requantisation in its layers with weights."""
+    done = compile_request(api.request(model, TARGET, options=Options(accumulate=False)))
     with execution.firmware(done, compiler) as chip:
         core = chip.simulator
+    assert isinstance(core, Simulator), "the simulator of TARGET"
     steps = [
         ((part.kernel.name, dict(part.kernel.params).get("is_signed", 0)), part.output.type)
         for part in done.schedule.steps
@@ -190,14 +194,14 @@ def _functions(core: Simulator) -> frozenset[str]:
 
 
 def requantising(code: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Instructions behind the last product up to the first branch behind the high products; where
-    products are in a loop of their own, behind that."""
+    """Instructions from the last product to the first branch after the high products; if products
+    have a loop of their own, after that loop."""
     high = max(k for k, found in enumerate(code) if found.name == "smmla")
-    end = next(k for k in range(high, len(code)) if code[k].kind is Kind.BRANCH)
+    end = next(k for k in range(high, len(code)) if code[k].kind is InstructionKind.BRANCH)
     begins = [
         k
         for k, found in enumerate(code[:high])
-        if found.name in SUMMING or found.kind is Kind.BRANCH
+        if found.name in SUMMING or found.kind is InstructionKind.BRANCH
     ]
     return tuple(code[max(begins) + 1 : end + 1])
 
@@ -207,7 +211,7 @@ def wide_instructions(code: Sequence[Instruction]) -> tuple[str, ...]:
 
 
 def _function(core: Simulator, name: str) -> tuple[Instruction, ...]:
-    """The instructions of a function up to the first that returns, which ends it."""
+    """The instructions of a function up to the first return, which ends it."""
     address = core.symbol(name) & ~1
     later = [s.address & ~1 for s in core.image.symbols if s.function and s.address & ~1 > address]
     end = min([*later, core.image.code_upper])
@@ -215,7 +219,7 @@ def _function(core: Simulator, name: str) -> tuple[Instruction, ...]:
 
 
 def _slope(core: Simulator, name: str, outputs: int) -> tuple[float, float]:
-    """Instructions and cycles that one output more takes."""
+    """Instructions and cycles of one more output."""
     pool = core.symbol("pool")
     arguments = (pool, pool + 1024, pool + 65536) if name == "generic_sums" else (pool, pool + 1024)
     most, least = (core.call(name, *arguments, n).counts for n in (outputs, outputs // 2))
@@ -245,8 +249,8 @@ def _convolution(outputs: int) -> Graph:
 
 def _run(graph: Graph, compiler: str) -> execution.CoreRun:
     """One inference of a graph, layer by layer."""
-    wanted = pipeline.Request(f"zoo:{graph.name}", load_target(TARGET))
-    done = pipeline.compile_graph(graph, wanted)
+    wanted = Request(f"zoo:{graph.name}", load_target(TARGET))
+    done = compile_graph(graph, wanted)
     with execution.firmware(done, compiler) as chip:
         return chip.run(api.drawn_sets(done, 1)[0])
 

@@ -1,7 +1,7 @@
-"""Row problems: placement problems of networks that run row by row, from a simulation on demand.
+"""Row problems: placement problems of networks that run row by row, from a simulation.
 
-A row of a tensor is made when it is first needed, one row a tick, and dies when the last row that
-reads it is made. Knows nothing of penstock's scheduler; stands in for it.
+A row is computed when it is first needed, one row a tick, and dies when the last row that reads it
+has been computed. The simulation is independent of penstock's scheduler.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from penstock.memory.problem import Buffer, Problem, round_up
+from penstock.memory.problem import LiveBuffer, PlacementProblem, round_up
 
 WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a row of a tensor reads of a source: `kernel` rows, `stride` further for each row."""
+    """The rows of a source that a row reads: `kernel` rows with stride `stride`."""
 
     source: int
     kernel: int = 1
@@ -25,7 +25,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Rows, their bytes, and what they are made from; the network's input has no windows."""
+    """Rows, bytes per row, and sources; the network's input has no windows."""
 
     rows: int
     row_bytes: int
@@ -33,18 +33,18 @@ class Tensor:
 
 
 Network = tuple[Tensor, ...]
-"""In order of execution: the first is the input, the last the output."""
+"""Tensors in execution order; the first is the input, the last the output."""
 
 
 class Chain:
-    """A network in the making; every method appends tensors, and reads what was appended last."""
+    """A network under construction; every method appends tensors that read the last one."""
 
     def __init__(self, rows: int, row_bytes: int) -> None:
         self.tensors = [Tensor(rows, row_bytes)]
         self.width = rows
 
     def windowed(self, kernel: int, stride: int, channels: int) -> Chain:
-        """A convolution or a pooling over square windows, padded to the same size."""
+        """A convolution or a pool with square windows, padded to the same size."""
         last = len(self.tensors) - 1
         rows = -(-self.tensors[last].rows // stride)
         self.width = -(-self.width // stride)
@@ -53,12 +53,12 @@ class Chain:
         return self
 
     def separable(self, stride: int, channels: int) -> Chain:
-        """A depthwise convolution, 3 x 3, and a pointwise one, as in MobileNetV1."""
+        """A 3 x 3 depthwise convolution and a pointwise one, as in MobileNetV1."""
         before = self.tensors[-1].row_bytes // self.width
         return self.windowed(3, stride, before).windowed(1, 1, channels)
 
     def inverted(self, stride: int, channels: int, expansion: int = 6) -> Chain:
-        """An inverted residual block of MobileNetV2; it adds its input where that has its shape."""
+        """An inverted residual block of MobileNetV2; it adds its input if the shapes agree."""
         source = len(self.tensors) - 1
         wide = expansion * self.tensors[source].row_bytes // self.width
         self.windowed(1, 1, wide).windowed(3, stride, wide).windowed(1, 1, channels)
@@ -72,16 +72,18 @@ class Chain:
         return self
 
     def network(self) -> Network:
-        """What was made."""
+        """The network."""
         return tuple(self.tensors)
 
 
-def row_problem(network: Network, borders: tuple[int, ...] = (), streamed: bool = False) -> Problem:
-    """The network in cascades, with each row as a buffer.
+def row_problem(
+    network: Network, borders: tuple[int, ...] = (), streamed: bool = False
+) -> PlacementProblem:
+    """The placement problem of a network in cascades, with each row as a buffer.
 
-    `borders` names tensors, in order of execution, that are made to their ends before anything
-    after them begins. The output's rows are tied into an array, and so are the input's, which are
-    there from the first tick; a streamed input comes row by row, and is not tied.
+    `borders` names tensors, in execution order, that are complete before anything after them
+    starts. The rows of the output form an array, as do those of the input, which are live from the
+    first tick; a streamed input arrives row by row and forms no array.
     """
     births = _births(network, (*borders, len(network) - 1), streamed)
     end = max(max(ticks) for ticks in births) + 1
@@ -93,7 +95,7 @@ def row_problem(network: Network, borders: tuple[int, ...] = (), streamed: bool 
                 for read in _reads(network, tensor, window, row):
                     deaths[window.source][read] = max(deaths[window.source][read], tick + 1)
     arrays = (len(network) - 1,) if streamed else (0, len(network) - 1)
-    return Problem(
+    return PlacementProblem(
         tuple(
             _buffer(index, row, births[index][row], deaths[index][row], tensor, index in arrays)
             for index, tensor in enumerate(network)
@@ -103,7 +105,7 @@ def row_problem(network: Network, borders: tuple[int, ...] = (), streamed: bool 
 
 
 def _births(network: Network, goals: tuple[int, ...], streamed: bool) -> list[list[int]]:
-    """For each tensor the ticks at which its rows are made; 0 for an input that is there."""
+    """Ticks at which the rows of each tensor are computed; 0 for an input in memory."""
     births: list[list[int]] = [[] for _ in network]
     if not streamed:
         births[0] = [0] * network[0].rows
@@ -122,20 +124,22 @@ def _births(network: Network, goals: tuple[int, ...], streamed: bool) -> list[li
 
 
 def _reads(network: Network, tensor: Tensor, window: Window, row: int) -> range:
-    """Rows of the source that a row reads; padding is shared out as TFLite's SAME does."""
+    """Rows of the source that a row reads; padding is split as in TFLite's SAME."""
     source = network[window.source]
     padding = max((tensor.rows - 1) * window.stride + window.kernel - source.rows, 0) // 2
     first = row * window.stride - padding
     return range(max(first, 0), min(first + window.kernel, source.rows))
 
 
-def _buffer(index: int, row: int, birth: int, death: int, tensor: Tensor, array: bool) -> Buffer:
+def _buffer(
+    index: int, row: int, birth: int, death: int, tensor: Tensor, array: bool
+) -> LiveBuffer:
     name = f"t{index}[{row}]"
     if not array:
-        return Buffer(name, birth, death, round_up(tensor.row_bytes, WORD_BYTES), WORD_BYTES)
+        return LiveBuffer(name, birth, death, round_up(tensor.row_bytes, WORD_BYTES), WORD_BYTES)
     if row == 0:
-        return Buffer(name, birth, death, tensor.row_bytes, WORD_BYTES)
+        return LiveBuffer(name, birth, death, tensor.row_bytes, WORD_BYTES)
     distance = row * tensor.row_bytes
-    return Buffer(
+    return LiveBuffer(
         name, birth, death, tensor.row_bytes, anchor=f"t{index}[0]", distance_bytes=distance
     )

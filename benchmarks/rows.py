@@ -1,6 +1,7 @@
-"""Rows: how near the row placer comes to the live bytes, on cascades like those of real networks.
+"""Rows: height of row placements relative to live bytes, on cascades like those of real
+networks.
 
-python -m benchmarks.rows
+    python -m benchmarks.rows
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from benchmarks.entry import console, entry
 from benchmarks.row_problems import Chain, Network, row_problem
 from penstock.memory.check import check
 from penstock.memory.place import place
-from penstock.memory.problem import Problem
+from penstock.memory.problem import PlacementProblem
 
 LIMIT = 1.10
-"""What height / live bytes must not exceed."""
+"""Largest accepted height / live bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network and how it is cut into cascades."""
+    """A network and its cascades."""
 
     name: str
     network: Network
     borders: tuple[int, ...] = ()
     streamed: bool = False
 
-    def problem(self) -> Problem:
-        """Its rows as buffers."""
+    def problem(self) -> PlacementProblem:
+        """The placement problem with rows as buffers."""
         return row_problem(self.network, self.borders, self.streamed)
 
 
 def mobilenet_v1(rows: int, width: float) -> Network:
-    """The published blocks, up to the global pooling, which is a window over all rows."""
+    """The published blocks up to the global pooling, whose window has all rows."""
     chain = Chain(rows, rows * 3).windowed(3, 2, int(32 * width))
     strides = ((1, 64), (2, 128), (1, 128), (2, 256), (1, 256), (2, 512))
     for stride, channels in (*strides, *((1, 512),) * 5, (2, 1024), (1, 1024)):
@@ -46,7 +47,7 @@ def mobilenet_v1(rows: int, width: float) -> Network:
 
 
 def mobilenet_v2(rows: int, width: float) -> Network:
-    """The published blocks, channels rounded to eights."""
+    """The published blocks, with channels rounded to multiples of eight."""
 
     def rounded(channels: int) -> int:
         return max(8, int(channels * width + 4) // 8 * 8)
@@ -62,13 +63,13 @@ def mobilenet_v2(rows: int, width: float) -> Network:
 
 
 def image_to_image(rows: int) -> Network:
-    """As many rows out as in: the output has to follow the input closely."""
+    """As many output rows as input rows, so that the output follows the input closely."""
     chain = Chain(rows, rows * 3).windowed(3, 1, 16).windowed(3, 1, 16)
     return chain.windowed(5, 1, 8).windowed(3, 1, 3).network()
 
 
 def cases() -> tuple[Case, ...]:
-    """One cascade, several, and a streamed input."""
+    """One cascade, several cascades, and a streamed input."""
     v1, v2 = mobilenet_v1(224, 1.0), mobilenet_v2(160, 0.35)
     return (
         Case("MobileNetV1 0.25 96", mobilenet_v1(96, 0.25), (2, 5)),
@@ -87,7 +88,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints figures; 1 where a height is above the limit."""
+    """Prints figures; returns 1 if a height exceeds the limit."""
     argparse.ArgumentParser(prog="python -m benchmarks.rows", description=__doc__).parse_args(
         arguments
     )

@@ -1,11 +1,11 @@
-"""Scale: from the file of a large network to machine code: seconds of every stage, peak memory.
+"""Scale: time and peak memory from the file of a large network to machine code.
 
     python -m benchmarks.scale [FOLDER] [--accelerator nvdla:config=large] [--partition NAME ...]
 
-Each network is compiled in a process of its own, once for every partition: its nodes, those that
-are left to the processor, seconds from the file to the C files and streams of commands, the peak
-of the process's memory, bytes of tensors to and from the memory of inputs and outputs, and bytes of
-streams.  FOLDER holds models; without it, networks of the zoo are compiled.
+A separate process compiles each network for every partition. The table has the number of nodes, CPU
+fallbacks, seconds from the file to C files and command streams, peak memory of the process, bytes
+of tensors to and from the memory of inputs and outputs, and bytes of streams. FOLDER holds models;
+without it, zoo networks are compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.entry import console, entry, shown
 from benchmarks.graph_groups import short_name
 from penstock import api
-from penstock.pipeline import Compilation, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import Options
 
 TOPOLOGIES = ("topo_nasnet_large_fp32.onnx.gz", "topo_randwire_like_ws40_seed1_fp32.onnx.gz")
@@ -32,7 +32,7 @@ PARTITIONS = ("layer", "paper", "best", "resident")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a compilation took, and what it made."""
+    """Cost and results of a compilation."""
 
     nodes: int
     left: int
@@ -44,7 +44,7 @@ class Compiled:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table, a line each network and partition."""
+    """Prints a table with a row for each network and partition."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--accelerator", default="nvdla:config=large", help="NAME[:attr=value,...]")
@@ -73,7 +73,7 @@ def compiled_apart(model: str, accelerator: str, partition: str) -> Compiled:
 
 
 def compiled(model: str, accelerator: str, partition: str) -> Compiled:
-    """A network for an accelerator; one of real numbers is taken as if it were quantised."""
+    """A network for an accelerator; float networks are compiled with --assume-int8."""
     options = Options(partition=partition)
     request = api.request(
         model, "host", accelerators=(accelerator,), options=options, assume_int8=True
@@ -91,13 +91,13 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
 
 
 def external_bytes(done: Compilation) -> int:
-    """Of tensors, to and from the memory of inputs and outputs."""
-    cost, memory = done.schedule.cost, done.schedule.homes.tensors
+    """Bytes of tensors to and from the memory of inputs and outputs."""
+    cost, memory = done.schedule.cost, done.schedule.memory.default
     return dict(cost.read_bytes).get(memory, 0) + dict(cost.written_bytes).get(memory, 0)
 
 
 def cells(found: Compiled, partition: str) -> tuple[str, ...]:
-    """A line of the table but the network's name."""
+    """A row of the table without the network's name."""
     seconds = dict(found.seconds)
     stages = ("assign", "schedule", "place", "lower", "write")
     return (

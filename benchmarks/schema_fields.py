@@ -1,8 +1,7 @@
-"""SchemaFields: every scalar, vtable slot and string of a TFLite file, found by walking the schema.
+"""SchemaFields: every scalar, vtable slot and string of a TFLite file.
 
-The walk follows the accessors that the schema compiler generated (package `tflite`), so it reaches
-every table of the schema without a list of them.  Buffers' data count up to a size, as larger ones
-are weights.
+The walk follows the generated accessors (package `tflite`), so that it reaches every table of the
+schema without a list. Buffers above a size are weights and are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A field of a table: its place in the vtable; of scalars the format, of tables the class."""
+    """A field of a table: its vtable slot, and its format (scalars) or class (tables)."""
 
     name: str
     offset: int
@@ -67,7 +66,7 @@ def _slots(table: str) -> tuple[_Slot, ...]:
 
 
 def schema_fields(raw: bytes) -> tuple[Field, ...]:
-    """Every field of an intact file, labelled "Table.Field"."""
+    """Every field of a valid file, labelled "Table.Field"."""
     root: Any = tflite.Model
     return tuple(_walk(root.GetRootAs(bytearray(raw), 0), "Model"))
 
@@ -111,7 +110,7 @@ def _vector(node: Any, slot: _Slot, label: str, start: int, count: int) -> Itera
 
 
 def _inner(node: Any, slot: _Slot) -> Iterator[Field]:
-    """A table, or the table of options that a union holds."""
+    """A table, or the options table in a union."""
     inner = getattr(node, slot.name)()
     if slot.table != "Table":
         yield from _walk(inner, slot.table)

@@ -1,4 +1,4 @@
-"""Search: seconds, memory and work of the search for the whole frontier, and how they grow.
+"""Search: time, memory and work of the search for the frontier, and their growth.
 
 python -m benchmarks.search [--plot FILE]
 """
@@ -27,12 +27,15 @@ from penstock.backends.portable import Processor, assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
-from penstock.pipeline import schedule, simplify
-from penstock.scheduling.cascades import order_problem
+from penstock.passes.accumulate import accumulate
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.search import schedule
+from penstock.scheduling.cascades.uniform_search import UniformSearch
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
-from penstock.scheduling.order import OrderOptions, find_order
-from penstock.scheduling.part import Parts
-from penstock.scheduling.uniform import UniformSearch
+from penstock.scheduling.order.order import OrderOptions, find_order
+from penstock.scheduling.order.part_steps import order_problem
 from penstock.zoo.registry import open_zoo
 
 TARGET = load_target("cortex-m4")
@@ -42,7 +45,7 @@ LIMIT_MB = 1000
 
 
 def chain(parts: int) -> Graph:
-    """Convolutions of 3 x 3 and 1 x 1 in turn, on 32 rows; the last ones are always the same."""
+    """Alternating 3 x 3 and 1 x 1 convolutions on 32 rows, with a fixed tail."""
     net = GraphBuilder("chain")
     x = net.input((1, 32, 32, 4))
     for k in reversed(range(parts)):
@@ -51,7 +54,7 @@ def chain(parts: int) -> Graph:
 
 
 def branches(count: int) -> Graph:
-    """Twice: so many branches of two convolutions, and their sum."""
+    """Two blocks, each with `count` branches of two convolutions and their sum."""
     net = GraphBuilder("branches")
     x = net.input((1, 32, 32, 8))
     for turn in range(2):
@@ -78,13 +81,13 @@ RACES: Mapping[str, tuple[Callable[[], Graph], float | None]] = {
     "6 branches of 2, twice": (lambda: branches(6), 30.0),
     **{f"chain of {parts}": (lambda parts=parts: chain(parts), None) for parts in CHAINS},
 }
-"""A network, and the seconds that its search may take."""
+"""Networks, with the time limit of their search in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One search: the parts of its network, points found, seconds, the most memory of its process,
-    and the kernel calls that it unfolded."""
+    """A search: parts of the network, points, seconds, peak memory of the process, and simulated
+    kernel calls."""
 
     parts: int
     points: int
@@ -94,7 +97,7 @@ class Lap:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints laps beside their limits; 1 where one is above."""
+    """Prints laps beside their limits; returns 1 if one is exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--plot", type=Path, help="PNG or SVG file for the growth on chains")
     parser.add_argument("--lap", choices=RACES, help=argparse.SUPPRESS)
@@ -110,10 +113,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lap_of(graph: Graph) -> Lap:
-    """Searches a network, after a small one that warms up."""
-    schedule(assign(simplify(chain(3)), TARGET), TARGET, OPTIONS)
+    """Searches a network after a small one that warms up."""
+    schedule(assign(accumulate(simplify(chain(3))), TARGET), TARGET, OPTIONS)
     begun = perf_counter()
-    parts = assign(simplify(graph), TARGET)
+    parts = assign(accumulate(simplify(graph)), TARGET)
     frontier = schedule(parts, TARGET, OPTIONS)
     seconds = perf_counter() - begun
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -121,20 +124,22 @@ def lap_of(graph: Graph) -> Lap:
 
 
 def _calls(parts: Parts) -> int:
-    """Kernel calls that the search unfolds, in the orders that it tries."""
+    """Kernel calls that the search simulates, over all orders."""
     problem = order_problem(parts, keep_inputs=OPTIONS.keep_input)
     found = find_order(problem, OrderOptions(max_states=OPTIONS.order_states))
+    arena, constants = TARGET.memory_for("arena"), TARGET.memory_for("constant")
+    memory = MemoryAssignment(arena.name, constants.name)
     calls = 0
     for order in {found.order, tuple(range(len(parts.parts)))}:
-        search = UniformSearch(parts, order, Processor(TARGET.engines[0]), OPTIONS)
+        search = UniformSearch(parts, order, Processor(TARGET.engines[0]), memory, OPTIONS)
         for upper in range(1, len(order) + 1):
-            list(search.plans(upper, ()))
+            list(search.candidates(upper, ()))
         calls += search.calls
     return calls
 
 
 def _apart(name: str) -> Lap:
-    """A lap in a process of its own, whose memory nobody else has used."""
+    """A lap in a process of its own, so that its memory is not shared."""
     command = (sys.executable, "-m", "benchmarks.search", "--lap", name)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Lap(**json.loads(done.stdout))
@@ -167,7 +172,7 @@ def _table(laps: Mapping[str, Lap]) -> Table:
 
 
 def _draw(seconds: Mapping[int, float], path: Path) -> None:
-    """Seconds over parts, beside a line that grows with them."""
+    """A plot of seconds over parts, beside linear growth."""
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     parts = list(seconds)
     rate = seconds[parts[-1]] / parts[-1]

@@ -1,6 +1,6 @@
 """Shared: the developers' folder of models, goldens and facts beside the repository.
 
-It is no part of the product: whoever has none can still use the zoo and `tests/models`.
+The product does not depend on it; without it, the zoo and `tests/models` remain.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ DEFAULT_MODELS = REPOSITORY.parent / "shared" / "models"
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The folder of models, and what lies in and beside it."""
+    """The folder of models, and the folders in and beside it."""
 
     models: Path
 
     @property
     def facts(self) -> Path:
-        """What is known of competitors."""
+        """Published and measured figures of other compilers."""
         return self.models.parent / "facts"
 
     def networks(self) -> tuple[Path, ...]:
-        """Whole networks, by name."""
+        """Whole networks, sorted by name."""
         return tuple(sorted(self.models.glob("*.tflite")))
 
     def operators(self) -> tuple[Path, ...]:
-        """Networks of one operator, by name."""
+        """Networks of one operator, sorted by name."""
         return tuple(sorted((self.models / "ops").glob("*.tflite")))
 
     def goldens(self, model: Path) -> tuple[Path, ...]:
-        """The archives of ground truth for a model of this folder."""
+        """The golden archives of a model of this folder."""
         folder = self.models / "goldens" / model.parent.relative_to(self.models)
         names = (f"{model.stem}.npz", f"{model.stem}.all_tensors.npz")
         return tuple(folder / name for name in names if (folder / name).is_file())
@@ -42,7 +42,8 @@ class Shared:
     def named(self, names: list[str]) -> tuple[Path, ...]:
         """Models of this folder by file name, with or without folder and suffix.
 
-        Raises ModelError where there is none of that name."""
+        Raises ModelError for an unknown name.
+        """
         known = {path.stem: path for path in (*self.operators(), *self.networks())}
         stems = [Path(name).name.removesuffix(".tflite") for name in names]
         for stem in stems:
@@ -58,7 +59,8 @@ class Shared:
 
 
 def find_shared(folder: Path | None) -> Shared:
-    """The folder given, or the one beside the repository.  Raises ModelError where it is not."""
+    """The given folder, or the one beside the repository.  Raises ModelError if it does not
+    exist."""
     models = (folder or DEFAULT_MODELS).absolute()
     if not models.is_dir():
         raise ModelError(

@@ -1,16 +1,16 @@
-"""Slowdown: what it costs on a Cortex-M4 to run in less memory.
+"""Slowdown: cost of running in less memory on a Cortex-M4.
 
     python -m benchmarks.slowdown [--models FOLDER] [--network NAME ...]
 
-For every point of the frontier: RAM with the stack's reserve, the stack measured, the scratch that
-lies inside the arena; counted and estimated cycles; and both beside the counted cycles of the same
-network layer by layer.  Exits with 1 where a point takes more than LIMIT times those, where the
-estimate is wrong by more than WRONG, or where linked objects take other RAM than reported.
+For every point of the frontier: RAM with the stack reserve, measured stack, scratch inside of the
+arena, counted and estimated cycles, and both relative to the counted cycles of layer-by-layer
+execution. Exits with 1 if a point takes more than LIMIT times those, if the estimate is off by more
+than WRONG, or if the RAM of the linked objects differs from the report.
 
-`waits`: the same with WAITS wait states of flash, by a model without cache and prefetch: flash is
-read in lines of LINE_BYTES; a line costs the wait states when execution runs into it, and when a
-taken branch leads to it.  Constants are left out: every schedule reads the same weights as often,
-so that the ratio is nearer to 1 with them.
+`waits` assumes WAITS wait states of flash without cache and prefetch: flash is read in lines of
+LINE_BYTES; each line costs the wait states when execution enters it sequentially or by a taken
+branch. Reads of constants are not counted; every schedule reads the same weights equally often, so
+that they would move the ratio towards 1.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from benchmarks.entry import console, entry
 from benchmarks.figures import TARGET
 from benchmarks.shared import find_shared
 from penstock import api, execution
-from penstock.pipeline import Compilation, compile_request, with_point
+from penstock.pipeline.compilation import Compilation, compile_request, with_point
 from penstock.scheduling.options import Options
-from penstock.simulators.counts import Counts
+from penstock.simulators.counts import ExecutionCounts
 
 NETWORKS = ("vww_96_int8", "kws_ref_model", "pretrainedResnet_quant", "ad01_int8")
 LIMIT = 1.15
@@ -39,14 +39,14 @@ LINE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One schedule on the simulated core; `linked_bytes`: RAM of the linked objects."""
+    """A schedule on the simulated core; `linked_bytes`: RAM of the linked objects."""
 
     arena_bytes: int
     linked_bytes: int
     reserve_bytes: int
     stack_bytes: int
     scratch_bytes: int
-    counts: Counts
+    counts: ExecutionCounts
     estimated: int
 
     @property
@@ -55,26 +55,26 @@ class Measured:
 
     @property
     def fits(self) -> bool:
-        """Whether RAM is what is reported, to the byte."""
+        """Whether the linked RAM equals the reported RAM."""
         return self.arena_bytes == self.linked_bytes and self.stack_bytes <= self.reserve_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The points of a network, least memory first, and its layers one by one."""
+    """The points of a network in ascending order of memory, and layer-by-layer execution."""
 
     name: str
     layers: Measured
     points: tuple[Measured, ...]
 
     def missed(self, point: Measured) -> bool:
-        """Whether a point is above a limit."""
+        """Whether a point exceeds a limit."""
         too_slow = point.counts.cycles > LIMIT * self.layers.counts.cycles
         return too_slow or abs(point.error) > WRONG or not point.fits
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a table for each network; 1 where a limit is missed."""
+    """Prints a table for each network; returns 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slowdown", description=__doc__)
     parser.add_argument("--models", type=Path, help="folder of models")
     parser.add_argument("--network", action="append", help="only this network; repeatable")
@@ -115,17 +115,17 @@ def on_core(done: Compilation) -> Measured:
     )
 
 
-def with_waits(counts: Counts) -> int:
+def with_waits(counts: ExecutionCounts) -> int:
     """Cycles where flash makes the core wait.
 
-    >>> with_waits(Counts(instructions=8, cycles=10, taken_branches=1, code_bytes=32))
+    >>> with_waits(ExecutionCounts(instructions=8, cycles=10, taken_branches=1, code_bytes=32))
     22
     """
     return counts.cycles + WAITS * (-(-counts.code_bytes // LINE_BYTES) + counts.taken_branches)
 
 
 def table(network: Network) -> Table:
-    """Every point, beside the network layer by layer."""
+    """Every point beside layer-by-layer execution."""
     found = Table(title=f"{network.name}: modelled cycles on {TARGET}")
     numbers = ("RAM", "stack", "scratch", "cycles", "estimate", "error", "ratio")
     for heading in (*numbers, f"{WAITS} waits", "ratio", ""):

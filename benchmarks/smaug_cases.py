@@ -1,4 +1,4 @@
-"""Cases of SMAUG's tiles: dimensions, tile shapes and tiles that it chooses for its SMV engine."""
+"""Cases of SMAUG's tiling: dimensions, tile shapes and tiles for its SMV engine."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from penstock.errors import PenstockError
 from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, Operand
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
-from penstock.tiling.smaug_rules import Piece, Shapes
+from penstock.tiling.smaug_rule import SmaugShapes
+from penstock.tiling.smaug_windows import Piece
 
 KEYS = frozenset({"constants", "conventions", "cases"})
 KEYWORDS = {INPUT: "input", WEIGHTS: "weight", OUTPUT: "output"}
-"""What the file calls the tensor of a role."""
+"""The file's name for the tensor of a role."""
 
 Extent = Annotated[int, Field(ge=1, le=1 << 24)]
 Extents = tuple[Extent, ...]
@@ -27,14 +28,14 @@ Pair = tuple[Extent, Extent]
 
 
 class Run(Record):
-    """So many tiles of one shape, one after the other."""
+    """A number of consecutive tiles of one shape."""
 
     count: int
     shape: Extents
 
 
 class Tiles(Record):
-    """What is said of a tensor's tiles."""
+    """Expected tiles of a tensor."""
 
     n: int | None = None
     grid: Mapping[str, int] | None = None
@@ -45,7 +46,7 @@ class Tiles(Record):
 
 
 class Case(Record):
-    """A layer on an engine.  What it says of no key below is no claim."""
+    """A layer on an engine; absent keys are not checked."""
 
     id: str
     op: str
@@ -67,7 +68,7 @@ class Case(Record):
 
 
 def check(document: Document, where: str) -> tuple[Section, ...]:
-    """The file's one section.  Raises ModelError where the file is malformed."""
+    """Checks the single section of a file.  Raises ModelError if the file is malformed."""
     found = document["cases"]
     if not isinstance(found, list) or not found:
         raise malformed(f"{where}: cases", "there is no list of cases")
@@ -100,7 +101,7 @@ def _case_differences(case: Case, where: str) -> Iterator[str]:
             yield f"{name} tiles: {difference}"
 
 
-def _tile_differences(key: str, expected: object, shapes: Shapes, where: str) -> Iterator[str]:
+def _tile_differences(key: str, expected: object, shapes: SmaugShapes, where: str) -> Iterator[str]:
     if key == "tiling_dims_named_by_test":
         return  # words of a title, says the file
     name, _, tile = key.rpartition("_")
@@ -155,7 +156,7 @@ def _tiles_differences(
 def _ranges(
     rows: Sequence[Piece], expected: Sequence[tuple[int, int]] | None
 ) -> tuple[tuple[int, int], ...]:
-    """First and last row of every tile; or of each once, where so many are expected."""
+    """First and last row of every tile; repeated ranges once, if that many are expected."""
     some = rows
     if expected is not None and len(expected) != len(rows):
         some = list(dict.fromkeys(rows))
@@ -166,7 +167,7 @@ RULE = re.compile(r"\(?i(?: mod (\d+))?\)?(?:\*(\d+))?|\(?i(?: div (\d+))?\)?(?:
 
 
 def _offset(rule: str, i: int, where: str) -> int:
-    """What a rule such as "(i mod 6)*32" says of tile i."""
+    """The value of a rule such as "(i mod 6)*32" for tile i."""
     found = RULE.fullmatch(rule)
     if found is None:
         raise malformed(where, f'the rule "{rule}" is none such as "(i mod 6)*32"')
@@ -285,7 +286,7 @@ def _plain(axes: Sequence[Axis]) -> tuple[Dimension, ...]:
 
 
 def _slid(case: Case, window: Pair) -> tuple[tuple[Axis, ...], tuple[Dimension, ...]]:
-    """Axes of rows and columns, and the input's dimensions; an odd pad goes before."""
+    """Axes of rows and columns, and the input dimensions; odd padding comes first."""
     axes: list[Axis] = []
     slid: list[Dimension] = []
     for name, extent, size, stride in zip("hw", case.input[1:3], window, case.stride, strict=True):

@@ -1,4 +1,4 @@
-"""Speed: seconds of whole penstock processes with a warm cache, the median of five runs.
+"""Speed: seconds of whole penstock processes with a warm cache, medians of five runs.
 
 python -m benchmarks.speed [--models FOLDER]
 """
@@ -30,7 +30,7 @@ WAKE_WORDS = "vww_96_int8"
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Words of a penstock command, and the seconds that it may take."""
+    """Arguments of a penstock command, and its time limit in seconds."""
 
     name: str
     words: tuple[str, ...]
@@ -39,14 +39,14 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One run: seconds that passed, and seconds that its processes kept a processor busy."""
+    """A run: wall-clock seconds, and processor seconds of its processes."""
 
     seconds: float
     busy_seconds: float
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints medians beside their limits; 1 where one is above."""
+    """Prints medians beside their limits; returns 1 if one is exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--models", type=Path, help="folder of models and goldens")
     models = find_shared(parser.parse_args(arguments).models).models

@@ -1,12 +1,12 @@
-"""Sweep: what the compiler answers to budgets from the least RAM to the most.
+"""Sweep: the compiler's answers to budgets from the least RAM to the most.
 
     python -m benchmarks.sweep [FOLDER] [--network NAME] [--stream-input]
 
-For each network 50 budgets, evenly spread from the least RAM of its frontier to the most: each is
-answered by the compiler's own choice from the frontier, which must fit, and never be slower than
-the answer to a smaller budget.  The smallest figure that the error names must do, and one byte less
-must not.  The figures that decide are given to whole `penstock compile` processes, too: the least,
-one byte less, and the most.  Exits with 1 where anything of this does not hold.
+For each network, 50 budgets are evenly spaced from the least RAM of its frontier to the most. The
+compiler's choice must fit each budget and must not be slower than the choice for a smaller one. The
+smallest budget that the error suggests must succeed, and one byte less must fail. Whole `penstock
+compile` processes also get the decisive budgets: the least, one byte less, and the most. Exits with
+1 if any of this does not hold.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from benchmarks.figures import TARGET, ZOO
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import find_shared
 from penstock.errors import CapacityError, PenstockError
-from penstock.pipeline import Point, choose
+from penstock.pipeline.choosing import choose
+from penstock.pipeline.placed_point import PlacedPoint
 
 BUDGETS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The answers to the budgets of one network; `faults`: what does not hold, in words."""
+    """The answers to the budgets of a network; `faults`: violations as text."""
 
     model: str
     planned: Planned
     budgets: tuple[int, ...]
-    answers: tuple[Point, ...]
+    answers: tuple[PlacedPoint, ...]
     faults: tuple[str, ...]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints a line a network; 1 where anything does not hold."""
+    """Prints a row for each network; returns 1 if there is a violation."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument("--network", action="append", metavar="NAME", help="this one only")
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def sweep(model: str, planned: Planned) -> Sweep:
-    """The compiler's choices for 50 budgets, and what is wrong with them."""
+    """The compiler's choices for 50 budgets, and their violations."""
     request = planned.request
     least, most = (planned.points[k].ram_bytes(request) for k in (0, -1))
     budgets = tuple(np.linspace(least, most, BUDGETS).astype(int).tolist())
@@ -93,12 +94,14 @@ def named_figure(error: CapacityError) -> int | None:
     return int(found[1]) if found else None
 
 
-def _answer(planned: Planned, budget: int) -> Point:
-    """What the compiler chooses.  Raises CapacityError where nothing fits."""
+def _answer(planned: Planned, budget: int) -> PlacedPoint:
+    """The compiler's choice.  Raises CapacityError if nothing fits."""
     return choose(planned.points, replace(planned.request, sram_bytes=budget))
 
 
-def _faults(planned: Planned, budgets: Sequence[int], answers: Sequence[Point]) -> Iterator[str]:
+def _faults(
+    planned: Planned, budgets: Sequence[int], answers: Sequence[PlacedPoint]
+) -> Iterator[str]:
     for budget, point in zip(budgets, answers, strict=True):
         if point.ram_bytes(planned.request) > budget:
             yield f"the answer to {budget} bytes needs {point.ram_bytes(planned.request)}"
@@ -110,7 +113,7 @@ def _faults(planned: Planned, budgets: Sequence[int], answers: Sequence[Point]) 
 
 
 def _faults_at_the_least(planned: Planned, least: int) -> Iterator[str]:
-    """The figure that the error names does, and one byte less does not."""
+    """Violations at the error's suggested budget and at one byte less."""
     for budget in (least - 1, 0):
         try:
             _answer(planned, budget)
@@ -124,7 +127,7 @@ def _faults_at_the_least(planned: Planned, least: int) -> Iterator[str]:
 
 
 def compile_faults(swept: Sweep) -> Iterator[str]:
-    """What whole processes answer to the least figure, one byte less, and the most."""
+    """Violations of whole processes at the least budget, one byte less, and the most."""
     least, most = swept.budgets[0], swept.budgets[-1]
     for budget, point in ((least, swept.answers[0]), (most, swept.answers[-1])):
         done = _compile(swept, budget)

@@ -1,6 +1,6 @@
-"""vela: networks compiled by Arm's Vela, as command streams with what they run on.
+"""Vela: networks compiled by Arm's Vela, as command streams with their memory contents.
 
-Vela is run as a program of its own (`python -m ethosu.vela`, package ethos-u-vela).
+Vela runs as a separate process (`python -m ethosu.vela`, package ethos-u-vela).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.errors import ToolError
 from penstock.ir.tensor import Array
 
 SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Mid_End"}
-"""What Vela's file of systems calls the one that a family stands in."""
+"""Vela's system configuration of each family."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An input or output of a network: region and address."""
+    """Region and address of an input or output."""
 
     region: int
     address: int
@@ -34,8 +34,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class VelaStream:
-    """A command stream; the content of its constants; sizes of regions; inputs and outputs in the
-    order of the network's."""
+    """A command stream with its constants, sizes of regions, inputs and outputs in the network's
+    order."""
 
     words: bytes
     constants: tuple[int, bytes]
@@ -44,7 +44,7 @@ class VelaStream:
     outputs: tuple[Place, ...]
 
     def regions(self, inputs: Sequence[Array]) -> dict[int, Array]:
-        """Fresh regions with inputs in place; what nobody wrote is 0xA5."""
+        """New regions with inputs in place; other bytes are 0xA5."""
         made = {n: np.full(size, 0xA5, np.uint8) for n, size in self.sizes_bytes.items()}
         number, content = self.constants
         made[number] = np.frombuffer(content, np.uint8)
@@ -54,7 +54,7 @@ class VelaStream:
         return made
 
     def output(self, regions: dict[int, Array], position: int, like: Array) -> Array:
-        """An output in regions, in type and shape of another array."""
+        """An output in the regions, with the type and shape of another array."""
         place = self.outputs[position]
         raw = regions[place.region][place.address : place.address + like.nbytes]
         return raw.view(like.dtype).reshape(like.shape)
@@ -62,7 +62,7 @@ class VelaStream:
 
 @dataclass(frozen=True, slots=True)
 class VelaReport:
-    """A network as Vela compiles it, and what Vela says of it: bytes of SRAM, cycles."""
+    """A compiled network with Vela's figures: bytes of SRAM, cycles."""
 
     stream: VelaStream
     sram_bytes: int
@@ -70,18 +70,18 @@ class VelaReport:
 
 
 def has_vela() -> bool:
-    """Whether Vela is installed here."""
+    """Whether Vela is installed."""
     return find_spec("ethosu") is not None and find_spec("ethosu.vela") is not None
 
 
 def vela_stream(model: Path, accelerator: str, options: Sequence[str] = ()) -> VelaStream:
-    """What Vela makes of a model.  Raises ToolError where Vela is missing or refuses it."""
+    """Vela's stream for a model.  Raises ToolError if Vela is missing or refuses it."""
     with tempfile.TemporaryDirectory() as folder:
         return _run(model, accelerator, options, Path(folder))
 
 
 def vela_report(model: Path, accelerator: str, options: Sequence[str] = ()) -> VelaReport:
-    """The same, with what Vela says of it, constants in flash or DRAM.  Raises ToolError."""
+    """Vela's stream and figures, with constants in flash or DRAM.  Raises ToolError."""
     system = SYSTEMS[accelerator.split("-")[1]]
     memories = ("--config", "Arm/vela.ini", "--system-config", system)
     memories += ("--memory-mode", "Shared_Sram")
@@ -95,7 +95,7 @@ def vela_report(model: Path, accelerator: str, options: Sequence[str] = ()) -> V
 
 
 def _run(model: Path, accelerator: str, options: Sequence[str], folder: Path) -> VelaStream:
-    """Runs Vela, which leaves its files in the folder.  Raises ToolError."""
+    """Runs Vela, which writes its files into the folder.  Raises ToolError."""
     command = [sys.executable, "-m", "ethosu.vela", "--accelerator-config", accelerator]
     command += ["--output-format", "raw", "--output-dir", str(folder), *options, str(model)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -114,7 +114,7 @@ def _run(model: Path, accelerator: str, options: Sequence[str], folder: Path) ->
 
 
 def _stream_of(archive: np.lib.npyio.NpzFile) -> VelaStream:
-    """The stream of what Vela writes as `raw`."""
+    """The stream in Vela's `raw` output."""
     sizes: dict[int, int] = {}
     for name in ("scratch_fast", "scratch"):
         size = int(archive[f"{name}_shape"].sum())

@@ -1,4 +1,4 @@
-"""Accelerators made by hand, for tests of partition and choice."""
+"""Accelerators for tests of partitioning and of kernel selection."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ NAME = "toy"
 
 
 def named(pattern: Pattern, name: str = "p", predicate: Rule | None = None) -> NamedPattern:
-    """A pattern under a name."""
+    """A pattern with a name."""
     return NamedPattern(name, pattern, predicate)
 
 
 def implementation(name: str, cycles: object = 1, condition: bool | str = True) -> Implementation:
-    """One that costs so many cycles, however many rows; or what a function says of the rows."""
+    """An implementation; `cycles` is a constant or a function of the number of rows."""
     cost: Callable[[int], int] = cycles if callable(cycles) else lambda rows: cycles
     return Implementation(name, Kernel(name, cycles=lambda rows, homes: cost(rows)), condition)
 
 
 def strategy(op: str, level: int, *offered: Implementation) -> Strategy:
-    """A strategy that always offers the same."""
+    """A strategy that returns the same implementations for every node."""
     return Strategy(op, lambda node, composite, target: offered, level)
 
 
 def accelerator(
     patterns: Sequence[NamedPattern], strategies: Sequence[Strategy] = ()
 ) -> Accelerator:
-    """An accelerator beside the host."""
+    """An accelerator beside the target "host"."""
     target = AcceleratorTarget(NAME, {}, load_target("host"))
     return Accelerator(target, tuple(patterns), tuple(strategies), (), (), (), Codegen())
 
 
 def names(graph: Graph) -> list[str]:
-    """Names of a graph's nodes, in order."""
+    """Names of the nodes of a graph, in order."""
     return [node.name for node in graph.nodes]

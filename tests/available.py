@@ -1,4 +1,4 @@
-"""Models that whole-pipeline tests run on: the committed ones, the zoo's, and the shared ones."""
+"""Models for tests of the whole pipeline: committed models, zoo networks and shared models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = "cortex-m4"
 COMMITTED = tuple(sorted(path.stem for path in MODELS.glob("*.npz")))
 """Networks with goldens in `tests/models`."""
 SMALL_VWW = "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2"
-"""Of the same shape as the shared vww_96_int8."""
+"""A network with the structure of the shared model vww_96_int8."""
 ZOO = ("zoo:lenet5", "zoo:resnet8", SMALL_VWW)
 TAKEN = (
     "ad01_int8",
@@ -33,7 +33,7 @@ TAKEN = (
     "ssd_slim_120x160x1",
     "vww_96_int8",
 )
-"""Shared networks that penstock takes."""
+"""Shared networks that penstock supports."""
 LARGE = (
     "rand_mobilenet_v1_1.0_224_int8",
     "rand_mobilenet_v2_0.35_144_int8",
@@ -52,7 +52,7 @@ every_model = pytest.mark.parametrize(
 
 
 def path_of(model: str) -> str:
-    """What `penstock` is told; skips where the model is not there."""
+    """The model argument of `penstock`; skips the test if the file does not exist."""
     if model.startswith("zoo:"):
         return model
     if model in COMMITTED:
@@ -65,5 +65,5 @@ def path_of(model: str) -> str:
 
 @cache
 def compiled(model: str) -> api.Compiled:
-    """The model, compiled once for all tests of a process."""
+    """The compiled model, cached for all tests of a process."""
     return api.compile(path_of(model), TARGET)

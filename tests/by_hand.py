@@ -1,4 +1,4 @@
-"""Programs written by hand, compiled as if the pipeline had made them."""
+"""Compilations of handwritten programs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ from available import compiled
 from penstock.codegen.c_program import generate
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation, prefix_of
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.provenance import c_prefix
 from penstock.simulators.machine import Machine
 from programs import Example
 
 MODEL = "by_hand"
-PREFIX = prefix_of(MODEL)
+PREFIX = c_prefix(MODEL)
 
 
 def compilation_of(example: Example) -> Compilation:
-    """The example's program and bundle, for a Cortex-M4; its schedule is another model's."""
+    """A compilation of the example's program for a Cortex-M4.
+
+    The schedule belongs to another model.
+    """
+    other = compiled("digits").compilation
     return replace(
-        compiled("digits").compilation,
+        other,
         model=replace(example.graph, name=MODEL),
-        graph=example.graph,
+        parts=replace(other.parts, graph=example.graph),
         program=example.program,
         bundle=generate(example.program, PREFIX, example.name, keeps_input=False),
     )
 
 
 def machine_tensors(example: Example, inputs: dict[str, Array]) -> dict[str, Array]:
-    """Every tensor that the machine computes, whole; zeros where it computes nothing."""
+    """Every tensor that the machine computes; elements that it does not compute are 0."""
     found: dict[str, Array] = {}
     types = {node.name: node.output.type for node in example.graph.nodes}
 

@@ -1,5 +1,7 @@
-"""What a kernel's C header declares, read with a few regular expressions: enough for our headers,
-which are plain C11 of one style."""
+"""Parses the C headers of kernels with regular expressions.
+
+This suffices for the headers of the runtime, which are plain C11 in a uniform style.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ RUNTIME = files("penstock.runtime")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`members`: of `struct NAME`, (C type, name), in order; `signature`: of the function NAME,
-    its parameters; `text`: the header and all that it includes, without comments."""
+    """Declarations of a kernel's header.
+
+    `members`: (C type, name) of the members of `struct NAME`, in order; `signature`: parameters of
+    the function NAME; `text`: the header and its includes, without comments.
+    """
 
     members: tuple[tuple[str, str], ...]
     signature: str
@@ -36,7 +41,7 @@ def header(name: str) -> Header:
 
 
 def _text(file: str, seen: frozenset[str] = frozenset()) -> str:
-    """The file with its includes written out, comments left out and continued lines joined."""
+    """The file with includes expanded, comments removed and continued lines joined."""
     text = (RUNTIME / file).read_text()
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).replace("\\\n", " ")
 
@@ -47,7 +52,7 @@ def _text(file: str, seen: frozenset[str] = frozenset()) -> str:
 
 
 def _members(body: str, macros: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """(type, name) of every member; `int32_t a, b;` declares two."""
+    """(type, name) of every member; `int32_t a, b;` declares two members."""
     for name, replacement in macros.items():
         body = re.sub(rf"\b{name}\b", lambda _, text=replacement: text, body)
     found: list[tuple[str, str]] = []

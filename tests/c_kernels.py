@@ -1,4 +1,4 @@
-"""Runs the portable kernels, compiled for this machine, on views laid out in any way."""
+"""Runs portable kernels, compiled for the host, on views with arbitrary memory layouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-
 
 
 class CView(ctypes.Structure):
-    """penstock_source and penstock_sink."""
+    """The C structures penstock_source and penstock_sink."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -35,7 +35,7 @@ class CView(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Row r lies at table[r], or else at (r % ring) * pitch, of `size_bytes`."""
+    """A memory layout of `size_bytes`: row r is at table[r], or else at (r % ring) * pitch."""
 
     pitch: int
     ring: int
@@ -47,20 +47,20 @@ class Layout:
 
 
 def whole(type: TensorType) -> Layout:
-    """Row behind row."""
+    """A layout with consecutive rows."""
     count = row_count(type.shape)
     return Layout(type.size_bytes // count, count, type.size_bytes)
 
 
 def ring_of(type: TensorType, rows: list[int], gap_bytes: int) -> Layout:
-    """The fewest rows that keep `rows` apart, with gaps."""
+    """The smallest ring in which `rows` do not overlap, with gaps between rows."""
     pitch = type.size_bytes // row_count(type.shape) + gap_bytes
     ring = max(rows) - min(rows) + 1 if rows else 1
     return Layout(pitch, ring, ring * pitch)
 
 
 def table_of(type: TensorType, rows: list[int], rng: np.random.Generator) -> Layout:
-    """Rows in random order, with gaps; rows other than `rows` have no place of their own."""
+    """Rows in random order with gaps; rows outside of `rows` share the first slot."""
     size = type.size_bytes // row_count(type.shape)
     places = {
         row: int(k) * (size + 3) for row, k in zip(rows, rng.permutation(len(rows)), strict=True)
@@ -79,7 +79,7 @@ def rows_of(shape: tuple[int, ...], region: Region) -> set[int]:
 
 
 def row_region(shape: tuple[int, ...], row: int) -> Region:
-    """The region of one row."""
+    """The region of a single row."""
     region = Region.whole(shape)
     if len(shape) >= 2:
         leading = shape[: row_axis(len(shape)) + 1]
@@ -89,7 +89,7 @@ def row_region(shape: tuple[int, ...], row: int) -> Region:
 
 
 class Memory:
-    """Bytes of poison between guards that nobody may write."""
+    """Bytes of poison between guard bytes that must not change."""
 
     def __init__(self, size_bytes: int) -> None:
         self._all: Bytes = np.full(size_bytes + 2 * GUARD_BYTES, POISON, np.uint8)
@@ -97,7 +97,7 @@ class Memory:
 
     @property
     def intact(self) -> bool:
-        """Whether nothing was written outside."""
+        """Whether the guard bytes are unchanged."""
         guards = np.concatenate([self._all[:GUARD_BYTES], self._all[-GUARD_BYTES:]])
         return bool((guards == POISON).all())
 
@@ -107,7 +107,7 @@ class Memory:
 
 
 class View:
-    """A tensor laid out in memory."""
+    """A tensor in memory."""
 
     def __init__(self, type: TensorType, layout: Layout, memory: Memory | None = None) -> None:
         self.type, self.layout = type, layout
@@ -122,26 +122,26 @@ class View:
         return CView(self.memory.address, table, self.layout.pitch, self.layout.ring)
 
     def row(self, row: int) -> Bytes:
-        """The bytes of a row, to be read or written."""
+        """The bytes of a row, as a writable array."""
         size = self.type.size_bytes // row_count(self.type.shape)
         lower = self.layout.offset(row)
         return self.memory.bytes[lower : lower + size]
 
     def write(self, elements: Array, rows: set[int]) -> None:
-        """Put those rows of a tensor into memory."""
+        """Writes rows of a tensor into memory."""
         cells = rows_as_bytes(elements)
         for row in rows:
             self.row(row)[:] = cells[row]
 
 
 def rows_as_bytes(elements: Array) -> Bytes:
-    """(rows, bytes of a row)."""
+    """The elements as bytes, shape (rows, bytes per row)."""
     count = row_count(elements.shape)
     return np.frombuffer(elements.tobytes(), np.uint8).reshape(count, -1)
 
 
 class Library:
-    """The kernels of some samples, compiled into one shared library."""
+    """The kernels of samples, compiled into a shared library."""
 
     def __init__(self, names: set[str], compiler: str, folder: Path) -> None:
         source, library = folder / "kernels.c", folder / "kernels.so"
@@ -160,9 +160,11 @@ class Library:
         rows: tuple[int, int],
         kernel: Kernel | None = None,
     ) -> None:
-        """Compute rows [lower, upper) of the sample's output, by the portable kernel or another.
+        """Computes rows [lower, upper) of a sample's output with `kernel`, by default its portable
+        one.
 
-        `inputs`: those that the kernel sees through views."""
+        `inputs`: the inputs that the kernel reads through views.
+        """
         kernel = kernel or sample.op.kernel(sample.site)
         params, kept = _params(kernel, sample)
         sources = (CView * max(1, len(inputs)))(*(view.c for view in inputs))
@@ -185,7 +187,7 @@ def _caller(name: str) -> str:
 
 
 def _params(kernel: Kernel, sample: Sample) -> tuple[ctypes.Structure, list[Array]]:
-    """The parameter structure, and the arrays that it points to, which must be kept alive."""
+    """The parameter structure and the arrays that it points to; the caller keeps these alive."""
     members = header(kernel.name).members
     fields = [
         (name, ctypes.c_int32 if type == "int32_t" else ctypes.c_void_p) for type, name in members

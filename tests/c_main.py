@@ -1,4 +1,4 @@
-"""Small programs around generated code, built with sanitizers and run on this machine."""
+"""Builds small programs around generated code with sanitizers and runs them on the host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ static void put(const void *bytes, size_t size) {
 def run_main(
     main: str, bundles: Sequence[tuple[Path, str]], folder: Path, stdin: bytes = b""
 ) -> bytes:
-    """What a program writes that consists of `main` and of bundles (folder, prefix)."""
+    """Output of a program that consists of `main` and of bundles (folder, prefix)."""
     source = folder / "the_main.c"
     source.write_text(IO + main)
     compiler = sanitised_compiler(host_compiler()).compiler

@@ -1,9 +1,9 @@
-"""The stupid judge of the cascade search: sets of rows, recursion, and every partition tried.
+"""An exhaustive reference for the cascade search, with sets of rows and recursion.
 
-It shares no code with `scheduling`: it asks operators which region each row of their output reads,
-and plays each cascade with sets of live rows.  The plan space is the search's: an interval of an
-order runs as one cascade in stripes of 1, 2, 4, .. rows with either order of asking, and a part
-alone also whole.
+It shares no code with `scheduling`. It asks operators which region each output row reads, simulates
+each cascade with sets of live rows, and tries every partition. Its search space is that of the
+search: an interval of an order runs as one cascade in stripes of 1, 2, 4, .. rows, in either
+production order, and a single part also runs whole.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 
 Point = tuple[int, int]
-"""Live bytes at the peak, and cycles that calls add."""
+"""Peak of live bytes, and call overhead in cycles."""
 Row = tuple[str, int]
-"""A row of a storage: its name and number."""
+"""A row of a storage: name of the storage, index of the row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A node that computes, or, without one, an input that the caller hands over by rows."""
+    """A node, or, if `node` is None, a streamed input whose rows the caller provides."""
 
     node: Node | None
     output: Value
@@ -40,7 +40,7 @@ class Step:
 
     @cached_property
     def by_rows(self) -> bool:
-        """Whether it computes some rows and not others."""
+        """Whether the step computes single rows."""
         shape = self.output.type.shape
         above = shape[: row_axis(len(shape))]
         return self.kernel_by_rows and len(shape) > 1 and all(extent == 1 for extent in above)
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """A graph whose steps are numbered as they stand in it, streamed inputs before them."""
+    """A graph with numbered steps: streamed inputs, then nodes in graph order."""
 
     graph: Graph
     stream_input: bool = False
@@ -66,7 +66,7 @@ class Judge:
 
     @cached_property
     def owner(self) -> Mapping[str, str]:
-        """By name of a value, whose bytes it is."""
+        """The storage of every value, by name; aliases share a storage."""
         found = {v.name: v.name for v in self.graph.variables()}
         for node in self.graph.nodes:
             if node.op.ALIAS and node.inputs[0].data is None:
@@ -87,17 +87,17 @@ class Judge:
 
     @cached_property
     def written_first(self) -> frozenset[str]:
-        """Inputs that are there before anything runs."""
+        """Inputs that are in memory before the first step."""
         return frozenset() if self.stream_input else frozenset(v.name for v in self.graph.inputs)
 
     @cached_property
     def bytes_at_start(self) -> int:
-        """What the caller writes before anything runs, whether or not anybody reads it."""
+        """Bytes that the caller writes before the first step, including inputs without readers."""
         return sum(self.storages[name].type.size_bytes for name in self.written_first)
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """What must be there in the end."""
+        """Storages that must be live after the last step."""
         outputs = {self.owner[v.name] for v in self.graph.outputs if v.data is None}
         return frozenset(outputs | (self.written_first if self.keep_input else set()))
 
@@ -109,13 +109,13 @@ class Judge:
 
     @cached_property
     def sources(self) -> tuple[tuple[str, ...], ...]:
-        """By step, the storages that it reads, in the order of its inputs."""
+        """Storages that each step reads, in input order."""
         every = range(len(self.steps))
         return tuple(tuple(dict.fromkeys(s for _, _, s in self.operands(k))) for k in every)
 
     @cached_property
     def reads(self) -> Mapping[tuple[int, int, str], frozenset[int]]:
-        """By step, row of its output, and storage: the rows of that storage which are read."""
+        """Rows of a storage that a step reads, by (step, output row, storage)."""
         return {
             (k, row, storage): self._rows_read(k, row, storage)
             for k, step in enumerate(self.steps)
@@ -135,7 +135,7 @@ class Judge:
         return frozenset(r for need, value in mine for r in self._rows_of(need, value, storage))
 
     def _rows_of(self, region: Region, value: Value, storage: str) -> Iterator[int]:
-        """Rows of a storage in which a region of a value lies."""
+        """Rows of a storage that contain a region of a value."""
         shape = value.type.shape
         if region.empty:
             return
@@ -151,7 +151,8 @@ class Judge:
 
     @cached_property
     def needed(self) -> Mapping[tuple[int, int, str], int]:
-        """By step, count n, and storage: how many first rows of it the first n of the step need."""
+        """Number of leading rows of a storage that the first n rows of a step need, by (step, n,
+        storage)."""
         found: dict[tuple[int, int, str], int] = {}
         for k, step in enumerate(self.steps):
             for s in self.sources[k]:
@@ -163,8 +164,8 @@ class Judge:
 
     @cached_property
     def contiguous(self) -> frozenset[str]:
-        """Storages that somebody sees as one array: the caller, kernels that take whole tensors
-        only, and who sees other rows."""
+        """Storages that must be arrays: the caller or a kernel reads them whole, or another value
+        views them with other rows."""
         found = {self.owner[v.name] for v in self.graph.outputs} | self.written_first
         for k, step in enumerate(self.steps):
             seen = [(v, s) for _, v, s in self.operands(k)]
@@ -175,14 +176,14 @@ class Judge:
 
     @cached_property
     def in_one_place(self) -> frozenset[str]:
-        """Storages whose rows lie in one place, each over the one before."""
+        """Storages whose rows share one slot, each overwriting the previous one."""
         nodes = [step.node for step in self.steps if step.node is not None]
         names = {n.name for n in nodes if n.op.kernel(n.site).accumulates}
         return frozenset(names - self.contiguous)
 
     @cached_property
     def joins(self) -> frozenset[tuple[int, str]]:
-        """(step, storage): rows of the step's output may be written over those of the storage."""
+        """(step, storage) where rows of the output may overwrite rows of the storage."""
         every = range(len(self.steps))
         return frozenset((k, s) for k in every for s in self.sources[k] if self._may_join(k, s))
 
@@ -201,7 +202,7 @@ class Judge:
         )
 
     def ahead(self, order: tuple[int, ...]) -> Mapping[str, float]:
-        """How far the computation of each storage has read ahead, summed up from the inputs."""
+        """Read-ahead distance of each storage, accumulated from the inputs."""
         far = dict.fromkeys(self.storages, 0.0)
         for k in order:
             gains = (far[s] + self._gain(k, s) for s in self.sources[k])
@@ -209,7 +210,7 @@ class Judge:
         return far
 
     def _gain(self, k: int, storage: str) -> float:
-        """How far ahead of its own rows a step has read a storage, just behind its middle row."""
+        """Read-ahead distance of a step on a storage, right after its middle row."""
         rows = self.rows[self.steps[k].name]
         middle = rows // 2 + 1 if rows > 1 else 1
         every = max(self.needed[k, rows, storage], 1)
@@ -217,8 +218,11 @@ class Judge:
 
 
 class Play:
-    """One cascade, played: positions [lower, upper) of an order, in stripes of so many rows (None:
-    all); `asks`: in which order a step asks for what it reads."""
+    """The simulation of one cascade.
+
+    The cascade covers positions [lower, upper) of an order, in stripes of a number of rows (None:
+    all); `asks`: the order in which a step requests its inputs.
+    """
 
     def __init__(
         self,
@@ -241,7 +245,7 @@ class Play:
         self.called: list[int] = []
 
     def run(self) -> Play:
-        """Computes what is read behind the cascade, or nowhere; then the rows nobody asked for."""
+        """Computes the rows that later cascades or outputs read, then the rows without readers."""
         names = {k: self.judge.steps[k].name for k in self.steps}
         last = [k for k, s in names.items() if s in self.behind or not self._readers(s)]
         for k in (*last, *self.steps):
@@ -253,7 +257,7 @@ class Play:
         return [k for k in self.steps if storage in self.judge.sources[k]]
 
     def _produce(self, k: int, target: int) -> None:
-        """Rows of a step's output up to a target, each stripe after what it needs."""
+        """Computes rows of a step up to a target; before each stripe, the rows that it needs."""
         step = self.judge.steps[k]
         while self.produced[step.name] < target:
             first = self.produced[step.name]
@@ -282,8 +286,10 @@ class Play:
         self.live = left
 
     def _read_again(self, storage: str) -> int:
-        """The first row that anybody will read again; rows die from the first on, when somebody
-        has written or read rows of their storage."""
+        """The first row that is read again.
+
+        Rows die in ascending order, after a step has written or read rows of their storage.
+        """
         if storage in self.behind:
             return 0
         found = [self.judge.rows[storage]]
@@ -305,7 +311,7 @@ class Play:
 def points(
     judge: Judge, order: tuple[int, ...], most_stripe: int, call_cycles: Callable[[int], int]
 ) -> set[Point]:
-    """Every distinct point that covers the order with cascades, those of every partition."""
+    """Distinct points of all partitions of the order into cascades."""
     far = judge.ahead(order)
     asks: tuple[Callable[[int], list[str]], ...] = (
         lambda k: sorted(judge.sources[k], key=lambda s: -far[s]),
@@ -332,7 +338,7 @@ def points(
 
 
 def efficient(found: set[Point]) -> list[Point]:
-    """Those that no other is as good as."""
+    """The Pareto-optimal points."""
     return sorted(
         one
         for one in found

@@ -1,5 +1,8 @@
-"""More programs written by hand, each with something that `programs.py` has not: chains of three
-layers, bounds in tables, offsets, streamed inputs, constants in RAM, layers in two memories."""
+"""Handwritten programs with features that `programs.py` lacks.
+
+These are chains of three layers, bounds in tables, offsets, streamed inputs, constants in RAM, and
+layers in two memories.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value
+from penstock.opkit.requantise import Multipliers
+from penstock.opkit.samples import int8
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.requantise import Multipliers
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.running_sum import RunningSum
-from penstock.ops.samples import int8
-from penstock.ops.window import Window
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (
     Box,
@@ -55,7 +58,7 @@ STRIDED = Window(3, 2, 1, 0, 1)
 
 
 def layers(height: int, *windows: Window) -> Graph:
-    """x -> layer0 -> layer1 -> ..; a convolution for every window."""
+    """x -> layer0 -> layer1 -> ..; one convolution for each window."""
     x = Value("x", int8(1, height, WIDTH, 3))
     nodes: list[Node] = []
     for k, window in enumerate(windows):
@@ -65,9 +68,10 @@ def layers(height: int, *windows: Window) -> Graph:
 
 
 def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> Program:
-    """The layers row by row, each tensor in a ring of `memories[k]`, the last one whole.
+    """The layers row by row, tensor k in a ring of `memories[k]`, the last tensor whole.
 
-    `pulled`: the input is streamed, else whole."""
+    `pulled`: the input is streamed; otherwise it is an array.
+    """
     values = (*graph.inputs, *(node.output for node in graph.nodes))
     whole = {values[-1].name} | (set() if pulled else {values[0].name})
     rings = [_ring(value, node, value.name in whole) for value, node in _read_by(graph)]
@@ -79,7 +83,7 @@ def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> P
     )
 
     def make(k: int, first: Expr, end: Expr) -> tuple[Command, ...]:
-        """Rows [first, end) of tensor k."""
+        """Computes rows [first, end) of tensor k."""
         if k == 0:
             target = rolling(values[0], "x", rings[0], first, end)
             return (Pull(target, first, end),) if pulled else ()
@@ -113,13 +117,13 @@ def chain(graph: Graph, memories: tuple[str, ...], *, pulled: bool = False) -> P
 
 
 def _read_by(graph: Graph) -> Iterator[tuple[Value, Node | None]]:
-    """Every tensor of a chain, and the node that reads it."""
+    """Every tensor of a chain with the node that reads it."""
     values = (*graph.inputs, *(node.output for node in graph.nodes))
     yield from zip(values, (*graph.nodes, None), strict=True)
 
 
 def _ring(value: Value, reader: Node | None, whole: bool) -> Rows:
-    """As many rows as the reader needs at a time."""
+    """The number of rows that the reader needs at a time."""
     if whole or reader is None:
         return Rows.whole(value.type)
     return Rows(row_bytes(value), window_of(reader).extent)
@@ -131,7 +135,7 @@ def window_of(node: Node) -> Window:
 
 
 def tabulated(program: Program, turns: int = 16) -> Program:
-    """The same program, the bounds of its inner loops looked up in tables of `turns` entries."""
+    """The same program with the bounds of its inner loops in tables of `turns` entries."""
 
     def entry(bound: Expr, outer: str) -> Expr:
         if isinstance(bound, int):
@@ -150,7 +154,7 @@ def tabulated(program: Program, turns: int = 16) -> Program:
 
 
 def in_two_loops(graph: Graph, program: Program) -> Program:
-    """The rows of the last tensor in two loops: the same steps, called from both."""
+    """The rows of the last tensor in two loops that call the same steps."""
     (whole,) = program.run
     assert isinstance(whole, Loop)
     middle = graph.outputs[0].type.shape[1] // 2
@@ -158,7 +162,7 @@ def in_two_loops(graph: Graph, program: Program) -> Program:
 
 
 def by_offset(graph: Graph) -> Program:
-    """Each row of x is copied, at once, to a place of its own, before it is read there."""
+    """A program that copies each row of x to a fixed address before it reads the row there."""
     (x,), (node,) = graph.inputs, graph.nodes
     y, r = node.output, Var("r")
     end = binary("+", r, 1)
@@ -181,7 +185,7 @@ def by_offset(graph: Graph) -> Program:
 
 
 def constants_in_ram(graph: Graph) -> Program:
-    """Weights and bias are copied into RAM, where the kernel reads them; all tensors whole."""
+    """A program that copies weights and biases into RAM, from where the kernel reads them."""
     (x,), (node,) = graph.inputs, graph.nodes
     y, (weights, bias) = node.output, node.inputs[1:]
     at = {weights.name: 64, bias.name: 256}
@@ -209,7 +213,7 @@ def constants_in_ram(graph: Graph) -> Program:
 
 
 def sum_of_streams(height: int) -> Example:
-    """Two streamed inputs, added row by row, each through a single row."""
+    """The sum of two streamed inputs, row by row, each in a buffer of one row."""
     a, b = (Value(name, int8(1, height, WIDTH, 3)) for name in "ab")
     node = node_of("y", Add(), (a, b))
     y, r = node.output, Var("r")
@@ -235,7 +239,10 @@ def sum_of_streams(height: int) -> Example:
 
 
 def total_of_stream(height: int) -> Example:
-    """The rows of a streamed input, each in one place, added up in another, and the last total."""
+    """The running total of the rows of a streamed input.
+
+    Input rows share one slot and totals another.
+    """
     x = Value("x", int8(1, height, WIDTH, 3))
     sums = node_of("sums", RunningSum(height, Window(WIDTH), -3), (x,))
     total = node_of("y", RequantiseLast(Multipliers.of([0.02, 0.05, 0.1])), (sums.output,))

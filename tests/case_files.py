@@ -1,4 +1,4 @@
-"""Files of cases with one figure changed."""
+"""Case files with one changed figure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def changed(original: Path, place: tuple[str | int, ...], value: object, folder: Path) -> Path:
-    """A copy in a folder, with another value at a place: keys from the outside in."""
+    """A copy of a case file in a folder, with another value at a path of keys."""
     document: Any = json.loads(original.read_text("utf-8"))
     inner = document
     for key in place[:-1]:

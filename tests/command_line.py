@@ -1,4 +1,4 @@
-"""Runs the command line in this process, as a terminal would see it."""
+"""Runs the command line in this process, with the output of a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.cli import main
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command printed, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -22,12 +22,12 @@ class Said:
 
     @property
     def json(self) -> Any:
-        """The one JSON value on stdout; fails where there is anything else."""
+        """The JSON value on stdout; fails if stdout contains anything else."""
         return json.loads(self.out)
 
 
 class CommandLine:
-    """Calls `main` with words."""
+    """Calls `main` with arguments."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch

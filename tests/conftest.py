@@ -1,4 +1,4 @@
-"""What every test may ask for: the long run, model files, C compilers of this machine."""
+"""Fixtures and options of all tests: quick and long runs, model files, C compilers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from quick import QUICK_EXAMPLES, is_quick
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 C_COMPILERS = ("gcc", "clang", "cc")
 
-# The default draws the same examples every time; the long one draws new ones, and many.
+# The default profile draws the same examples every time; the long one draws many new ones.
 settings.register_profile(
     "default",
     deadline=None,
@@ -24,30 +26,44 @@ settings.register_profile(
 settings.register_profile(
     "long", settings.get_profile("default"), max_examples=1000, derandomize=False
 )
+settings.register_profile("quick", settings.get_profile("default"), max_examples=QUICK_EXAMPLES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="draw 1000 examples where 20 are drawn, and run the tests marked long",
+        help="draw 1000 examples of each law instead of 20, and run the tests marked long",
+    )
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="run the files in tests/quick.py only, with 3 examples of each law; a minute",
     )
     parser.addoption(
         "--layers",
         type=int,
         default=60,
         metavar="COUNT",
-        help="how many random layers each simulated core computes; 100000 for a night",
+        help="random layers that each simulated core computes; 100000 take a night",
     )
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="write the messages in tests/errors anew; read the diff before you commit it",
+        help="rewrite the messages in tests/errors; read the diff before committing it",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("long" if config.getoption("--long") else "default")
+    if config.getoption("--long") and config.getoption("--quick"):
+        raise pytest.UsageError("--quick and --long exclude each other")
+    chosen = [name for name in ("long", "quick") if config.getoption(f"--{name}")]
+    settings.load_profile((*chosen, "default")[0])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out test files that are not quick, if only quick ones are wanted."""
+    return True if config.getoption("--quick") and not is_quick(collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -60,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def shared_models() -> Path:
-    """The folder of model files beside the repository."""
+    """The folder of model files beside the repository; skips if there is none."""
     folder = REPOSITORY.parent / "shared" / "models"
     if not folder.is_dir():
         pytest.skip("there is no folder shared/models beside the repository")
@@ -69,7 +85,7 @@ def shared_models() -> Path:
 
 @pytest.fixture(scope="session")
 def host_compilers() -> tuple[str, ...]:
-    """Paths of this machine's C compilers, each program once."""
+    """Paths of this machine's C compilers, each program once; skips if there is none."""
     found = [path for path in map(shutil.which, C_COMPILERS) if path]
     if not found:
         pytest.skip(f"there is no C compiler here (looked for {', '.join(C_COMPILERS)})")

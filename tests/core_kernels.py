@@ -1,4 +1,7 @@
-"""Runs kernels on a simulated Cortex-M, on views laid out in any way; compiled once for all."""
+"""Runs kernels on a simulated Cortex-M core, on views with arbitrary memory layouts.
+
+The kernels are compiled once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _POINTER_BYTES = 4
 
 
 class CoreLibrary:
-    """Some kernels on one core."""
+    """Compiled kernels on a core."""
 
     def __init__(self, names: tuple[str, ...], folder: Path, target: str = "cortex-m4") -> None:
         source = folder / "kernels.c"
@@ -50,10 +53,11 @@ class CoreLibrary:
         rows: tuple[int, int],
         site: Site | None = None,
     ) -> None:
-        """Computes rows [lower, upper) of an output, between guards that nobody may write.
+        """Computes rows [lower, upper) of an output between guard bytes.
 
-        `site`: where a kernel reads constants as they stand.  Scratch is poison, and aligned to 4
-        bytes only; views lie at any address."""
+        `site`: the site of a kernel that reads unpacked constants. Scratch contains poison and is
+        aligned to 4 bytes only; views have arbitrary addresses.
+        """
         self._next = self._core.symbol("pool")
         params = self._put(self._params(kernel, site).tobytes(), 4)
         places = [self._put_memory(view) for view in (*inputs, output)]
@@ -74,7 +78,7 @@ class CoreLibrary:
             view.memory.bytes[:] = found[GUARD_BYTES:-GUARD_BYTES]
 
     def _params(self, kernel: Kernel, site: Site | None) -> Bytes:
-        """The parameter structure; every member is a word.  Tables that are not there are NULL."""
+        """The parameter structure of words; missing tables are NULL."""
         tables = {name: self._put(table.array.tobytes(), 4) for name, table in kernel.tables}
         constants = {
             name: self._put(site.constant(k).tobytes(), 4) for k, name in kernel.constants if site
@@ -97,7 +101,7 @@ class CoreLibrary:
         return np.array(words, "<u4").view(np.uint8)
 
     def _put(self, content: bytes, alignment: int) -> int:
-        """Writes bytes behind what is there, one byte on, so that addresses are odd, too."""
+        """Appends bytes at an offset of one, so that odd addresses occur."""
         place = -(-(self._next + 1) // alignment) * alignment
         self._core.write(place, content)
         self._next = place + len(content)

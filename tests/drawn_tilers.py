@@ -1,4 +1,4 @@
-"""Tilers that cut anyhow: uneven tiles, loops in any order, tensors held anywhere."""
+"""Tilers that return random valid tilings: uneven tiles, any loop order, any holding depth."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from penstock.uma import Cut, Layer, Scratchpads, TileShape, Tiling
 
 @dataclass(frozen=True, slots=True)
 class DrawnTiler:
-    """The first that fits of some tilings drawn from a seed; all at once where none does.
+    """Returns the first fitting tiling of a seeded random sequence; without one, a single tile.
 
-    `even`: tiles of an axis are alike, but the last."""
+    `even`: all tiles of an axis except the last have the same extent.
+    """
 
     seed: int
     even: bool = False

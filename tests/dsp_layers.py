@@ -1,5 +1,7 @@
-"""Random layers for the kernels of cores with DSP extension: every stride, padding, dilation and
-clamp, odd extents, extreme scales and zero points."""
+"""Random layers for the kernels of cores with the DSP extension.
+
+They cover strides, padding, dilation, clamps, odd extents, and extreme scales and zero points.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import Operand, int8, sample
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
@@ -16,9 +20,7 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
-from penstock.ops.samples import Operand, int8, sample
 from penstock.ops.sub import Sub
-from penstock.ops.window import Window
 from strategies import seeds
 
 zero_points = st.one_of(st.integers(-128, 127), st.sampled_from((-128, 127, 0)))
@@ -28,7 +30,7 @@ MOST_ELEMENTS = 4_000
 
 @st.composite
 def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
-    """Windows that fit over an axis, padding included; some see nothing but padding at an end."""
+    """Windows that fit into the padded axis; some read padding only."""
     size = draw(st.integers(1, most))
     dilation = draw(st.integers(1, 3)) if size > 1 else 1
     before, after = draw(st.integers(0, size)), draw(st.integers(0, size))
@@ -38,7 +40,7 @@ def windows(draw: st.DrawFn, extent: int, most: int) -> Window:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Sample:
-    """A layer with weights, a function of two tensors, or a pool."""
+    """A layer with weights, a binary element-wise operator, or a pool."""
     maker = draw(st.sampled_from((_conv, _conv, _depthwise, _depthwise, _dense, _pair, _pool)))
     return maker(draw)
 
@@ -86,7 +88,7 @@ def _pool(draw: st.DrawFn) -> Sample:
 
 @st.composite
 def _pool_windows(draw: st.DrawFn, extent: int) -> Window:
-    """Windows without gaps that all see elements of an axis, up to such as see all of it."""
+    """Windows without dilation that all contain elements, up to the whole axis."""
     size = draw(st.integers(1, extent))
     before, after = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
     return Window(size, draw(st.integers(1, 3)), 1, before, after)
@@ -112,7 +114,7 @@ def _pair(draw: st.DrawFn) -> Sample:
 def _layer(
     draw: st.DrawFn, op: Op, x: tuple[int, ...], shape: tuple[int, ...], axis: int
 ) -> Sample:
-    """A layer with random weights; its outputs are mostly within int8, or mostly not."""
+    """A layer with random weights; most outputs are inside of int8, or most are outside."""
     rng = np.random.default_rng(draw(seeds))
     channels = shape[axis]
     largest = draw(st.sampled_from((127, 127, 40, 3)))

@@ -1,5 +1,7 @@
-"""What Ethos-U computes, element by element in plain Python: the judge of its functional model.  It
-shares nothing with it: no addresses, no arithmetic."""
+"""A reference for the functional model of Ethos-U: elements in plain Python.
+
+It shares neither addressing nor arithmetic with the model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Image = Any
 
 
 def address(map: Any, y: int, x: int, c: int) -> int:
-    """Of an element of one of the API's feature maps."""
+    """Address of an element of a feature map."""
     tiles, size = map.tiles, map.data_type.size_in_bytes()
     tile = 0
     if x >= tiles.width_0:
@@ -30,7 +32,7 @@ def address(map: Any, y: int, x: int, c: int) -> int:
 
 
 def put(memory: Any, map: Any, image: Image) -> None:
-    """Writes elements, byte by byte."""
+    """Writes elements byte by byte."""
     size = map.data_type.size_in_bytes()
     for y, row in enumerate(image):
         for x, pixel in enumerate(row):
@@ -41,7 +43,7 @@ def put(memory: Any, map: Any, image: Image) -> None:
 
 
 def got(memory: Any, map: Any) -> Image:
-    """Reads elements, byte by byte."""
+    """Reads elements byte by byte."""
     size, signed = map.data_type.size_in_bytes(), map.data_type.is_signed()
 
     def element(y: int, x: int, c: int) -> int:
@@ -57,13 +59,16 @@ def made(shape: Sequence[int], element: Callable[[int, int, int], int]) -> Image
 
 
 def half_away(x: Fraction) -> int:
-    """The nearest whole number, ties away from zero."""
+    """The nearest integer; ties round away from zero."""
     whole = floor(abs(x) + Fraction(1, 2))
     return whole if x >= 0 else -whole
 
 
 def scaled(x: int, scale: int, shift: int, rounding: str) -> int:
-    """`x` * `scale` / 2 ** `shift`; TFL is gemmlowp's high multiplication, then its division."""
+    """`x` * `scale` / 2 ** `shift`.
+
+    The rounding mode TFL is the high multiplication of gemmlowp followed by its rounding division.
+    """
     if rounding == "TRUNCATE":
         return int(Fraction(x * scale, 2**shift))
     if rounding == "NATURAL":
@@ -85,7 +90,7 @@ def taps(
     before: Sequence[int],
     extent: Sequence[int],
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Row and column of the window, and of the input, of every tap that is not padding."""
+    """Window position and input position of every tap inside of the input."""
     for k, m in product(range(window[0]), range(window[1])):
         y = at[0] * stride[0] + k * dilation[0] - before[0]
         x = at[1] * stride[1] + m * dilation[1] - before[1]
@@ -94,7 +99,7 @@ def taps(
 
 
 def upscaled(image: Image, how: str, zero: int) -> Image:
-    """Twice as high and wide: elements repeated, or with zeros behind each."""
+    """The image with doubled height and width: elements repeated, or followed by zeros."""
     if how == "NONE":
         return image
 

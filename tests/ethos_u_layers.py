@@ -1,6 +1,6 @@
-"""Operations for Ethos-U made by Vela's API, run by our functional model.
+"""Ethos-U operations from Vela's API, run by our functional model.
 
-Tests that import this skip where the package ethos-u-vela is not installed.
+Tests that import this module skip if the package ethos-u-vela is not installed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CONSTANTS, MAPS = 0, 1
 """Regions."""
 MEMORY_BYTES = 1 << 18
 GAP_BYTES = 32
-"""Between maps, so that what is written beside one shows."""
+"""Gap between feature maps, which makes stray writes visible."""
 
 accelerators = st.sampled_from(tuple(ACCELERATORS))
 layouts = st.sampled_from(LAYOUTS)
 
 
 class Stage:
-    """Memory for constants and maps, and the operations that were made so far."""
+    """Memory for constants and feature maps, and a list of operations."""
 
     def __init__(self, accelerator: str = "ethos-u55-128", seed: int = 0) -> None:
         self.accelerator = accelerator
@@ -48,14 +48,14 @@ class Stage:
         self.operations: list[Any] = []
 
     def room(self, region: int, size: int) -> int:
-        """The address of so many bytes."""
+        """The address of a new block of bytes."""
         at = self.used[region]
         self.used[region] = -(-(at + size + GAP_BYTES) // 16) * 16
         assert self.used[region] <= MEMORY_BYTES
         return at
 
     def constant(self, data: bytes) -> Any:
-        """Bytes in the region of constants, filled up to 16."""
+        """Appends bytes to the region of constants, padded to 16."""
         data += bytes(-len(data) % 16)
         at = self.room(CONSTANTS, len(data))
         self.regions[CONSTANTS][at : at + len(data)] = list(data)
@@ -70,7 +70,7 @@ class Stage:
         scale: float | None = None,
         cut: tuple[int, int, int] | None = None,
     ) -> Any:
-        """A map with room; `cut` are height_0, height_1 and width_0 of its tiles."""
+        """A map with memory; `cut` holds height_0, height_1 and width_0 of its tiles."""
         height, width, depth = shape
         made = api.NpuFeatureMap()
         made.data_type, made.region, made.layout = (
@@ -91,7 +91,7 @@ class Stage:
         return made
 
     def filled(self, map: Any, image: Image | None = None) -> Image:
-        """Elements of a map, drawn where none are given, which are written there."""
+        """Writes elements, random by default, into a map and returns them."""
         if image is None:
             lower, upper = map.data_type.min_value(), map.data_type.max_value()
             image = self.rng.integers(lower, upper + 1, tuple(map.shape)).tolist()
@@ -99,7 +99,7 @@ class Stage:
         return image
 
     def add(self, operation: Any, block: int = 0) -> Any:
-        """One more operation, with a block configuration by position, where it is one of blocks."""
+        """Adds an operation; block operations get a block configuration by index."""
         if not isinstance(operation, api.NpuDmaOperation):
             found = api.npu_find_block_configs(operation, self.npu)
             operation.block_config = found[block % len(found)]
@@ -111,12 +111,12 @@ class Stage:
         return api.npu_generate_register_command_stream(self.operations, self.npu)
 
     def run(self, words: list[int] | None = None, *, waited: bool = False) -> Execution:
-        """Runs them, or other words, which are to have `waited` for copies."""
+        """Runs the operations or other words; asserts the number of waits for copies."""
         raw = np.array(self.stream() if words is None else words, "<u4").tobytes()
         return execute(raw, self.regions, self.accelerator, waited=waited)
 
     def result(self, map: Any) -> Image:
-        """What lies in a map."""
+        """The elements of a map."""
         return got(self.regions[MAPS], map)
 
     def weights(self, operation: Any, kernel: Any, bits: int = 8) -> None:
@@ -141,7 +141,7 @@ class Stage:
 
 
 def cuts(shape: tuple[int, int, int]) -> st.SearchStrategy[tuple[int, int, int] | None]:
-    """Tiles of a map of a shape, or none."""
+    """Extents of the tiles of a feature map, or None."""
     height, width, _ = shape
     return st.none() | st.tuples(
         st.integers(1, height), st.integers(1, height), st.integers(1, width)
@@ -149,12 +149,12 @@ def cuts(shape: tuple[int, int, int]) -> st.SearchStrategy[tuple[int, int, int] 
 
 
 def compared(stage: Stage, map: Any, element: Any) -> None:
-    """Asserts that a map holds what `element` says of row, column and channel."""
+    """Asserts that every element of a map equals `element(row, column, channel)`."""
     assert stage.result(map) == made(map.shape, element)
 
 
 def commands(words: list[int]) -> list[list[int]]:
-    """Words, by command."""
+    """The words of a stream, split into commands."""
     found: list[list[int]] = []
     at = 0
     while at < len(words):
@@ -165,8 +165,11 @@ def commands(words: list[int]) -> list[list[int]]:
 
 
 def replaced(words: list[int], code: int, parameter: int | None, place: int = 0) -> list[int]:
-    """Words with another parameter in the command of a code at a place among those of it; without
-    the command where there is none.  Raises IndexError where there is no such command."""
+    """Words with another parameter in the n-th command of a code; removes the command if the
+    parameter is None.
+
+    Raises IndexError if there is no such command.
+    """
     found = commands(words)
     at = [k for k, command in enumerate(found) if command[0] & 0xFFFF == code][place]
     found[at : at + 1] = [] if parameter is None else [[code | parameter << 16]]

@@ -1,4 +1,4 @@
-"""Streams for Ethos-U written by hand, as text: one operation on maps of 4 x 4 x 16 bytes."""
+"""Handwritten Ethos-U streams as text: one operation on maps of 4 x 4 x 16 bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STOP = "NPU_OP_STOP mask=65535"
 
 
 def text(operation: str = MAX_POOL, **changes: str | None) -> str:
-    """The text of a stream that sets registers and begins an operation; None leaves one out."""
+    """A stream that sets registers and starts an operation; None omits a register."""
     found: dict[str, str | None] = {f"IFM_{name}": value for name, value in MAP.items()}
     found |= {f"OFM_{name}": value for name, value in MAP.items()} | {"OFM_BASE0": "256"}
     found |= {f"IFM_PAD_{side}": "0" for side in SIDES} | REST | changes

@@ -33,11 +33,11 @@ def refused(number: int) -> int:
 
 
 def ignore_progress(stage: str, done: int = 0, of: int = 1) -> None:
-    """The default."""
+    """Ignores progress, as by default."""
 
 
 def results(workers: Workers, on_progress: OnProgress = ignore_progress) -> dict[str, str]:
-    """By verb, what an executor must not change: digests of bundles, and verdicts."""
+    """Results that must not depend on the executor: digests of bundles, and verdicts."""
     bundles = {
         "explore": api.explore(MODEL, "cortex-m4", workers=workers, on_progress=on_progress),
         "compile": api.compile(MODEL, "cortex-m4", workers=workers),
@@ -63,7 +63,7 @@ def error_on(executor: Executor, function: Callable[[int], object]) -> dict[str,
 
 @dataclass
 class Killer:
-    """Kills a process as soon as the first schedule of a frontier is placed."""
+    """Kills a process when the first schedule of a frontier is placed."""
 
     pid: int
     killed: list[int] = field(default_factory=list[int])
@@ -75,7 +75,7 @@ class Killer:
 
 
 def on_dask() -> dict[str, Any]:
-    """Two processes, one of which is killed; then a task that no worker survives."""
+    """Runs two workers and kills one; then runs a task that every worker fails on."""
     import dask
     from distributed import Client, LocalCluster
 

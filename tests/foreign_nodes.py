@@ -1,4 +1,4 @@
-"""Foreign nodes made by hand, for tests of operator files."""
+"""Foreign nodes for tests of operator files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.simulators.graph import run_graph
 
 
 def int8(name: str, *shape: int, scale: float = 0.5, zero: int = 3) -> Value:
-    """A computed int8 value."""
+    """A variable int8 value."""
     return Value(name, TensorType(shape, DType.INT8, Quantisation((scale,), (zero,))))
 
 
@@ -25,14 +25,14 @@ def ints(name: str, numbers: object) -> Value:
 def graph_of(
     kind: str, inputs: tuple[Value, ...], outputs: tuple[Value, ...], **attributes: Attribute
 ) -> Graph:
-    """The graph that one node of this kind means; computed inputs are the graph's."""
+    """The graph of a single foreign node; its variable inputs are the inputs of the graph."""
     node = ForeignNode(kind, f"node 0 {kind}", inputs, outputs, attributes)
     computed = tuple(value for value in inputs if value.data is None)
     return understand(ForeignModel("one_node", computed, outputs, (node,)))
 
 
 def result(graph: Graph, *inputs: Array) -> tuple[Array, ...]:
-    """The graph's outputs for these inputs."""
+    """The outputs of the graph for these inputs."""
     values = run_graph(graph, {v.name: x for v, x in zip(graph.inputs, inputs, strict=True)})
     return tuple(values[v.name] for v in graph.outputs)
 

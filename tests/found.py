@@ -1,4 +1,4 @@
-"""What the registries find, as parameters of the laws: a new file is under them at once."""
+"""The contents of the registries as test parameters; new files join the laws automatically."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.ops.registry import operator_files
 SAMPLES: tuple[tuple[str, Sample], ...] = tuple(
     (f"{file.module.__name__.rpartition('.')[2]}-{k}", sample)
     for file in operator_files()
-    for k, sample in enumerate(getattr(file.module, "SAMPLES", ()))
+    for k, sample in enumerate(file.samples)
 )
-"""(file and position, sample) of every sample that an operator file lists."""
+"""(file and index, sample) of every sample of an operator file."""
 
 every_sample = pytest.mark.parametrize(
     "sample", [pytest.param(sample, id=name) for name, sample in SAMPLES]
@@ -27,7 +27,7 @@ every_computing_sample = pytest.mark.parametrize(
 
 
 few = settings(max_examples=settings().max_examples // 3)
-"""For laws over every sample, of which there are many: fewer examples for each."""
+"""Settings of laws over every sample: fewer examples for each."""
 
 
 def elements(type: TensorType, seed: int) -> Array:
@@ -46,8 +46,10 @@ def elements(type: TensorType, seed: int) -> Array:
 def with_before(
     sample: Sample, inputs: tuple[Array, ...], out: Region, output: Array
 ) -> tuple[Array, ...]:
-    """The inputs for region `out`, and the output so far where the operator goes on from it: of
-    `output` the row before `out`, and poison elsewhere."""
+    """The inputs for region `out`, and the previous output if the operator accumulates.
+
+    The previous output has the row before `out`, and poison elsewhere.
+    """
     if sample.op.ALIAS or not sample.op.kernel(sample.site).accumulates:
         return inputs
     there = np.frombuffer(b"\xa5" * output.nbytes, output.dtype).reshape(output.shape).copy()
@@ -57,7 +59,7 @@ def with_before(
 
 
 def inputs_of(site: Site, seed: int) -> tuple[Array, ...]:
-    """Elements of every input: constants as they are, the others at random."""
+    """Elements of every input: constants, and random numbers for the others."""
     return tuple(
         elements(type, seed + k) if site.constants[k] is None else site.constant(k)
         for k, type in enumerate(site.inputs)

@@ -1,6 +1,7 @@
-"""Judges of groupings, of peaks and of orders: all ways are tried, by plain sets of nodes.
+"""Exhaustive references for groupings, peaks and orders, with plain sets of nodes.
 
-They share nothing with what they judge but the problem's fields."""
+They share only the fields of the problem with the code under test.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ Set = frozenset[int]
 
 
 def moved_bytes(problem: GroupingProblem, group: Set) -> int:
-    """What a group reads from outside, each tensor once, and writes that is wanted outside."""
+    """Bytes that a group reads from outside, each tensor once, and bytes of its tensors that are
+    read outside."""
     count = len(problem.nodes)
     sizes = [node.output_bytes for node in problem.nodes] + list(problem.input_bytes)
     read = {t for i in group for t in problem.nodes[i].reads if t not in group}
@@ -27,7 +29,7 @@ def moved_bytes(problem: GroupingProblem, group: Set) -> int:
 
 
 def live_bytes(problem: GroupingProblem, group: Set, done: Set, running: int | None) -> int:
-    """Bytes live in a group when some nodes have run and one is running, if one is."""
+    """Live bytes of a group after some nodes have run, while one node runs, if any."""
     sizes = [node.output_bytes for node in problem.nodes] + list(problem.input_bytes)
     live = 0
     for t, size in enumerate(sizes):
@@ -45,7 +47,7 @@ def live_bytes(problem: GroupingProblem, group: Set, done: Set, running: int | N
 
 
 def peak_of(problem: GroupingProblem, group: Set, order: tuple[int, ...]) -> int:
-    """The most bytes live at a time."""
+    """The peak of live bytes."""
     peaks = [live_bytes(problem, group, frozenset(), None)]
     for k, i in enumerate(order):
         peaks.append(live_bytes(problem, group, frozenset(order[:k]), i))
@@ -54,7 +56,7 @@ def peak_of(problem: GroupingProblem, group: Set, order: tuple[int, ...]) -> int
 
 
 def least_peak(problem: GroupingProblem, group: Set) -> int:
-    """Of all orders of a group."""
+    """The least peak of all orders of a group."""
 
     @cache
     def after(done: Set) -> int:
@@ -71,7 +73,7 @@ def least_peak(problem: GroupingProblem, group: Set) -> int:
 
 
 def is_order(problem: GroupingProblem, group: Set, order: tuple[int, ...]) -> bool:
-    """Whether an order runs every node of a group once, each after those that it reads from."""
+    """Whether an order runs every node of a group once, after its predecessors."""
     if sorted(order) != sorted(group):
         return False
     return all(
@@ -88,7 +90,7 @@ def least_cost(
     single_always: bool,
     cost: Callable[[GroupingProblem, Set], int] = moved_bytes,
 ) -> int | None:
-    """Of all groupings; None where there are none.  `cost`: of one group."""
+    """The least cost of all groupings, None if there is none.  `cost`: cost of a group."""
     everything = frozenset(range(len(problem.nodes)))
 
     @cache
@@ -115,7 +117,7 @@ def least_cost(
 
 
 def _next(problem: GroupingProblem, left: Set, done: Set) -> Iterator[Set]:
-    """Every set of nodes that can run when others have run."""
+    """Every set of nodes that can run after the given ones."""
     nodes = sorted(left)
     for mask in range(1, 1 << len(nodes)):
         some = frozenset(i for k, i in enumerate(nodes) if mask >> k & 1)
@@ -125,7 +127,7 @@ def _next(problem: GroupingProblem, left: Set, done: Set) -> Iterator[Set]:
 
 
 def can_run(problem: GroupingProblem, groups: tuple[int, ...]) -> bool:
-    """Whether groups, as masks, cover every node once, each after all that it reads from."""
+    """Whether groups (masks) cover every node once, each after its predecessors."""
     done: set[int] = set()
     for group in groups:
         nodes = {i for i in range(len(problem.nodes)) if group >> i & 1}

@@ -1,4 +1,4 @@
-"""Packages as pip leaves them in a folder of sys.path: metadata with an entry point; modules."""
+"""Creates installed packages in a folder of sys.path: metadata with an entry point, and modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 def install(
     folder: Path, package: str, version: str, name: str, value: str, **modules: str
 ) -> None:
-    """A package that brings accelerator `name`; `modules`: their sources by name."""
+    """Installs a package with accelerator `name`; `modules`: source texts by module name."""
     info = folder / f"{package.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"

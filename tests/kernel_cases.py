@@ -1,4 +1,4 @@
-"""Cases of special kernels: rows of a layer to compute, on views laid out in any way."""
+"""Cases of special kernels: rows of a layer to compute, on views with arbitrary layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies import intervals
 
 
 def layout(style: str, type: TensorType, rows: set[int], rng: np.random.Generator) -> Layout:
-    """A layout that has room for `rows` of a tensor; gaps move rows to odd addresses."""
+    """A layout for `rows` of a tensor; gaps move rows to odd addresses."""
     match style:
         case "whole":
             return whole_layout(type)
@@ -26,7 +26,7 @@ def layout(style: str, type: TensorType, rows: set[int], rng: np.random.Generato
 
 
 class Case:
-    """A layer, its special kernel, rows to compute, and views laid out."""
+    """A layer, its special kernel, the rows to compute, and the views."""
 
     def __init__(self, found: Sample, kernel: Kernel, data: st.DataObject, seed: int) -> None:
         site = found.site
@@ -54,7 +54,7 @@ class Case:
         self.expected = rows_as_bytes(result)
 
     def needed(self, k: int) -> set[int]:
-        """Rows of input k that the rows of the output need."""
+        """Rows of input k that the output rows need."""
         site = self.sample.site
         regions = (row_region(site.output.shape, row) for row in range(*self.rows))
         needs = (self.sample.op.needs(site, region)[k] for region in regions)

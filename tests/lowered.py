@@ -1,4 +1,4 @@
-"""Compiles small graphs as far as a Program, the way the pipeline does."""
+"""Compiles small graphs up to a Program, like the pipeline."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.pipeline import Compilation, Request, choose, lower_point, parts_of, place, schedule
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.choosing import choose
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
 from penstock.program.program import Program
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A graph, the schedule chosen for it, and its program."""
+    """A graph, its schedule and its program."""
 
     graph: Graph
     schedule: Schedule
@@ -34,12 +41,20 @@ class Lowered:
 
 
 def lower(
-    graph: Graph, target_name: str = "host", accelerators: tuple[Accelerator, ...] = ()
+    graph: Graph,
+    target_name: str = "host",
+    accelerators: tuple[Accelerator, ...] = (),
+    *,
+    accumulate: bool = False,
 ) -> Lowered:
-    """The graph's program for a target that is large enough for anything."""
+    """The program of a graph for a target whose memory is practically unlimited.
+
+    `accumulate` splits reductions, which adds tensors to the graph.
+    """
     target = load_target(target_name)
-    request = Request(graph.name, target, accelerators=accelerators)
-    frontier = schedule(parts_of(graph, request), target, request.options)
+    options = Options(accumulate=accumulate)
+    request = Request(graph.name, target, accelerators=accelerators, options=options)
+    frontier = schedule(assign_engines(graph, request), target, request.options)
     chosen = choose(place(frontier, target, request.options), request)
     return Lowered(graph, chosen.schedule, lower_point(chosen, accelerators))
 
@@ -50,7 +65,7 @@ def inputs_of_graph(graph: Graph, seed: int) -> dict[str, Array]:
 
 
 def assert_equal_to_graph(lowered: Lowered, seed: int) -> Machine:
-    """Every computed region and every output of the program is the graph's; returns the machine."""
+    """Asserts that computed regions and outputs equal those of the graph; returns the machine."""
     inputs = inputs_of_graph(lowered.graph, seed)
     expected = run_graph(lowered.graph, inputs)
 
@@ -66,7 +81,7 @@ def assert_equal_to_graph(lowered: Lowered, seed: int) -> Machine:
 
 
 def assert_counts_are_the_schedules(lowered: Lowered, machine: Machine) -> None:
-    """The machine has counted what the schedule's cost says."""
+    """Asserts that the machine's counts equal the schedule's cost."""
     cost, counts = lowered.schedule.cost, machine.counts
     assert counts.macs == cost.macs == lowered.graph.macs()
     assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)

@@ -1,4 +1,4 @@
-"""Minimal TFLite files: every table holds only the fields that a test names."""
+"""Minimal TFLite files: tables hold only the fields that a test names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ import tflite
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the schema; fields in the schema's spelling, absent where not named."""
+    """A table of the schema; field names are those of the schema, unnamed fields are absent."""
 
     name: str
     fields: Mapping[str, Any]
 
 
 def table(name: str, **fields: Any) -> Table:
-    """`table("Tensor", Type=9)`; values are numbers, texts, arrays, tables and lists of these."""
+    """A table, such as `table("Tensor", Type=9)`.
+
+    Values are numbers, strings, arrays, tables and lists of these.
+    """
     return Table(name, fields)
 
 
 def model_bytes(model: Table) -> bytes:
-    """The file of a Model."""
+    """The file of a Model table."""
     builder: Any = flatbuffers.Builder(1024)
     builder.Finish(_written(builder, model), file_identifier=b"TFL3")
     return bytes(builder.Output())

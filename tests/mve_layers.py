@@ -1,5 +1,8 @@
-"""Random layers for the kernels of cores with MVE: those for other cores, and depthwise layers of
-nine taps, which are rare among them, and pools."""
+"""Random layers for the kernels of cores with MVE.
+
+They are the layers of other cores, depthwise layers with nine taps, which are rare among those, and
+pools.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from hypothesis import strategies as st
 from dsp_layers import activations, layers, zero_points
 from penstock.ir.op import Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.window import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
-from penstock.ops.samples import int8, sample
-from penstock.ops.window import Window
 from strategies import seeds
 
 
 @st.composite
 def nine_taps(draw: st.DrawFn) -> Sample:
-    """A depthwise layer of 3 x 3 taps that vectors serve: eight channels, or sixteen and more."""
+    """A depthwise layer of 3 x 3 taps that the vector kernel supports: eight channels, or sixteen
+    and more."""
     channels = draw(st.one_of(st.just(8), st.integers(16, 50)))
     rows, columns = draw(_windows(most_stride=3)), draw(_windows(1 if channels == 8 else 3))
     shape = (draw(st.integers(1, 2)), draw(st.integers(3, 8)), draw(st.integers(3, 9)), channels)
@@ -40,7 +44,7 @@ def nine_taps(draw: st.DrawFn) -> Sample:
 
 @st.composite
 def _windows(draw: st.DrawFn, most_stride: int) -> Window:
-    """Three taps, which fit over three elements."""
+    """Windows of three taps that fit over three elements."""
     dilation = draw(st.integers(1, 2))
     beside = st.integers(dilation - 1, 3)
     return Window(3, draw(st.integers(1, most_stride)), dilation, draw(beside), draw(beside))
@@ -48,7 +52,7 @@ def _windows(draw: st.DrawFn, most_stride: int) -> Window:
 
 @st.composite
 def pools(draw: st.DrawFn) -> Sample:
-    """Average pooling under windows of 16 elements and more."""
+    """Average pools with windows of 16 elements and more."""
     rows, columns = (
         Window(draw(st.integers(4, 7)), draw(st.integers(1, 3)), 1, *draw(_padding)) for _ in "yx"
     )

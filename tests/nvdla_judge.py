@@ -1,5 +1,7 @@
-"""What NVDLA and its extension compute, element by element in plain Python: the judge of the
-functional model.  It shares nothing with it: no layout, no arithmetic."""
+"""A reference for the functional model of NVDLA and its extension: elements in plain Python.
+
+It shares neither layouts nor arithmetic with the model.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ Image = Any
 
 
 def half_away(x: Fraction) -> int:
-    """The nearest whole number, ties away from zero."""
+    """The nearest integer; ties round away from zero."""
     whole = int(abs(x) + Fraction(1, 2))
     return whole if x >= 0 else -whole
 
@@ -23,8 +25,11 @@ def limited(x: int, least: int, most: int) -> int:
 
 
 def scaled(x: int, multiplier: int, shift: int) -> int:
-    """TFLite's product by (multiplier, shift), rounded twice: first to 31 bits (ties upwards), then
-    as the shift to the right has it (ties away from zero)."""
+    """TFLite's product with (multiplier, shift), rounded twice.
+
+    The first rounding is to 31 bits (ties upwards), the second is that of the right shift (ties
+    away from zero).
+    """
     x = x * 2**shift if shift > 0 else x
     x = (x + 2**31) % 2**32 - 2**31
     high = (x * multiplier + 2**30) // 2**31
@@ -44,7 +49,7 @@ def under(
     dilation: Sequence[int],
     before: Sequence[int],
 ) -> list[tuple[int, int, Any]]:
-    """(row of the window, column, elements or None) of every tap at a point of the output."""
+    """(window row, window column, elements or None) of every tap of an output position."""
     found = []
     for k, l in product(*map(range, window)):  # noqa: E741
         i = at[0] * stride[0] + k * dilation[0] - before[0]
@@ -63,7 +68,7 @@ def made(out: Sequence[int], element: Callable[[int, int, int], int]) -> list[li
 def convolution(
     image: Image, weights: Any, out: Sequence[int], pad_value: int, **window: Sequence[int]
 ) -> list[list[list[int]]]:
-    """Sums; weights [kernel][row][column][channel]."""
+    """Accumulators of a convolution; weights [kernel][row][column][channel]."""
 
     def element(i: int, j: int, c: int) -> int:
         total = 0
@@ -84,7 +89,7 @@ def depthwise(
     pad_value: int,
     **window: Sequence[int],
 ) -> list[list[list[int]]]:
-    """Sums; weights [row][column][output channel]."""
+    """Accumulators of a depthwise convolution; weights [row][column][output channel]."""
 
     def element(i: int, j: int, c: int) -> int:
         return sum(

@@ -1,17 +1,17 @@
-"""Random layers that NVDLA can run."""
+"""Random layers that NVDLA supports."""
 
 from __future__ import annotations
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from penstock.accelerators.nvdla.banks import Demand, Weights
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, Configuration
+from penstock.accelerators.nvdla.banks import Demand, ResidentWeights
+from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
 from penstock.accelerators.nvdla.layer import (
     Accumulators,
     Conversion,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Pixels,
     Reuse,
@@ -22,15 +22,15 @@ Draw = st.DrawFn
 
 
 @st.composite
-def configurations(draw: Draw) -> Configuration:
-    """Of NVDLA, as it is or extended."""
+def configurations(draw: Draw) -> NvdlaConfiguration:
+    """Configurations of NVDLA, original or extended."""
     found = draw(st.sampled_from(tuple(CONFIGURATIONS.values())))
     return found.extended(16, 8192) if draw(st.booleans()) else found
 
 
 @st.composite
 def layers(draw: Draw) -> ConvolutionLayer:
-    """Any layer: sizes up to what registers hold, as long as the buffer's banks suffice."""
+    """Layers of every size that registers can hold and the buffer's banks can store."""
     hardware = draw(configurations())
     atom = hardware.memory_atom_bytes
     kernel = [draw(st.integers(1, 8)) for _ in range(2)]
@@ -50,7 +50,10 @@ def layers(draw: Draw) -> ConvolutionLayer:
     demand = Demand(
         hardware, size[1], size[0], channels, kernels, kernel[0] * kernel[1], reach[0], stride[0]
     )
-    least = demand.data_banks(min(size[0], reach[0])), demand.weight_banks(Weights.ONE_GROUP)
+    least = (
+        demand.data_banks(min(size[0], reach[0])),
+        demand.weight_banks(ResidentWeights.ONE_GROUP),
+    )
     assume(sum(least) <= hardware.banks)
     data_banks = draw(st.integers(least[0], hardware.banks - least[1]))
     weight_banks = draw(st.integers(least[1], hardware.banks - data_banks))
@@ -84,10 +87,10 @@ def layers(draw: Draw) -> ConvolutionLayer:
 
 
 @st.composite
-def surfaces(draw: Draw, hardware: Configuration, width: int) -> Surface:
-    """Of some columns, with gaps."""
+def surfaces(draw: Draw, hardware: NvdlaConfiguration, width: int) -> Surface:
+    """Memory for surfaces of a number of columns, with gaps."""
     atom = hardware.memory_atom_bytes
-    memories = [Memory.MAIN, *[Memory.FEATURE_BUFFER] * hardware.has_second_memory]
+    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.FEATURE_BUFFER] * hardware.has_second_memory]
     return Surface(
         (width + draw(st.integers(0, 5))) * atom,
         draw(st.integers(0, 10**6)) * atom,

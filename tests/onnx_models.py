@@ -1,5 +1,4 @@
-"""What tests of ONNX models share: graphs, drawn inputs, and the judge of operators: ONNX's own
-reference evaluator."""
+"""Helpers of tests of ONNX models: graphs, random inputs, and ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def drawn(graph: Graph, number: int = 0) -> dict[str, Array]:
 
 
 def judged(raw: bytes, folder: Path, numbers: Sequence[int] = (0, 1, 2, 3)) -> Judgement:
-    """Every operator within a step of real arithmetic, on several sets of inputs."""
+    """Asserts that every operator is within one step of real arithmetic, on several input sets."""
     path = folder / "m.onnx"
     path.write_bytes(raw)
     judge = api.real_judge(api.request(path))

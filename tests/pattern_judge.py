@@ -1,7 +1,8 @@
-"""A stupid matcher, which shares no code with the clever one: it writes down every way to spell a
-value as an expression of operators, every way to choose a pattern's alternatives, and compares.
+"""An exhaustive reference for the pattern matcher, which shares no code with it.
 
-Its names of operators are its own, of the few operators that the small graphs have.
+It enumerates every expression of operators that denotes a value and every choice of the
+alternatives of a pattern, and compares them. It has its own names of the few operators of the small
+graphs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LAYERS = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value that is not looked into."""
+    """A value without further structure."""
 
     place: object
     constant: bool
@@ -40,7 +41,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Apply:
-    """An operator of a node: every name that it may have there, and its operands."""
+    """An operator application: every name of the operator, and the operands."""
 
     place: object
     node: Node
@@ -50,7 +51,7 @@ class Apply:
 
 @dataclass(frozen=True)
 class Choice:
-    """A pattern without alternatives: the objects that it goes by, what it is, its arguments."""
+    """A pattern without alternatives: its identities, its kind, its arguments."""
 
     objects: tuple[int, ...]
     pattern: Pattern
@@ -63,7 +64,7 @@ def clamp_names(activation: str) -> tuple[str, ...]:
 
 
 def spellings(value: Value, graph: Graph, most: int, place: object = None) -> list[Leaf | Apply]:
-    """The value as a leaf, and as expressions at most so deep."""
+    """Expressions of a value: a leaf, and operator applications up to a depth."""
     place = place or (value.name, 0)
     found: list[Leaf | Apply] = [Leaf(place, value.data is not None)]
     node = next((n for n in graph.nodes if n.name == value.name), None)
@@ -71,7 +72,7 @@ def spellings(value: Value, graph: Graph, most: int, place: object = None) -> li
 
 
 def _of_node(node: Node, graph: Graph, most: int) -> Iterator[Apply]:
-    """Every expression of a node: some of what is around its operator, then the operator."""
+    """Every expression of a node: its operator with some of the operations around it."""
     around: list[Around] = []
     activation = getattr(node.op, "activation", None)
     if activation is not None and activation.name != "NONE" and node.kind != "Relu":
@@ -88,7 +89,7 @@ def _of_node(node: Node, graph: Graph, most: int) -> Iterator[Apply]:
 def _nested(
     node: Node, kept: list[int], around: list[Around], graph: Graph, most: int, place: object
 ) -> Iterator[Apply]:
-    """Expressions whose outer operators are those kept, the rest of `around` being left out."""
+    """Expressions with some of the outer operators; the others are omitted."""
     if not kept:
         yield from _core(node, graph, most, place)
         return
@@ -131,7 +132,8 @@ def choices(pattern: Pattern) -> list[Choice]:
 
 
 def compare(choice: Choice, found: Leaf | Apply, bound: list[tuple[int, object]]) -> bool:
-    """Whether they are alike, node by node; what each object stands for is put into `bound`."""
+    """Whether pattern and expression agree, node by node; `bound` receives the value of each
+    identity."""
     bound += [(which, found.place) for which in choice.objects]
     if isinstance(choice.pattern, Wildcard | Constant):
         alike = isinstance(found, Leaf) and not choice.attributes
@@ -150,13 +152,13 @@ def compare(choice: Choice, found: Leaf | Apply, bound: list[tuple[int, object]]
 
 
 def _has(node: Node, name: str, value: object) -> bool:
-    """Whether the node has an activation of that name, the only attribute that is asked for."""
+    """Whether the node has an activation of that name, the only supported attribute."""
     assert name == "activation"
     return hasattr(node.op, name) and node.op.activation.name == value
 
 
 def claimed_by(choice: Choice, found: Leaf | Apply) -> frozenset[str]:
-    """Nodes of an expression as far as the pattern looks into it."""
+    """Nodes of an expression that the pattern covers."""
     if isinstance(found, Leaf):
         return frozenset()
     pairs = zip(choice.arguments, found.operands, strict=False)

@@ -1,8 +1,9 @@
-"""Programs written by hand: cascades over rings and row tables, and a copy engine.
+"""Handwritten programs: cascades over rings and row tables, and a copy engine.
 
-They show that the grammar carries what no scheduler makes yet.  A cascade computes its last layer
-row by row; before each row, an inner loop produces the rows of the layer above that this row needs
-and that are not there yet ("demand-driven"): its bounds are expressions of the outer variable.
+They show that the program representation supports more than the scheduler produces. A cascade
+computes its last layer row by row. Before each row, an inner loop computes the rows of the previous
+layer that this row needs and that are not yet in memory (demand-driven); its bounds are expressions
+of the outer variable.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.ir.graph import Graph, Node, Value
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.samples import bias, int8, weights
-from penstock.ops.window import Window
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import (
     Box,
@@ -41,7 +42,7 @@ SAME = Window(3, 1, 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A program, and the graph whose function it computes."""
+    """A program, and the graph that it computes."""
 
     name: str
     graph: Graph
@@ -49,7 +50,7 @@ class Example:
 
 
 def conv(name: str, x: Value, rows: Window, outputs: int) -> Node:
-    """A convolution of `rows` along rows and three taps along columns."""
+    """A convolution of `rows` taps along rows and three taps along columns."""
     op = Conv2D(rows, SAME)
     w = weights(outputs, rows.size, 3, x.type.shape[3], axis=0)
     return node_of(name, op, (x,), w, bias(outputs))
@@ -60,7 +61,7 @@ def row_bytes(value: Value) -> int:
 
 
 def upper(window: Window, row: Expr, extent: int) -> Expr:
-    """One more than the last input row that an output row reads."""
+    """End of the input rows that an output row reads (exclusive)."""
     end = binary("+", binary("*", row, window.stride), window.extent - window.before)
     return binary("min", end, extent)
 
@@ -71,7 +72,7 @@ def lower(window: Window, row: Expr) -> Expr:
 
 
 def produced_before(window: Window, row: Expr, extent: int) -> Expr:
-    """Input rows that the output rows before `row` have needed: none before row 0."""
+    """Number of input rows that the output rows before `row` need; 0 for row 0."""
     before = upper(window, binary("-", row, 1), extent)
     return binary("min", before, binary("*", row, extent))
 
@@ -83,12 +84,12 @@ def rows_box(value: Value, first: Expr, end: Expr) -> Box:
 
 
 def rolling(value: Value, buffer: str, rows: Rows, first: Expr, end: Expr) -> View:
-    """Rows [first, end) of an image, in a buffer that holds some of its rows."""
+    """A view of rows [first, end) of an image, in a buffer that holds some of the rows."""
     return View(value.name, value.type, buffer, rows, first, end)
 
 
 def constant_buffers(*nodes: Node) -> tuple[Buffer, ...]:
-    """Weights and biases, one behind the other."""
+    """Buffers of weights and biases at consecutive addresses."""
     found: list[Buffer] = []
     address = 0
     for value in (v for node in nodes for v in node.inputs if v.data is not None):
@@ -99,7 +100,7 @@ def constant_buffers(*nodes: Node) -> tuple[Buffer, ...]:
 
 
 def call(node: Node, source: View, target: View, out: Box) -> Call:
-    """The node's kernel on a view of its input and a view of its output."""
+    """A call of the node's kernel on views of its input and output."""
     constants = tuple(View.whole(v.name, v.type, v.name) for v in node.inputs[1:])
     kernel = node.op.kernel(node.site)
     return Call(node.op, node.site, kernel, "cpu", (source, *constants), target, out)
@@ -107,8 +108,11 @@ def call(node: Node, source: View, target: View, out: Box) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the tensors of a cascade of two convolutions lie: `middle` and `last` say where the
-    rows between the layers and of the output are; `last_address` where the output's buffer is."""
+    """Placement of the tensors of a cascade of two convolutions.
+
+    `middle`, `last`: placement of the rows between the layers and of the output rows;
+    `last_address`: address of the output buffer.
+    """
 
     middle: Rows
     middle_bytes: int
@@ -125,15 +129,17 @@ def two_convolutions(height: int, first: Window, second: Window) -> Graph:
 
 
 def ring_layout(graph: Graph, ring: int, gap_bytes: int = 0) -> Layout:
-    """Rows between the layers in a ring, with gaps; the output whole, behind it."""
+    """Rows between the layers in a ring with gaps, followed by the whole output."""
     pitch = row_bytes(graph.nodes[0].output) + gap_bytes
     size = ring * pitch
     return Layout(Rows(pitch, ring), size, Rows.whole(graph.outputs[0].type), 1024 + size)
 
 
 def table_layout(graph: Graph, slots: int, ahead: int = 0) -> Layout:
-    """Rows between the layers one by one, in slots in no order and with gaps; output row r over
-    input row r + ahead, which nobody reads any more if `ahead` is 0."""
+    """Rows between the layers in single slots, unordered and with gaps.
+
+    Output row r overwrites input row r + ahead, which has no later reader if `ahead` is 0.
+    """
     mid, y = (node.output for node in graph.nodes)
     pitch, height = row_bytes(mid), mid.type.shape[1]
     places = tuple((5 * (row % slots) + 2) % 7 * (pitch + 3) for row in range(height))
@@ -145,7 +151,7 @@ def table_layout(graph: Graph, slots: int, ahead: int = 0) -> Layout:
 
 
 def cascade(graph: Graph, layout: Layout) -> Program:
-    """The two convolutions row by row: x lies whole at the beginning of the near memory."""
+    """The two convolutions row by row; x lies whole at the start of the near memory."""
     (x,), (first, second) = graph.inputs, graph.nodes
     mid, y = first.output, second.output
     window = second.op.rows if isinstance(second.op, Conv2D) else SAME
@@ -175,15 +181,18 @@ def cascade(graph: Graph, layout: Layout) -> Program:
 
 
 def one_convolution(height: int) -> Graph:
-    """x -> y, each output row from one input row."""
+    """x -> y; each output row reads one input row."""
     x = Value("x", int8(1, height, WIDTH, 3))
     y = conv("y", x, Window(1), 2)
     return Graph("streamed", (x,), (y.output,), (y,))
 
 
 def streamed(graph: Graph, slots: int = 2) -> Program:
-    """Rows of x, in the far memory, are copied into two slots of the near one, each while the row
-    before it is computed.  Two rows a turn, so that each slot has its token."""
+    """A program that copies rows of x from the far memory into two slots of the near memory.
+
+    Each row is copied while the previous one is computed. The loop body handles two rows, so that
+    each slot has its own token.
+    """
     (x,), (node,) = graph.inputs, graph.nodes
     y, height, r = node.output, graph.inputs[0].type.shape[1], Var("r")
     rows = Rows(row_bytes(x), slots)

@@ -1,5 +1,8 @@
-"""Random layers by number: shapes of 1 to 40, every stride, padding, dilation, multiplier, group
-and clamp, extreme scales and zero points."""
+"""Random layers by number.
+
+They have extents of 1 to 40, every stride, padding, dilation, multiplier, group and clamp, and
+extreme scales and zero points.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import numpy as np
 
 from penstock.ir.op import Op, Sample
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import Operand, int8, sample
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
@@ -15,26 +20,24 @@ from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.mul import Mul
-from penstock.ops.samples import Operand, int8, sample
 from penstock.ops.sub import Sub
-from penstock.ops.window import Window
 
 MOST_EXTENT = 40
 MOST_ELEMENTS = 16_000
 MOST_MACS = 400_000
 MULTIPLIERS = (2.0**-24, 2.0**2)
-"""Of accumulators: what scales are limited to."""
+"""Limits of the multipliers of accumulators."""
 
 
 def random_layer(number: int) -> Sample:
-    """The layer of that number, always the same."""
+    """The layer of a number, a deterministic function."""
     rng = np.random.default_rng(number)
     makers = (_convolution, _convolution, _depthwise, _depthwise, _dense, _pool, _pair)
     return makers[rng.integers(len(makers))](rng)
 
 
 def _shape(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> tuple[int, int, int, int]:
-    """Extents of 1 to 40, of which small ones are as likely as large ones."""
+    """Extents of 1 to 40; small ones are as likely as large ones."""
     while True:
         extents = np.ceil(MOST_EXTENT ** rng.uniform(0, 1, 3)).astype(int)
         if extents.prod() <= most:
@@ -43,7 +46,7 @@ def _shape(rng: np.random.Generator, most: int = MOST_ELEMENTS) -> tuple[int, in
 
 
 def _window(rng: np.random.Generator, extent: int, most: int) -> Window:
-    """A window with an output at least; some see nothing but padding at an end."""
+    """A window with at least one output; some windows read padding only."""
     while True:
         size = int(rng.integers(1, most + 1))
         before, after = (int(n) for n in rng.integers(0, size + 1, 2))
@@ -121,7 +124,7 @@ def _pair(rng: np.random.Generator) -> Sample:
 def _layer(
     rng: np.random.Generator, op: Op, x: tuple[int, ...], shape: tuple[int, ...], axis: int
 ) -> Sample:
-    """A layer with random weights, whose outputs are within int8, or far beyond, or all but 0."""
+    """A layer with random weights; outputs are inside of int8, far outside, or almost all 0."""
     channels = shape[axis]
     largest = int(rng.choice((127, 127, 40, 3)))
     weights = rng.integers(-largest, largest + 1, shape).astype(np.int8)

@@ -1,4 +1,4 @@
-"""The reference's requantisation once more, an accumulator at a time, in Python's integers."""
+"""The reference's requantisation of single accumulators, in Python integers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def layer(
     bounds: tuple[int, int] = (-128, 127),
     rounding: Rounding = Rounding.DOUBLE,
 ) -> Channels:
-    """One channel."""
+    """A layer of one channel."""
     pair = quantise_multiplier(real)
     arrays = (np.array([number], np.int64) for number in (*pair, lower, upper))
     return Channels(*arrays, zero, *bounds, rounding)
 
 
 def together(layers: list[Channels]) -> Channels:
-    """The channels of several layers as those of one."""
+    """The channels of several layers as one layer."""
     names = ("multiplier", "shift", "lower", "upper")
     return replace(
         layers[0],
@@ -35,7 +35,7 @@ def together(layers: list[Channels]) -> Channels:
 
 
 def by_hand(channels: Channels, accumulators: range) -> list[int]:
-    """The reference, an accumulator at a time, in Python's integers."""
+    """The reference for single accumulators, in Python integers."""
     multiplier, shift = int(channels.multiplier[0]), int(channels.shift[0])
     found: list[int] = []
     for accumulator in accumulators:

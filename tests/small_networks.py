@@ -1,5 +1,8 @@
-"""Small networks of many rows and few columns, for laws about cascades: chains, branches,
-residuals, joins along rows and channels, strides, dilations, upscaling, dense tails."""
+"""Small networks of many rows and few columns, for laws about cascades.
+
+They contain chains, branches, residuals, concatenations along rows and channels, strides,
+dilations, upscaling and dense layers at the end.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
+from penstock.opkit.requantise import Multipliers
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
@@ -17,21 +23,18 @@ from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.pad import Pad
 from penstock.ops.relu import Relu
-from penstock.ops.requantise import Multipliers
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.resize_nearest import ResizeNearest
 from penstock.ops.running_max import RunningMax
 from penstock.ops.running_product import RunningProduct
 from penstock.ops.running_sum import RunningSum
-from penstock.ops.samples import bias, int8, weights
 from penstock.ops.slice import Slice
 from penstock.ops.softmax import Softmax
-from penstock.ops.window import Window
 from strategies import node_of
 
 
 def towers() -> Graph:
-    """Two branches from one start, each wide in its middle and slim at its end, and their sum."""
+    """The sum of two branches of one tensor, each wide in the middle and narrow at the end."""
     net = GraphBuilder("towers")
     x = net.conv2d(net.input((1, 8, 8, 2)), 2, 1, name="stem")
     ends = [
@@ -46,7 +49,7 @@ MOST_ROWS = 12
 
 @st.composite
 def row_windows(draw: st.DrawFn, extent: int) -> Window:
-    """Windows along rows that always see at least one row."""
+    """Windows along rows that contain at least one row."""
     size = draw(st.sampled_from((3, 3, 2, 1, 4)))
     stride = draw(st.sampled_from((1, 1, 2, 3)))
     dilation = draw(st.sampled_from((1, 1, 2)))
@@ -109,7 +112,7 @@ OF_ONE = (_conv, _conv, _conv, _depthwise, _pool, _pad, _slice, _resize, _pointw
 
 
 def _totalled(draw: st.DrawFn, name: str, x: Value) -> list[Node]:
-    """What is added up, or kept of, the first rows of an image, and what reads the last of it."""
+    """A running reduction over the rows of an image, and a reader of its last row."""
     _, extent, width, _ = x.type.shape
     rows, columns = (
         draw(st.integers(max(1, extent - 1), extent)),
@@ -135,7 +138,7 @@ def _requantised(name: str, sums: Value, x: Value) -> Node:
 
 
 def _node(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
-    """A node that reads the last value, or an earlier one; and maybe a second."""
+    """A node that reads the last value or an earlier one, and perhaps a second value."""
     x = known[-1] if draw(st.booleans()) else draw(st.sampled_from(known))
     others = [v for v in known if v is not x]
     alike = [v for v in others if v.type.shape == x.type.shape]
@@ -149,7 +152,7 @@ def _node(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
 
 
 def _fits(one: Value, other: Value, axis: int) -> bool:
-    """Whether shapes differ along an axis at most, and their sum along it stays small."""
+    """Whether shapes differ along at most one axis and their concatenation stays small."""
     pairs = list(zip(one.type.shape, other.type.shape, strict=True))
     same = all(a == b for k, (a, b) in enumerate(pairs) if k != axis)
     return same and sum(pairs[axis]) <= MOST_ROWS
@@ -157,7 +160,7 @@ def _fits(one: Value, other: Value, axis: int) -> bool:
 
 @st.composite
 def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
-    """Networks of at most so many parts; what nobody reads is an output, and may be an input."""
+    """Networks of at most `most` parts; values without readers are outputs, even inputs."""
     rows, columns = draw(st.integers(4, 9)), draw(st.integers(1, 2))
     known = [Value("x", int8(1, rows, columns, draw(st.integers(1, 3))))]
     made: list[Node] = []
@@ -180,7 +183,7 @@ def networks(draw: st.DrawFn, most_parts: int = 7) -> Graph:
 
 
 def _tail(draw: st.DrawFn, x: Value, most: int) -> list[Node]:
-    """A mean over rows, or a total of them row by row; a dense layer; or both."""
+    """A mean or a running total over rows, a dense layer, or both."""
     tail: list[Node] = []
     if draw(st.booleans()):
         two = most > 1 and draw(st.booleans())

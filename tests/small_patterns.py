@@ -1,4 +1,4 @@
-"""Patterns for small graphs: most are read off the graph, so that many of them match."""
+"""Random patterns for small graphs; most are derived from the graph, so that many match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACTIVATIONS = ("NONE", "RELU", "RELU6")
 
 @st.composite
 def patterns(draw: st.DrawFn, graph: Graph) -> Pattern:
-    """A pattern of one to three operators, its alternatives and options among them."""
+    """A pattern of one to three operators, with alternatives and options."""
     node = draw(st.sampled_from([n for n in graph.nodes if n.kind in SPELLINGS or _clamps(n)]))
     pattern = draw(_of_node(node, graph, draw(st.integers(1, 3)), []))
     for _ in range(draw(st.integers(0, 2))):
@@ -22,7 +22,7 @@ def patterns(draw: st.DrawFn, graph: Graph) -> Pattern:
 
 
 def patternable(graph: Graph) -> bool:
-    """Whether there is a node that patterns of these tests can name."""
+    """Whether the graph has a node that these patterns can name."""
     return any(n.kind in SPELLINGS or _clamps(n) for n in graph.nodes)
 
 
@@ -43,7 +43,7 @@ def _wrapped(draw: st.DrawFn, pattern: Pattern, graph: Graph) -> Pattern:
 
 @st.composite
 def _of_node(draw: st.DrawFn, node: Node, graph: Graph, most: int, known: list[Pattern]) -> Pattern:
-    """An operator pattern like the node, its arguments looked into so deep."""
+    """An operator pattern that resembles the node, up to a depth."""
     arguments = [_of_value(draw, v, graph, most - 1, known) for v in node.inputs]
     if node.kind == "Relu":
         return is_op(draw(st.sampled_from(clamp_names(node.op.activation.name))))(*arguments)
@@ -75,7 +75,7 @@ def _having(draw: st.DrawFn, node: Node, pattern: Pattern) -> Pattern:
 def _of_value(
     draw: st.DrawFn, value: Value, graph: Graph, most: int, known: list[Pattern]
 ) -> Pattern:
-    """A pattern like the value; or one that stands elsewhere, too."""
+    """A pattern that resembles the value, or one that occurs elsewhere."""
     if known and draw(st.integers(0, 7)) == 0:
         return draw(st.sampled_from(known))
     node = graph.producers().get(value.name)

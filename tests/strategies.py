@@ -1,4 +1,4 @@
-"""Hypothesis strategies, one for each noun, small first."""
+"""Hypothesis strategies for the data types of the compiler; small examples come first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import Operand, bias, int8, sample, weights
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
@@ -22,28 +24,26 @@ from penstock.ops.pad import Pad
 from penstock.ops.quantize import Quantize
 from penstock.ops.relu import Relu
 from penstock.ops.reshape import Reshape
-from penstock.ops.samples import Operand, bias, int8, sample, weights
 from penstock.ops.softmax import Softmax
-from penstock.ops.window import Window
 
 seeds = st.integers(0, 2**32 - 1)
 
 
 def intervals(extent: int) -> st.SearchStrategy[Interval]:
-    """Intervals within [0, extent) that hold something."""
+    """Non-empty intervals within [0, extent)."""
     return st.integers(0, extent - 1).flatmap(
         lambda lower: st.tuples(st.just(lower), st.integers(lower + 1, extent))
     )
 
 
 def regions(shape: tuple[int, ...]) -> st.SearchStrategy[Region]:
-    """Regions of a tensor that hold something."""
+    """Non-empty regions of a tensor."""
     return st.tuples(*map(intervals, shape)).map(lambda found: Region.of(*found))
 
 
 @st.composite
 def partitions(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Region, ...]:
-    """The whole of a tensor, cut in pieces by one or two cuts; in any order."""
+    """Partitions of a tensor by one or two splits, in any order."""
     pieces = [Region.whole(shape)]
     for _ in range(draw(st.integers(1, 2))):
         wide = [(k, a) for k, p in enumerate(pieces) for a, n in enumerate(p.shape) if n > 1]
@@ -58,7 +58,7 @@ def partitions(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Region, ...]:
 
 @st.composite
 def windows(draw: st.DrawFn, extent: int) -> Window:
-    """Windows that fit over an axis and always see at least one element of it."""
+    """Windows that fit over an axis and contain at least one element of it."""
     size = draw(st.integers(1, 3))
     dilation = draw(st.integers(1, 2)) if size < 3 else 1
     before, after = draw(st.integers(0, size - 1)), draw(st.integers(0, size - 1))
@@ -126,7 +126,7 @@ def node_of(
     *constants: Operand,
     like: TensorType | None = None,
 ) -> Node:
-    """A node of `op` between inputs and constants, its output quantised as `like`, if given."""
+    """A node of `op` on inputs and constants; its output is quantised like `like`, if given."""
     operands = (*(v.type for v in inputs), *constants)
     scale, zero = (like.scale, like.zero_point) if like else (0.1, 5)
     scale, zero = (1 / 256, -128) if isinstance(op, Softmax) else (scale, zero)
@@ -138,7 +138,7 @@ def node_of(
 
 @st.composite
 def nodes(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
-    """A node that reads one or two of the known values, the later ones more often."""
+    """A node that reads one or two known values, more often later ones."""
     x = known[-1 - draw(st.integers(0, len(known) - 1))]
     alike = [v for v in known if v.type.shape == x.type.shape]
     if len(alike) > 1 and draw(st.booleans()):
@@ -151,9 +151,10 @@ def nodes(draw: st.DrawFn, name: str, known: list[Value]) -> Node:
 
 @st.composite
 def graphs(draw: st.DrawFn, most_nodes: int = 6, constants: bool = False) -> Graph:
-    """Graphs of a few operators with branches and residual sums; every input is read.
+    """Graphs of a few operators with branches and residual sums; every input has a reader.
 
-    `constants`: operators may read constant images, and nothing else, too."""
+    `constants`: operators may read constant images, or only those.
+    """
     shape = draw(st.tuples(st.just(1), st.integers(1, 6), st.integers(1, 6), st.integers(1, 4)))
     known = [Value("x", int8(*shape))]
     if draw(st.booleans()):

@@ -1,9 +1,9 @@
-"""The house as ARCHITECTURE.md draws it: floors, operators named at home only, C in its place.
+"""The layers of ARCHITECTURE.md: imports, operator names, and places of C code.
 
-That scheduling names no operator is read from its tokens.  Identifiers and strings may be no class
-name ("Conv2D"), foreign name ("CONV_2D") or file name ("conv2d") of an operator; prose may name
-none that cannot be an English word.  Words that operators share with the rest of the world are
-listed, each with its reason.
+The test of operator names reads tokens. In `scheduling/`, identifiers and strings must not be class
+names ("Conv2D"), foreign names ("CONV_2D") or file names ("conv2d") of operators; prose must not
+contain those that cannot be English words. COMMON lists names that have other meanings, with the
+reason.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ COMMON = {
     "sum": "a builtin",
     "tile": "a piece of a layer, in tiling/",
 }
-"""Lower-case names of operator files that are also words of Python; as operators they would be
-imported, and imports are checked by name and by floor."""
+"""Names of operator files that are also common words of Python.
+
+Uses as operators need an import, which other tests check.
+"""
 
 C_FOLDERS = ("codegen", "runtime", "accelerators", "scaffold")
 C_OF_INSTRUMENTS = {
@@ -57,14 +59,14 @@ def named(path: Path) -> str:
 
 
 def operator_words() -> dict[str, str]:
-    """Every name of an operator, and which."""
+    """Every name of an operator, with its kind."""
     files = {file.module.__name__.rpartition(".")[2]: "operator file" for file in operator_files()}
     words = dict.fromkeys(operators(), "operator") | dict.fromkeys(foreign_names(), "foreign name")
     return words | {name: kind for name, kind in files.items() if name not in COMMON}
 
 
 def never_prose(word: str) -> bool:
-    """Whether a word cannot be English: two humps, an underscore, or a digit."""
+    """Whether a word cannot be English: it has an inner capital, an underscore or a digit."""
     return bool(re.search(r"[a-z][A-Z]|_|\d", word))
 
 
@@ -80,7 +82,7 @@ def tokens(path: Path) -> Iterator[tuple[bool, str]]:
 
 
 def docstrings(text: str) -> set[int]:
-    """First lines of expression statements that are strings: the docstrings."""
+    """Line numbers of the expression statements that are strings."""
     return {
         node.lineno
         for node in ast.walk(ast.parse(text))
@@ -89,7 +91,7 @@ def docstrings(text: str) -> set[int]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Every module or member that a module imports, by its full name."""
+    """Full names of all modules and members that a module imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

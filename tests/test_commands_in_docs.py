@@ -1,5 +1,4 @@
-"""Every command that a document names parses: a program, subcommand or option that is not there
-fails, and so does a page that does not name the extra which its commands need."""
+"""Every command in a document parses, and pages name the extras that their commands need."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 COMMANDS: Any = typer.main.get_command(app)
-"""The commands as typer makes them; some of its versions have a click of their own."""
+"""The commands, made by typer; some versions of it contain their own click."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
 MODULE = re.compile(r"(?:\S*python3?(?:\.\d+)?) -m (\S+)")
@@ -37,7 +36,7 @@ OTHER_PROGRAMS = frozenset(("--test", "--build"))
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """A command in a document; `block`: in a block of its own, so that it is complete."""
+    """A command in a document; `block`: in a code block, so that it is complete."""
 
     page: str
     text: str
@@ -48,7 +47,7 @@ class Documented:
 
 
 def commands(page: Path) -> Iterator[Documented]:
-    """The shell commands of a document: lines of blocks without a language, and inline code."""
+    """The shell commands of a document: code blocks without a language, and inline code."""
     text, name = page.read_text("utf-8"), page.relative_to(ROOT).as_posix()
     for language, block in FENCE.findall(text):
         for line in block.splitlines() if language in ("", "sh", "bash") else ():
@@ -82,7 +81,7 @@ def test_penstock_understands_the_command(command: Documented) -> None:
 
 
 def problem_with(command: Any, words: list[str]) -> Exception | None:
-    """What the command says of its words, or nothing."""
+    """The error of a command for its arguments, or None."""
     try:
         command.make_context(command.name, words)
     except Exception as error:
@@ -97,7 +96,8 @@ def test_a_module_understands_the_options(command: Documented) -> None:
     name = matched[1]
     if not name.startswith(("benchmarks.", "tools.", "examples.")):
         return
-    assert (ROOT / f"{name.replace('.', '/')}.py").is_file()
+    path = ROOT / name.replace(".", "/")
+    assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
     for option in OPTION.findall(command.text):
         assert re.search(rf"{option}(?![\w-])", help_of(name)), f"{name} has no option {option}"
 
@@ -133,7 +133,7 @@ def options_of_penstock() -> frozenset[str]:
 
 
 def test_options_that_are_named_alone_exist() -> None:
-    """Of penstock, of a benchmark (in their page), or of the tests."""
+    """Options of penstock, of a benchmark (in its page) or of the tests."""
     own = (ROOT / "tests" / "conftest.py").read_text("utf-8")
     unknown = [
         str(command)
@@ -153,8 +153,10 @@ def named_by_a_benchmark(option: str) -> bool:
 
 @cache
 def help_of(name: str) -> str:
-    """What a module says of itself when asked for help: of one without options, its docstring."""
+    """The help text of a module; the docstring of a module without options."""
     module = importlib.import_module(name)
+    if hasattr(module, "__path__"):
+        module = importlib.import_module(f"{name}.__main__")
     if "argparse" not in Path(str(module.__file__)).read_text("utf-8"):
         return module.__doc__ or ""
     out = io.StringIO()
@@ -164,7 +166,7 @@ def help_of(name: str) -> str:
 
 
 EXTRAS = {"reference": r"--reference tflite|penstock golden", "ethos-u": r"--accelerator ethos_u"}
-"""By extra, the commands that need it."""
+"""Commands that need an extra, by extra."""
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -1,4 +1,4 @@
-"""Documents tell the truth about the code."""
+"""Documents agree with the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITH_EXAMPLES = tuple(
     for path in sorted(SOURCE.rglob("*.py"))
     if ">>>" in path.read_text("utf-8")
 )
-"""Modules of penstock with examples in their docstrings."""
+"""Modules with examples in their docstrings."""
 TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 SESSIONS = tuple(page for page in TUTORIALS if ">>>" in page.read_text("utf-8"))
 BLOCKS = tuple(page for page in TUTORIALS if page not in SESSIONS)
@@ -40,7 +40,7 @@ def test_files_that_the_readme_names_exist() -> None:
 
 @pytest.mark.parametrize("page", BLOCKS, ids=lambda page: page.name)
 def test_tutorials_are_true(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Blocks of Python run in their order; one without a language is what the last one shows."""
+    """Python blocks run in order; a block without a language is the output of the previous one."""
     blocks = re.findall(r"```(\w*)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     for kind, text in blocks:

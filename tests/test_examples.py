@@ -1,4 +1,4 @@
-"""Examples run as their page says; what they say is absent is absent."""
+"""Examples run as their pages say, and lack what their pages say they lack."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SEEN = {
         "machine  235,816 elements, 0 mismatches",
     ],
     "cortex_m_convolutions": [
-        "generic C, sums alone                                        29.0",
+        "generic C, sums only                                         29.0",
         "cycles, 1x1 and general convolution                           8.0",
         "core     518,924 elements of 64 tensors, 0 mismatches",
     ],
-    "ethos_u": ["cycles, beside Arm's Vela", "298,184", "29 of 30 parts run on the NPU"],
+    "ethos_u": ["cycles, compared with Arm's Vela", "298,184", "29 of 30 parts run on the NPU"],
     "irregular_networks": [
         "the paper's partition                                     526,848        125,440    0.238",
         "certificate of `best`: optimal",
@@ -49,7 +49,7 @@ SEEN = {
     ],
 }
 NEEDS = {"ethos_u": ("ethosu", "ethos-u")}
-"""What an example needs besides the simulator: a module, and the extra that has it."""
+"""Module and extra that an example needs besides the simulator."""
 MODULES = {name: importlib.import_module(f"examples.seeds.{name}") for name in SEEN}
 ABSENCES = [
     pytest.param(name, absence, id=f"{name}-{k}")
@@ -88,14 +88,14 @@ def test_an_example_prints_the_seed_s_figures_and_ours(name: str, tmp_path: Path
 
 @pytest.mark.parametrize(("name", "absence"), ABSENCES)
 def test_what_an_example_says_is_absent_is_absent(name: str, absence: Absence) -> None:
-    """A failure means that the sentence has become untrue: remove it, and show the feature."""
+    """If this fails, the feature exists: remove the sentence and show the feature."""
     needs(name)
     assert absence.holds(), absence.sentence
 
 
 @pytest.mark.skipif(not SEED.is_file(), reason="there is no folder shared/seeds beside it")
 def test_the_listing_is_the_rfc_s_own() -> None:
-    """Line by line, but for a comment to the linter."""
+    """The listing equals the RFC line by line, except for a comment to the linter."""
     listing = (FOLDER / "uma.py").read_text().split("# fmt: off\n")[1].split("# fmt: on\n")[0]
     lines = [line.partition("  # noqa")[0].strip() for line in listing.splitlines()]
     seed = [line.strip() for line in SEED.read_text().splitlines()]
@@ -106,6 +106,6 @@ def test_the_listing_is_the_rfc_s_own() -> None:
 
 
 def needs(name: str) -> None:
-    """Skips where an extra that an example needs is not installed."""
+    """Skips if an extra that an example needs is not installed."""
     for module, extra in (("unicorn", "simulate"), NEEDS.get(name, ("unicorn", "simulate"))):
         pytest.importorskip(module, reason=f"the extra {extra!r} is not installed")

@@ -1,6 +1,7 @@
-"""The stupid judge of tilings: every cut, every order, every depth, walked through tile by tile.
+"""An exhaustive reference for tilings: every cut, loop order and holding depth, tile by tile.
 
-It reads the fields of layers and scratchpads, and calls nothing of `penstock.tiling`."""
+It reads the fields of layers and scratchpads and calls nothing of `penstock.tiling`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Option(NamedTuple):
-    """One way to hold one operand, walked through."""
+    """A way to hold an operand, with its traffic."""
 
     size: int
     copies: int
@@ -22,7 +23,7 @@ class Option(NamedTuple):
 
 
 def least(layer: Any, memories: Any) -> tuple[int, Fraction] | None:
-    """Bytes and cycles of the best tiling of all; None where none fits."""
+    """Bytes and cycles of the best tiling; None if no tiling fits."""
     best = None
     for tiles in product(*(list(cuts_of(layer, axis)) for axis in layer.axes)):
         by_name = {axis.name: t for axis, t in zip(layer.axes, tiles, strict=True)}
@@ -45,7 +46,10 @@ def least(layer: Any, memories: Any) -> tuple[int, Fraction] | None:
 
 
 def cuts_of(layer: Any, axis: Any) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Every cut: an extent that is allowed; first and last tile larger where padding is read."""
+    """Every cut with an allowed extent.
+
+    The first and the last tile are larger where they read padding.
+    """
     sizes = [n for n in range(axis.least, axis.extent) if (n - axis.least) % axis.step == 0]
     first = last = 0
     if axis.step == 1:
@@ -77,7 +81,7 @@ def interval(d: Any, lower: int, upper: int) -> tuple[int, int]:
 def walk(
     layer: Any, memories: Any, tiles: dict[str, Any], order: Any, depth: int, operand: Any
 ) -> Option:
-    """Walks through the tiles, and notes when the operand's tile is another."""
+    """Visits the tiles in order and records where the operand's tile changes."""
     (memory,) = [m for m in memories.scratchpads if operand.role in m.roles]
     is_output = operand is layer.output
     axes = {d.axis for d in operand.dimensions}
@@ -126,7 +130,7 @@ def walk(
 
 
 def sum_of_output(narrow: int, wide: int, elements: int, partial: int) -> int:
-    """Each visit but the last writes incomplete sums, each but the first reads them."""
+    """Every visit but the last writes partial sums, every visit but the first reads them."""
     return (elements - partial // 2) * narrow + partial * wide
 
 

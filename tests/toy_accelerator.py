@@ -1,11 +1,11 @@
-"""A toy accelerator for tests: convolutions, an output row at a time, through three functions.
+"""A toy accelerator for tests: convolutions, one output row at a time, with three functions.
 
-    toy_begin   the unit's sums become the bias
-    toy_tap     a row of the input times a row of the window is added to them
-    toy_store   the sums become a row of the output
+    toy_begin   initialises the unit's accumulators with the bias
+    toy_tap     adds the product of an input row and a window row
+    toy_store   writes the accumulators as an output row
 
-Rows are addressed one by one, so rings and row tables serve as well as whole tensors.  It is made
-of the records that the compiler sees, without the interface that people use.
+Rows have separate addresses, so that rings, row tables and whole tensors are supported. The
+accelerator consists of the records that the compiler sees and does not use the public interface.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.pipeline import Request
+from penstock.pipeline.request import Request
 from penstock.program.expr import Var, binary
 from penstock.program.program import Command, Driver, Loop
 
 Bytes = npt.NDArray[np.uint8]
 MOST_SUMS = 4096
-"""Sums that the unit has."""
+"""Number of accumulators of the unit."""
 MACS_PER_CYCLE, CYCLES_PER_CALL = 8, 20
 
 
 class Unit:
-    """The state of the device: a row of sums, (columns, channels)."""
+    """State of the device: a row of accumulators, shape (columns, channels)."""
 
     def __init__(self) -> None:
         self.sums = np.zeros((0, 0), np.int64)
@@ -65,7 +65,11 @@ def tap(
     left: int,
     zero: int,
 ) -> None:
-    """`w`: the row of the first channel's window, that of the next lies `pitch` bytes behind."""
+    """Adds an input row times a window row.
+
+    `w`: the window row of the first channel; those of the following channels are `pitch` bytes
+    apart.
+    """
     columns, channels = unit.sums.shape
     row = x[: width * depth].view(np.int8).reshape(width, depth).astype(np.int64) - zero
     starts = range(0, channels * pitch, pitch)
@@ -154,7 +158,8 @@ def estimate(offloaded: Offloaded, rows: int) -> int:
 
 
 def convolution(node: Node) -> bool:
-    """Whether the unit can do it: one image, one group, dense windows, sums enough for a row."""
+    """Whether the unit supports it: one image, one group, no dilation, enough accumulators for a
+    row."""
     if node.kind != "Conv2D":
         return False
     p = dict(node.op.kernel(node.site).params)
@@ -165,9 +170,12 @@ def convolution(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class Toy:
-    """How the accelerator is, or how it is wrong: its name, what it takes, whether any interval of
-    rows or whole tensors only; what its last function does, what it says that calls cost, how many
-    rows it reads that are not there."""
+    """Properties of the accelerator, correct or faulty.
+
+    They are its name, the operators that it supports, whether it supports intervals of rows or
+    whole tensors only, the effect of its last function, the cycles that it reports, and the number
+    of rows that it reads beyond its input.
+    """
 
     name: str = "toy"
     takes: Callable[[Node], bool] = convolution
@@ -250,7 +258,7 @@ def toy_request(
     strict: bool = False,
     **settings: object,
 ) -> Request:
-    """A request with accelerators, one plain toy unless others are given, each of them changed."""
+    """A request with accelerators: by default one plain toy, each with the given changes."""
     chip = load_target(target)
     accelerators = tuple(change(toy.accelerator(chip)) for toy in toys or (Toy(),))
     wanted = api.request(model, target, **settings)

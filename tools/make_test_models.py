@@ -1,9 +1,10 @@
-"""Write the small networks of `tests/models`, and what TensorFlow Lite Micro answers to them.
+"""Writes the small networks of `tests/models`, with goldens from TensorFlow Lite Micro.
 
     python -m tools.make_test_models
 
-Weights are random but seeded; ranges are calibrated, so that activations use all of int8. Random
-numbers are drawn as integers and all that follows is exact: every machine writes the same models.
+Weights are seeded random numbers. Ranges are calibrated, so that activations use the whole range of
+int8. Random numbers are drawn as integers and later arithmetic is exact, so that every machine
+writes the same models.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "tests" / "models"
 DIGITS = ROOT / "src" / "penstock" / "demo" / "digits.tflite"
 DIGITS_INPUT: InputType = ((1, 8, 8, 1), np.int8, -128)
-INPUT_LIMITS = (-1.2, 0.9)  # not symmetric, so that zero points matter
+INPUT_LIMITS = (-1.2, 0.9)  # asymmetric, so that zero points are not 0
 
 
 class Weights:
@@ -34,11 +35,11 @@ class Weights:
         self.rng = np.random.default_rng(seed)
 
     def reals(self, shape: tuple[int, ...], largest: float = 1.0) -> Reals:
-        """Uniform in [-largest, largest), in steps of 2**-20."""
+        """Uniform random numbers in [-largest, largest), multiples of largest * 2**-20."""
         return self.rng.integers(-(1 << 20), 1 << 20, shape) / (1 << 20) * largest
 
     def kernel(self, shape: tuple[int, ...], axis: int = 0) -> Reals:
-        """Weights whose channels along `axis` differ in magnitude by up to four."""
+        """Weights whose magnitude differs between channels of `axis`, by a factor of up to four."""
         extents = [-1 if a == axis else 1 for a in range(len(shape))]
         gains = self.rng.integers(16, 65, shape[axis]) / 64
         return self.reals(shape) * gains.reshape(extents)
@@ -48,7 +49,7 @@ class Weights:
 
 
 def strided_residual() -> Network:
-    """Strides and even kernels pad unevenly; a residual, a pool, dense and softmax behind it."""
+    """Uneven padding by strides and even kernels, a residual, a pool, a dense layer, a softmax."""
     draw, net = Weights(1), Network()
     x = net.input("image", (1, 13, 12, 3))
     x = net.conv("stem", x, draw.kernel((8, 4, 3, 3)), draw.reals((8,)), "RELU6", stride=(2, 2))
@@ -63,7 +64,7 @@ def strided_residual() -> Network:
 
 
 def padded_branches() -> Network:
-    """A pad of its own before convolutions without padding, and two branches joined again."""
+    """An explicit pad before unpadded convolutions in two branches, which are concatenated."""
     draw, net = Weights(2), Network()
     x = net.input("image", (1, 9, 10, 4))
     x = net.pad("border", x, ((0, 0), (1, 2), (2, 1), (0, 0)))
@@ -77,7 +78,7 @@ def padded_branches() -> Network:
 
 
 def dilated_average() -> Network:
-    """Dilated kernels, and average pools that see fewer elements at the border."""
+    """Dilated kernels, and average pools whose windows are partly outside of the input."""
     draw, net = Weights(3), Network()
     x = net.input("image", (1, 11, 13, 3))
     x = net.conv("wide", x, draw.kernel((8, 3, 3, 3)), draw.reals((8,)), dilation=(2, 2))
@@ -89,7 +90,7 @@ def dilated_average() -> Network:
 
 
 def arithmetic() -> Network:
-    """Element-wise layers that broadcast, means that keep or drop axes, a reshape."""
+    """Broadcasting element-wise layers, means that keep or drop axes, a reshape."""
     draw, net = Weights(4), Network()
     x = net.input("features", (1, 7, 9, 8))
     weight = net.mean("weight", x, (1, 2), keep_dims=True)
@@ -124,9 +125,13 @@ NETWORKS: tuple[Callable[[], Network], ...] = (
 )
 
 
-def model_bytes_of(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
-    """The calibrated model, and the types of its inputs; each input has twice the range of the one
-    before it."""
+OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = ()
+"""Models of single operators."""
+
+
+def calibrated_model(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
+    """The calibrated model and its input types; each input has twice the range of the previous
+    one."""
     lower, upper = INPUT_LIMITS
     limits = {name: (lower * 2**k, upper * 2**k) for k, name in enumerate(network.inputs)}
     types: list[InputType] = []
@@ -139,10 +144,10 @@ def model_bytes_of(network: Network) -> tuple[bytes, tuple[InputType, ...]]:
 
 
 def main() -> None:
-    """Write every model with its goldens; the digits get goldens only."""
-    for build in NETWORKS:
-        name = build.__name__
-        model_bytes, types = model_bytes_of(build())
+    """Writes every model with its goldens, and the goldens of the demo model."""
+    models = {build.__name__: calibrated_model(build()) for build in NETWORKS}
+    models |= {build.__name__: build() for build in OPERATORS}
+    for name, (model_bytes, types) in models.items():
         (MODELS / f"{name}.tflite").write_bytes(model_bytes)
         write_goldens(make_goldens(model_bytes, types, f"{name}.tflite"), MODELS / f"{name}.npz")
         print(f"{name}: {len(model_bytes)} bytes")

@@ -1,8 +1,8 @@
-"""Network: layers with real weights, and the int8 TFLite model that they become.
+"""Network: a builder of int8 TFLite models from layers with real weights.
 
-Layers are added in order, each returns the name of its result; `tflite_bytes` quantises all of it,
-given the range of real values that each result takes. Pools, pads, reshapes and concatenations
-share one range with their inputs. `quantised_tensor.py` says how numbers become int8.
+Each method adds a layer and returns the name of its result. `tflite_bytes` quantises the network,
+given the real range of each activation. Pools, pads, reshapes and concatenations share one range
+with their inputs. `quantised_tensor.py` defines the quantisation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tfl
 
 HW = tuple[int, int]
 Ranges = Mapping[str, tuple[float, float]]
-"""Smallest and largest real value, by the name of an activation."""
+"""Smallest and largest real value of activations, by name."""
 
 ONE: HW = (1, 1)
 
@@ -45,7 +45,7 @@ class Layer:
 
 
 class Network:
-    """Layers added one by one; a name stands for a layer and for its result."""
+    """Layers in execution order; a layer and its result have the same name."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -61,13 +61,15 @@ class Network:
         self.outputs.extend(names)
 
     def constant(self, name: str, values: Reals) -> str:
-        """An operand of an element-wise layer."""
+        """A constant operand of an element-wise layer."""
         return self._keep(Weights(name, values, axis=None))
 
     def conv(
         self, name: str, x: str, w: Reals, b: Reals, activation: str = "NONE", **window: Any
     ) -> str:
-        """x (1, H, W, I), w (O, K, L, I), b (O); `window`: stride, dilation, padding."""
+        """A convolution of x (1, H, W, I) with w (O, K, L, I) and b (O).
+
+        `window`: stride, dilation, padding."""
         shape, options = self._window(x, (w.shape[1], w.shape[2]), **window)
         options["fused_activation_function"] = activation
         return self._weighted("CONV_2D", name, x, w, b, 0, (*shape, w.shape[0]), options)
@@ -75,7 +77,7 @@ class Network:
     def depthwise(
         self, name: str, x: str, w: Reals, b: Reals, activation: str = "NONE", **window: Any
     ) -> str:
-        """x (1, H, W, C), w (1, K, L, C * multiplier), b (C * multiplier)."""
+        """A depthwise convolution of x (1, H, W, C) with w (1, K, L, C * M) and b (C * M)."""
         shape, options = self._window(x, (w.shape[1], w.shape[2]), **window)
         options["depth_multiplier"] = w.shape[3] // self.shape(x)[3]
         options["fused_activation_function"] = activation
@@ -84,13 +86,13 @@ class Network:
     def fully_connected(
         self, name: str, x: str, w: Reals, b: Reals, activation: str = "NONE"
     ) -> str:
-        """x (N, I), w (O, I), b (O)."""
+        """A fully connected layer: x (N, I), w (O, I), b (O)."""
         shape = (self.shape(x)[0], w.shape[0])
         options: dict[str, OptionValue] = {"fused_activation_function": activation}
         return self._weighted("FULLY_CONNECTED", name, x, w, b, None, shape, options)
 
     def pool(self, name: str, x: str, kind: str, size: HW, **window: Any) -> str:
-        """`kind` is AVERAGE or MAX."""
+        """A pool; `kind` is AVERAGE or MAX."""
         shape, options = self._window(x, size, **window)
         del options["dilation_h_factor"], options["dilation_w_factor"]
         options |= {"filter_height": size[0], "filter_width": size[1]}
@@ -101,12 +103,12 @@ class Network:
     def elementwise(
         self, name: str, operator: str, a: str, b: str, activation: str = "NONE"
     ) -> str:
-        """`operator` is ADD, SUB or MUL; shapes are broadcast."""
+        """An element-wise layer with broadcasting; `operator` is ADD, SUB or MUL."""
         shape = np.broadcast_shapes(self.shape(a), self.shape(b))
         return self._layer(operator, name, (a, b), shape, {"fused_activation_function": activation})
 
     def concatenation(self, name: str, parts: Sequence[str], axis: int) -> str:
-        """All parts share one range afterwards."""
+        """A concatenation; the parts and the result share one range."""
         first = list(self.shape(parts[0]))
         first[axis] = sum(self.shape(part)[axis] for part in parts)
         for part in parts[1:]:
@@ -117,7 +119,7 @@ class Network:
         )
 
     def pad(self, name: str, x: str, paddings: Sequence[HW]) -> str:
-        """`paddings` are the elements before and after, for each axis."""
+        """A pad; `paddings` has the number of elements before and after, for each axis."""
         shape = tuple(
             extent + sum(pair) for extent, pair in zip(self.shape(x), paddings, strict=True)
         )
@@ -143,7 +145,7 @@ class Network:
         return tensor.shape if isinstance(tensor, Activation) else tensor.values.shape
 
     def activations(self) -> tuple[tuple[int, Activation], ...]:
-        """(tensor index in the file, activation), in the order of the file."""
+        """(index of the tensor in the file, activation), in file order."""
         return tuple(
             (index, tensor)
             for index, tensor in enumerate(self.tensors.values())
@@ -151,7 +153,9 @@ class Network:
         )
 
     def tflite_bytes(self, ranges: Ranges, description: str = "") -> bytes:
-        """The model file. `ranges` names at least one activation of every group but softmax."""
+        """The model file.
+
+        `ranges` has a range for at least one activation of each group; softmax needs none."""
         specs: dict[str, TensorSpec] = {}
         for name, tensor in self.tensors.items():
             specs[name] = self._quantised(tensor, ranges, specs)
@@ -187,7 +191,7 @@ class Network:
         options: Mapping[str, OptionValue],
         group: str = "",
     ) -> str:
-        """The layer is kept; its result joins the group of the activation `group`, if given."""
+        """Adds a layer and returns its result, which joins the group of the activation `group`."""
         self._keep(Activation(name, shape, group=self._group(group) if group else name))
         self.layers.append(Layer(operator, inputs, name, options))
         return name
@@ -210,7 +214,7 @@ class Network:
     def _window(
         self, x: str, size: HW, stride: HW = ONE, dilation: HW = ONE, padding: str = "SAME"
     ) -> tuple[tuple[int, int, int], dict[str, OptionValue]]:
-        """Shape (1, Ho, Wo) of what a sliding window makes, and its options."""
+        """Output shape (1, Ho, Wo) of a sliding window, and its options."""
         batch, *extents, _ = self.shape(x)
         lost = [
             (s - 1) * d if padding == "VALID" else 0 for s, d in zip(size, dilation, strict=True)
@@ -235,7 +239,7 @@ class Network:
         return tensor.group
 
     def _join(self, name: str, other: str) -> None:
-        """The groups of both activations become one."""
+        """Merges the groups of two activations."""
         old, new = self._group(name), self._group(other)
         for key, tensor in self.tensors.items():
             if isinstance(tensor, Activation) and tensor.group == old:

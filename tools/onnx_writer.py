@@ -1,4 +1,4 @@
-"""Writes small ONNX models, node by node; tests and benchmarks make theirs with it."""
+"""A builder of small ONNX models for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Array = NDArray[Any]
 
 @dataclass
 class Model:
-    """Grows a model; `quantised` puts QuantizeLinear and DequantizeLinear behind every tensor."""
+    """A model under construction.  `quantised`: every tensor passes a QuantizeLinear and a
+    DequantizeLinear node."""
 
     opset: int = 13
     quantised: bool = True
@@ -37,10 +38,10 @@ class Model:
         return self.qdq(name, scale) if self.quantised else name
 
     def qdq(self, name: str, scale: float = 0.05, zero: int | None = None) -> str:
-        """The tensor quantised and dequantised."""
+        """Adds QuantizeLinear and DequantizeLinear nodes; returns the dequantised tensor."""
         point = self.zero if zero is None else zero
         point = point + 128 if self.kind == "uint8" else point
-        s = self.constant(np.float32(scale))
+        s = self.constant(np.array(scale, np.float32))
         z = self.constant(np.array(point, self.kind))
         self.nodes.append(helper.make_node("QuantizeLinear", [name, s, z], [f"{name}_q"]))
         self.nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", s, z], [f"{name}_d"]))
@@ -53,16 +54,16 @@ class Model:
         scale: float | None = 0.05,
         count: int = 1,
         domain: str = "",
-        **attributes: object,
+        **attributes: Any,
     ) -> str:
-        """A node; its output quantised, where the model is and a scale is given."""
+        """Adds a node; returns its first output, quantised if the model is and `scale` is given."""
         names = [f"{operator.lower()}{len(self.nodes)}_{k}" for k in range(count)]
         made = helper.make_node(operator, inputs, names, domain=domain, **attributes)
         self.nodes.append(made)
         return self.qdq(names[0], scale) if self.quantised and scale else names[0]
 
     def weights(self, *shape: int, axis: int = 0, seed: int = 0) -> str:
-        """Constant weights; behind a DequantizeLinear with a scale for each index of `axis`."""
+        """Constant weights; in quantised models int8, dequantised per index of `axis`."""
         rng = np.random.default_rng([seed, *shape])
         if not self.quantised:
             return self.constant(rng.normal(0, 0.3, shape).astype(np.float32))

@@ -1,9 +1,8 @@
-"""QuantisedTensor: the four kinds of tensor of a `Network`, and what each becomes in int8.
+"""The tensors of a `Network` and their quantisation.
 
-    activations  int8, asymmetric, one scale    [lower, upper] is widened to hold 0, then mapped to
-                                                [-128, 127]
-    weights      int8, symmetric, one scale for each index of an axis, or one in all, so that the
-                 largest magnitude becomes 127
+    activations  int8, asymmetric, per tensor; [lower, upper] is extended to contain 0 and mapped
+                 to [-128, 127]
+    weights      int8, symmetric, per channel or per tensor; the largest magnitude maps to 127
     biases       int32, scale = scale of x * scale of w
     softmax      scale 1/256, zero point -128
 
@@ -24,7 +23,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A result; its range is that of its whole group."""
+    """The result of a layer.  All activations of a group share one range."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,7 +33,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Real constants; one scale for each index along `axis`, or one in all."""
+    """Real constants with one scale per index of `axis`, or one scale if `axis` is None."""
 
     name: str
     values: Reals
@@ -43,7 +42,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bias:
-    """Real constants in the scale of the sums of x times w."""
+    """Real constants that are added to sums of x * w."""
 
     name: str
     values: Reals
@@ -53,7 +52,7 @@ class Bias:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Integers that are no quantised values: axes, shapes, paddings."""
+    """Integers without quantisation: axes, shapes, paddings."""
 
     name: str
     values: NDArray[np.int32]
@@ -63,13 +62,13 @@ Tensor = Activation | Weights | Bias | Numbers
 
 
 def quantised_activation(activation: Activation, limits: tuple[float, float]) -> TensorSpec:
-    """`limits` are the smallest and the largest real value; softmax has its own."""
+    """An int8 activation.  `limits`: smallest and largest real value; softmax ignores them."""
     scale, zero_point = (1 / 256, -128) if activation.is_softmax else _affine(limits)
     return TensorSpec(activation.name, activation.shape, scales=(scale,), zero_points=(zero_point,))
 
 
 def _affine(limits: tuple[float, float]) -> tuple[float, int]:
-    """Scale (a float32, as the file keeps it) and zero point that map the limits to int8."""
+    """Scale (rounded to float32, as in the file) and zero point that map the limits to int8."""
     lower, upper = min(limits[0], 0.0), max(limits[1], 0.0)
     scale = float(np.float32((upper - lower) / 255))
     return scale, int(np.clip(round(-128 - lower / scale), -128, 127))

@@ -1,6 +1,6 @@
-"""Rewrites intact TFLite files: other tensor names, other encodings of operator codes.
+"""Rewrites TFLite files: replaces tensor names and the encoding of operator codes.
 
-New tables and strings are appended, and the offsets to them patched; everything else stays.
+New tables and strings are appended and the offsets to them patched; other bytes do not change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tflite
 from flatbuffers import number_types
 
 NAME_SLOT, CODES_SLOT = 10, 6
-"""Offsets in the vtables of Tensor and Model."""
+"""Offsets of `name` and `operator_codes` in the vtables of Tensor and Model."""
 
 
 def _model(raw: bytes | bytearray) -> Any:
@@ -29,7 +29,7 @@ def tensor_names(raw: bytes) -> list[str]:
 
 
 def renamed(raw: bytes, names: Sequence[str]) -> bytes:
-    """The file with other names for the tensors of the main subgraph that have one."""
+    """The file with new tensor names in the main subgraph; unnamed tensors stay unnamed."""
     found = bytearray(raw)
     graph = _model(raw).Subgraphs(0)
     for i, name in enumerate(names):
@@ -43,10 +43,9 @@ def renamed(raw: bytes, names: Sequence[str]) -> bytes:
 
 
 def with_codes(raw: bytes, codes: Sequence[int], *, builtin: bool, deprecated: bool) -> bytes:
-    """The file whose operator codes are `codes` and set `builtin_code`, `deprecated_builtin_code`,
-    or both.
+    """The file with other operator codes, in `builtin_code`, `deprecated_builtin_code` or both.
 
-    The deprecated field is an int8; codes above 127 stand there as the placeholder 127."""
+    The deprecated field is an int8; the placeholder 127 represents codes above 127."""
     found = bytearray(raw)
     model = _model(raw)
     vector = model._tab.Vector(model._tab.Offset(CODES_SLOT))
@@ -63,7 +62,7 @@ def with_codes(raw: bytes, codes: Sequence[int], *, builtin: bool, deprecated: b
 
 
 def codes_of(raw: bytes) -> list[int]:
-    """The operators of an intact file that sets both fields of every operator code."""
+    """The operator codes of a file."""
     model = _model(raw)
     tables = [model.OperatorCodes(i)._tab for i in range(model.OperatorCodesLength())]
     return [
@@ -76,7 +75,7 @@ def codes_of(raw: bytes) -> list[int]:
 
 
 def _table(values: Mapping[int, bytes]) -> tuple[bytes, int]:
-    """A vtable and the table of scalars behind it; and where in these bytes the table begins."""
+    """The bytes of a vtable followed by its table of scalars, and the offset of the table."""
     slots, body = 4, struct.pack("<i", 0)
     offsets = [0] * slots
     for slot, value in values.items():
@@ -90,7 +89,7 @@ def _table(values: Mapping[int, bytes]) -> tuple[bytes, int]:
 
 
 def _point(raw: bytearray, place: int, target: bytes, inside: int = 0) -> None:
-    """Appends bytes, and makes the offset at `place` point `inside` them."""
+    """Appends bytes and patches the offset at `place` to point `inside` bytes into them."""
     raw += bytes(-len(raw) % 8)
     struct.pack_into("<I", raw, place, len(raw) + inside - place)
     raw += target

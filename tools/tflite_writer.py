@@ -1,7 +1,7 @@
-"""TfliteWriter: a `.tflite` file from plain records, for models of our own and for tests.
+"""Writes `.tflite` files from plain records, for test models and the demo.
 
-A model has one subgraph. Operators name their tensors by position in the list of tensors; an
-operand that is left out is -1, as in the file. Example, an int8 ReLU of four values:
+A model has one subgraph. Operators refer to tensors by index; -1 is an omitted operand, as in the
+file. Example, an int8 ReLU of four values:
 
     x = TensorSpec("x", (1, 4), scales=(0.1,), zero_points=(0,))
     y = TensorSpec("y", (1, 4), scales=(0.1,), zero_points=(-128,))
@@ -22,7 +22,7 @@ import tflite
 from numpy.typing import NDArray
 
 Builder = Any  # flatbuffers has no annotations
-Offset = int  # of a table or vector in the file, from its end
+Offset = int  # of a table or vector, from the end of the file
 OptionValue = int | float | bool | str | tuple[int, ...]
 
 TENSOR_TYPES = {
@@ -35,7 +35,7 @@ TENSOR_TYPES = {
     "int8": tflite.TensorType.INT8,
 }
 
-# What a text stands for in an option of this name.
+# Enumerations of options whose values may be given by name.
 ENUMS = {
     "padding": tflite.Padding,
     "fused_activation_function": tflite.ActivationFunctionType,
@@ -44,8 +44,8 @@ ENUMS = {
     "out_type": tflite.TensorType,
 }
 
-# Operator -> table of its options (none where empty), and the version that the TensorFlow 2.19
-# converter writes for int8.
+WITHOUT_OPTIONS = ("", 1)
+"""Options table and version of operators that `OPERATORS` does not list."""
 OPERATORS: dict[str, tuple[str, int]] = {
     "ABS": ("", 2),
     "ADD": ("AddOptions", 2),
@@ -62,13 +62,11 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "DEQUANTIZE": ("", 2),
     "EQUAL": ("", 2),
     "EXP": ("", 2),
-    "EXPAND_DIMS": ("", 1),
     "FULLY_CONNECTED": ("FullyConnectedOptions", 4),
     "GATHER": ("GatherOptions", 2),
     "GELU": ("GeluOptions", 2),
     "GREATER": ("", 2),
     "GREATER_EQUAL": ("", 2),
-    "HARD_SWISH": ("", 1),
     "L2_NORMALIZATION": ("L2NormOptions", 2),
     "LEAKY_RELU": ("LeakyReluOptions", 2),
     "LESS": ("", 2),
@@ -85,21 +83,15 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "PACK": ("PackOptions", 2),
     "PAD": ("PadOptions", 2),
     "PADV2": ("PadV2Options", 2),
-    "PRELU": ("", 1),
-    "QUANTIZE": ("", 1),
     "REDUCE_MAX": ("ReducerOptions", 2),
     "REDUCE_MIN": ("ReducerOptions", 2),
     "RELU": ("", 2),
     "RELU6": ("", 2),
-    "RELU_0_TO_1": ("", 1),
-    "RELU_N1_TO_1": ("", 1),
     "RESHAPE": ("ReshapeOptions", 1),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", 3),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", 3),
     "REVERSE_V2": ("", 3),
     "RSQRT": ("", 2),
-    "SELECT": ("", 1),
-    "SELECT_V2": ("", 1),
     "SHAPE": ("ShapeOptions", 1),
     "SLICE": ("", 2),
     "SOFTMAX": ("SoftmaxOptions", 2),
@@ -118,11 +110,13 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "TRANSPOSE_CONV": ("TransposeConvOptions", 3),
     "UNPACK": ("UnpackOptions", 2),
 }
+"""Options table ("" if there is none) of each operator, and the version that the converter of
+TensorFlow 2.19 writes for int8."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """One tensor; constant where it has `data`, which then has the tensor's shape and type."""
+    """A tensor; with `data`, a constant.  Raises ValueError if `data` has another shape or type."""
 
     name: str
     shape: tuple[int, ...]
@@ -145,7 +139,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator. Options have the names of the schema's fields; enumerators may be texts."""
+    """An operator.  Options have the schema's field names; enumerators may be given by name."""
 
     name: str
     inputs: tuple[int, ...]
@@ -160,9 +154,9 @@ def write_tflite(
     outputs: Sequence[int],
     description: str = "",
 ) -> bytes:
-    """The file; the same arguments give the same bytes."""
+    """The file's bytes, a deterministic function of the arguments."""
     builder: Builder = flatbuffers.Builder(1024)
-    # Buffer 0 is the empty one of every tensor without data.
+    # Buffer 0 is empty and belongs to all tensors without data.
     constants = [(i, spec.data) for i, spec in enumerate(tensors) if spec.data is not None]
     buffer_of = {index: 1 + position for position, (index, _) in enumerate(constants)}
     buffers = [_buffer(builder, b"")]
@@ -202,12 +196,12 @@ def _little_endian(data: NDArray[Any]) -> bytes:
 
 
 def _camel(field_name: str) -> str:
-    """`stride_h` -> `StrideH`, as the schema's generated functions spell it."""
+    """`stride_h` -> `StrideH`, the spelling in generated functions of the schema."""
     return "".join(part[:1].upper() + part[1:] for part in field_name.split("_"))
 
 
 def _table(builder: Builder, table: str, fields: Mapping[str, Any]) -> Offset:
-    """A table whose fields are numbers, or offsets of what was written before it."""
+    """Writes a table; fields are numbers or offsets of objects that are already written."""
     getattr(tflite, f"{table}Start")(builder)
     for name, value in fields.items():
         getattr(tflite, f"{table}Add{_camel(name)}")(builder, value)
@@ -226,7 +220,7 @@ def _int32s(builder: Builder, values: Sequence[int]) -> Offset:
 
 
 def _buffer(builder: Builder, data: bytes) -> Offset:
-    """Constant data, aligned to 16 bytes as the schema demands (force_align)."""
+    """Constant data, aligned to 16 bytes as the schema requires (force_align)."""
     if not data:
         return _table(builder, "Buffer", {})
     builder.Prep(16, len(data))
@@ -236,8 +230,8 @@ def _buffer(builder: Builder, data: bytes) -> Offset:
 def _operator_code(builder: Builder, name: str) -> Offset:
     code = getattr(tflite.BuiltinOperator, name)
     fields = {
-        "deprecated_builtin_code": min(code, 127),  # an int8; 127 says: see builtin_code
-        "version": OPERATORS[name][1],
+        "deprecated_builtin_code": min(code, 127),  # an int8; 127 refers to builtin_code
+        "version": OPERATORS.get(name, WITHOUT_OPTIONS)[1],
         "builtin_code": code,
     }
     return _table(builder, "OperatorCode", fields)
@@ -266,7 +260,7 @@ def _operator(builder: Builder, spec: OperatorSpec, names: Sequence[str]) -> Off
         "inputs": _int32s(builder, spec.inputs),
         "outputs": _int32s(builder, spec.outputs),
     }
-    table, _ = OPERATORS[spec.name]
+    table, _ = OPERATORS.get(spec.name, WITHOUT_OPTIONS)
     if table:
         values = {name: _option(builder, name, value) for name, value in spec.options.items()}
         fields["builtin_options_type"] = getattr(tflite.BuiltinOptions, table)

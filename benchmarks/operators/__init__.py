@@ -1,1 +1,2 @@
-"""Random one-operator models: what each TFLite operator is drawn as, and TensorFlow Lite Micro."""
+"""Random one-operator models of every TFLite operator, and their comparison with TensorFlow Lite
+Micro."""

@@ -1,7 +1,7 @@
-"""Deviations: where penstock differs from TensorFlow Lite Micro on purpose, and what holds instead.
+"""Deviations: documented differences from TensorFlow Lite Micro, and the checks that replace it.
 
-Each is judged by something that shares no code with penstock: TensorFlow Lite Micro on an
-equivalent model, or real arithmetic, from which an element may be one step away.
+Each check shares no code with penstock: TensorFlow Lite Micro on an equivalent model, or real
+arithmetic with a tolerance of one step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from benchmarks.operators.reference import Answer, Reference, Refusal
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec
 
 REAL_TOLERANCE = 1
-"""Steps that an element may be away from real arithmetic."""
+"""Tolerance against real arithmetic, in steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A documented difference; the texts are cells of `docs/deviations.md`."""
+    """A documented difference. The texts are the cells of a row of `docs/deviations.md`."""
 
     operators: tuple[str, ...]
     where: str
@@ -35,7 +35,7 @@ class Deviation:
 
 
 def deviation_of(drawn: Drawn) -> Deviation | None:
-    """The documented difference that concerns a model."""
+    """The documented difference that applies to a model."""
     found = (d for d in DEVIATIONS if drawn.operator.name in d.operators and d.applies(drawn))
     return next(found, None)
 
@@ -63,13 +63,13 @@ def _rescaled(drawn: Drawn) -> bool:
 
 
 def _quantised_and_clipped(drawn: Drawn, reference: Reference) -> Answer:
-    """QUANTIZE has the arithmetic of a clamp without its bounds."""
+    """Replace the clamp by QUANTIZE, which rescales with the same arithmetic, and clip."""
     answer = _renamed("QUANTIZE", drawn, reference)
     return _clipped(answer, _output(drawn), BOUNDS[drawn.operator.name])
 
 
 def _clipped(answer: Answer, y: TensorSpec, bounds: tuple[float, float]) -> Answer:
-    """Elements clamped to real bounds."""
+    """Clamp the elements to the quantised bounds."""
     if isinstance(answer, Refusal):
         return answer
     lower, upper = (
@@ -89,7 +89,7 @@ def _activation(drawn: Drawn) -> OptionValue:
 
 
 def _clipped_afterwards(drawn: Drawn, reference: Reference) -> Answer:
-    """The operator without its activation."""
+    """Run the operator without its activation, and clip."""
     options = {**drawn.operator.options, "fused_activation_function": "NONE"}
     other = replace(drawn, operators=(replace(drawn.operator, options=options),))
     answer = reference.run(other.tflite(), drawn.values)
@@ -121,7 +121,7 @@ def _leaves_multiplier_out(drawn: Drawn) -> bool:
 
 
 def _with_multiplier(drawn: Drawn, reference: Reference) -> Answer:
-    """The operator with the multiplier that the shapes give."""
+    """The operator with the multiplier that follows from the shapes."""
     multiplier = _output(drawn).shape[3] // _input(drawn).shape[3]
     options = {**drawn.operator.options, "depth_multiplier": multiplier}
     other = replace(drawn, operators=(replace(drawn.operator, options=options),))
@@ -133,7 +133,7 @@ def _pads(drawn: Drawn) -> bool:
 
 
 def _padded_first(drawn: Drawn, reference: Reference) -> Answer:
-    """PAD, which pads with the zero point, and the blocks without paddings."""
+    """Run PAD, which pads with the zero point, and then SPACE_TO_BATCH_ND without paddings."""
     x = _input(drawn)
     index, blocks, paddings = drawn.operator.inputs
     pairs = drawn.tensors[paddings].data
@@ -161,7 +161,7 @@ Real = Callable[[Drawn, Array], Array]
 
 
 def _really(function: Real) -> Callable[[Drawn, Reference], Answer]:
-    """The function in double precision, quantised."""
+    """Evaluate the function in double precision and quantise the result."""
 
     def expected(drawn: Drawn, _: Reference) -> Answer:
         x, y = _input(drawn), _output(drawn)
@@ -188,7 +188,7 @@ def _shifts_negatively(drawn: Drawn) -> bool:
 
 
 def _shifts_beyond_31(drawn: Drawn) -> bool:
-    """The multiplier of the output is shifted right by 20 bits more than its own exponent says."""
+    """Whether the total shift exceeds 31: 20 bits more than the exponent of the multiplier."""
     x, y = _input(drawn), _output(drawn)
     return 1 / (math.sqrt(x.scales[0]) * y.scales[0]) < 2.0**-11
 
@@ -215,9 +215,9 @@ DEVIATIONS = (
     ),
     Deviation(
         ("AVERAGE_POOL_2D", "MAX_POOL_2D"),
-        "a bound of the fused activation, divided by the scale, leaves int32",
-        "ignores that the bounds cannot be computed and reads what is not set; other operators are "
-        "refused there",
+        "a bound of the fused activation, divided by the scale, overflows int32",
+        "ignores the failure to compute the bounds and reads uninitialised values; other operators "
+        "are rejected in this case",
         "clamps to int8",
         "`micro/kernels/pooling_common.cc`, `CalculateOpDataPooling`",
         _bounds_leave_int32,
@@ -226,8 +226,8 @@ DEVIATIONS = (
     Deviation(
         ("DEPTHWISE_CONV_2D",),
         "`depth_multiplier` is 0",
-        "computes no element",
-        "divides the channels of the weights by those of the input, as TensorFlow does",
+        "computes no output element",
+        "infers it from the channels of weights and input, as TensorFlow does",
         "`kernels/internal/reference/integer_ops/depthwise_conv.h`; TensorFlow: "
         "`lite/core/c/builtin_op_data.h`, `TfLiteDepthwiseConvParams`",
         _leaves_multiplier_out,
@@ -235,8 +235,8 @@ DEVIATIONS = (
     ),
     Deviation(
         ("SPACE_TO_BATCH_ND",),
-        "there are paddings",
-        "pads with a number that no code sets",
+        "paddings are not zero",
+        "pads with an uninitialised value",
         "pads with the zero point, as TensorFlow does",
         "`micro/kernels/space_to_batch_nd.cc`: `SpaceToBatchParams::output_offset`",
         _pads,
@@ -244,10 +244,10 @@ DEVIATIONS = (
     ),
     Deviation(
         ("TANH", "LOGISTIC"),
-        "the input's scale is below 2^-28",
-        "shifts by a negative number of bits, which C++ leaves undefined; on x86-64 every output "
-        "is saturated",
-        "computes the function; every output is that of 0",
+        "the input scale is below 2^-28",
+        "shifts by a negative number of bits, which is undefined in C++; on x86-64, every output "
+        "saturates",
+        "computes the function, whose outputs all equal that of 0",
         "`kernels/internal/quantization_util.cc`, `CalculateInputRadius`",
         _shifts_negatively,
         _really(_sigmoid),
@@ -256,8 +256,8 @@ DEVIATIONS = (
     Deviation(
         ("RSQRT",),
         "1 / (sqrt(scale of the input) * scale of the output) is below 2^-11",
-        "shifts by more than 31 bits, which C++ leaves undefined",
-        "computes the function; every output is the zero point",
+        "shifts by more than 31 bits, which is undefined in C++",
+        "computes the function, whose outputs all equal the zero point",
         "`micro/kernels/elementwise.cc`, `RsqrtEvalQuantized`",
         _shifts_beyond_31,
         _really(lambda _, x: 1 / np.sqrt(x)),
@@ -287,7 +287,7 @@ DEVIATIONS = (
         ("SELECT",),
         "always",
         "has no kernel",
-        "computes SELECT_V2, which is the same for inputs of one shape",
+        "computes SELECT_V2, which is equivalent for inputs of equal shape",
         "TensorFlow: `kernels/select.cc`",
         _always,
         _select,

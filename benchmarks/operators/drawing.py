@@ -1,10 +1,10 @@
 """Drawing: a random model under construction, and the distributions of scales and zero points.
 
-A scale is one of four kinds, equally likely: typical of a trained network (2^-10 .. 2^1), any of
-the legal range (2^-30 .. 2^10), a power of two, or a short decimal fraction.  Quotients of powers
-of two are exact and roundings tie; those of decimal fractions are next to a tie, and on which side
-of it depends on the precision in which, and the order in which, they are computed.  A zero point is
-an end of int8, zero, or anything between.
+A scale is of one of four kinds, equally likely: typical of a trained network (2^-10 .. 2^1), any
+legal scale (2^-30 .. 2^10), a power of two, or a short decimal fraction. Quotients of powers of two
+are exact, so that roundings tie; quotients of decimal fractions are next to a tie, and the
+precision and order of the computation decide the side. A zero point is an end of int8, zero, or any
+value.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 LOG2_SCALES = (-30.0, 10.0)
 LEGAL_SCALES = (2.0**-32, 2.0**31)
-"""What penstock takes as the scale of an activation, about."""
+"""Approximate range of legal scales of activations."""
 LOG2_TYPICAL_SCALES = (-10.0, 1.0)
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """A finished model with values for its inputs."""
+    """A finished model with input values."""
 
     tensors: tuple[TensorSpec, ...]
     operators: tuple[OperatorSpec, ...]
@@ -38,20 +38,20 @@ class Drawn:
 
     @property
     def operator(self) -> OperatorSpec:
-        """The last operator, the one under test."""
+        """The last operator, which is under test."""
         return self.operators[-1]
 
     def tflite(self) -> bytes:
         return write_tflite(self.tensors, self.operators, self.inputs, self.outputs)
 
     def describe(self) -> str:
-        """One line: the operator with its options and tensors."""
+        """One line with the operator, its options and its tensors."""
         options = ", ".join(f"{name}={value}" for name, value in self.operator.options.items())
         return f"{self.operator.name}({options}) {' '.join(map(_described, self.tensors))}"
 
 
 def _described(spec: TensorSpec) -> str:
-    """Name, shape, scale and zero point; of a small constant also the values."""
+    """Name, shape, scale and zero point; of small constants also the values."""
     scales = ",".join(f"{scale:.9g}" for scale in spec.scales[:3])
     text = f"{spec.name}{list(spec.shape)}:{spec.dtype}"
     if spec.scales:
@@ -63,7 +63,7 @@ def _described(spec: TensorSpec) -> str:
 
 @dataclass
 class Drawing:
-    """A model to which operands and one or more operators are added."""
+    """A model to which operands and operators are added."""
 
     rng: np.random.Generator
     tensors: list[TensorSpec] = field(default_factory=list[TensorSpec])
@@ -71,7 +71,7 @@ class Drawing:
     inputs: list[int] = field(default_factory=list[int])
 
     def drawn(self) -> Drawn:
-        """The model; results that no operator reads are its outputs."""
+        """The model; results without readers are its outputs."""
         read = {k for operator in self.operators for k in operator.inputs}
         written = (k for operator in self.operators for k in operator.outputs)
         return Drawn(
@@ -83,7 +83,7 @@ class Drawing:
         )
 
     def _values(self, spec: TensorSpec) -> Array:
-        """Values of an input: uniform, or its extremes and zero point more often."""
+        """Input values: uniform, or with frequent extremes and zero points."""
         if spec.dtype == "bool":
             return self.rng.integers(0, 2, spec.shape).astype(np.bool_)
         values = self.rng.integers(-128, 128, spec.shape)
@@ -100,14 +100,14 @@ class Drawing:
         return bool(self.rng.random() < probability)
 
     def integer(self, lower: int, upper: int) -> int:
-        """In [lower, upper], both included."""
+        """A random integer in [lower, upper]."""
         return int(self.rng.integers(lower, upper + 1))
 
     def choose(self, *options: Any) -> Any:
         return options[self.rng.integers(len(options))]
 
     def scale(self) -> float:
-        """Of the whole legal range, in single precision."""
+        """A scale of the whole legal range, in single precision."""
         match self.integer(0, 3):
             case 0:
                 scale = 2.0 ** self.rng.uniform(*LOG2_TYPICAL_SCALES)
@@ -120,7 +120,7 @@ class Drawing:
         return float(np.float32(scale))
 
     def scale_near(self, scale: float) -> float:
-        """Mostly within a factor of 2^4 of a scale, so that outputs are not all saturated."""
+        """Mostly within a factor of 2^4 of a scale, so that outputs do not all saturate."""
         match self.integer(0, 3):
             case 0:
                 return self.scale()
@@ -151,7 +151,7 @@ class Drawing:
         return (self.choose(1, 1, 2) if batches else 1, *self.shape(3, most))
 
     def every_element(self) -> Shape:
-        """A shape of 256 elements: room for each value of int8."""
+        """A shape of 256 elements, enough for all values of int8."""
         return self.choose((256,), (1, 256), (2, 128), (1, 16, 16), (1, 4, 8, 8), (2, 2, 4, 16))
 
     # Tensors.
@@ -164,7 +164,7 @@ class Drawing:
         return self.tensor(TensorSpec(name, shape, "int8", (scale,), (zero_point,)))
 
     def input(self, shape: Shape, like: int | None = None, scale: float | None = None) -> int:
-        """A computed int8 operand, quantised as another tensor where one is named."""
+        """A variable int8 operand, quantised like another tensor if one is named."""
         name = f"x{len(self.inputs)}"
         if like is not None:
             index = self.like(name, shape, like)
@@ -174,12 +174,12 @@ class Drawing:
         return index
 
     def condition(self, shape: Shape) -> int:
-        """A computed operand of truth values."""
+        """A variable boolean operand."""
         self.inputs.append(self.tensor(TensorSpec(f"x{len(self.inputs)}", shape, "bool")))
         return self.inputs[-1]
 
     def operand(self, shape: Shape, like: int | None = None) -> int:
-        """Computed, or constant in a fifth of all cases where something else is computed."""
+        """A variable operand, or in a fifth of all cases a constant beside a variable one."""
         index = self.input(shape, like)
         if len(self.inputs) > 1 and self.chance(0.2):
             spec = self.tensors[self.inputs.pop()]
@@ -198,12 +198,12 @@ class Drawing:
         return self.int8(f"y{len(self.tensors)}", shape, scale, zero_point)
 
     def like(self, name: str, shape: Shape, other: int) -> int:
-        """An int8 tensor quantised as another."""
+        """An int8 tensor quantised like another."""
         spec = self.tensors[other]
         return self.int8(name, shape, spec.scales[0], spec.zero_points[0])
 
     def same(self, shape: Shape, x: int) -> int:
-        """An output quantised as its input."""
+        """An output quantised like its input."""
         return self.like(f"y{len(self.tensors)}", shape, x)
 
     def shape_of(self, index: int) -> Shape:

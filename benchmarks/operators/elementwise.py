@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.operators.drawing import Drawing, Shape
+from penstock.opkit.lookup import Lookup
+from penstock.ops.registry import operators
 from tools.tflite_writer import OptionValue, TensorSpec
 
 Family = Callable[[Drawing], None]
@@ -139,10 +141,9 @@ COMPARISONS = ("LESS", "LESS_EQUAL", "EQUAL", "NOT_EQUAL", "GREATER", "GREATER_E
 FAMILIES: Mapping[str, Family] = {
     **{
         name: partial(unary, name)
-        for name in (
-            *("ABS", "HARD_SWISH", "QUANTIZE"),
-            *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"),
-        )
+        for operator in operators().values()
+        if issubclass(operator, Lookup)
+        for name in operator.TFLITE
     },
     "EXP": exp,
     "GELU": gelu,
@@ -164,3 +165,4 @@ FAMILIES: Mapping[str, Family] = {
     "SELECT": partial(select, "SELECT"),
     "SELECT_V2": partial(select, "SELECT_V2"),
 }
+"""Families by operator name; a function of one variable has `unary` unless listed itself."""

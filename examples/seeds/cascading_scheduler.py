@@ -1,4 +1,4 @@
-"""Seed: TVM RFC 0037, the cascading scheduler: a network's memory against its cycles."""
+"""Seed: TVM RFC 0037, the cascading scheduler. Prints the Pareto front of memory and cycles."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.region import Region
-from penstock.pipeline import compile_request
+from penstock.pipeline.compilation import compile_request
 from penstock.program.steps import calls
-from penstock.reports.frontier import Choice
+from penstock.reports.frontier import FrontierPoint
 
 NETWORK = "zoo:mobilenet_v1"
 RESIDUAL = "zoo:resnet8"
@@ -22,13 +22,14 @@ TVM = {
 """Bytes of working memory, input and output included, and cycles relative to the first line.
 Source: the cascader of TVM 0.16, run on MobileNetV1 1.0 224 for Ethos-U55-256, by its own model."""
 TVM_BUDGETS = {434_000: 433_728, 400_000: 1_204_304, 350_000: 1_204_304, 250_000: 1_204_304}
-"""What the same search chooses for a budget; it reports no error where the choice exceeds it."""
+"""Memory that the same search selects for each budget, in bytes. It does not report an error if the
+selection exceeds the budget."""
 ROW_BOUND = 198_016
-"""The least bytes of any schedule that computes every row once, worked out by hand."""
+"""Lower bound in bytes of every schedule that computes each row once, derived by hand."""
 
 INTRODUCTION = f"""\
-RFC 0037 runs several operators together, stripe by stripe, so that the tensors between them are
-never whole ("Cascading"): MobileNetV1 takes "in excess of 1.2MB", "around 300kB" when cascaded.
+RFC 0037 interleaves operators stripe by stripe, so the tensors between them are never stored
+completely ("Cascading"): MobileNetV1 takes "in excess of 1.2MB", "around 300kB" when cascaded.
 It searches for Pareto-efficient plans of memory and cycles and takes the fastest within a budget.
 Here is the Pareto front of {NETWORK} on a Cortex-M4, without wait states. TVM models an
 NPU, so the two are compared in bytes, and in cycles only relative to the fastest of each."""
@@ -77,12 +78,12 @@ def main() -> None:
     absences(ABSENT)
 
 
-def within(front: Sequence[Choice], limit: int | None) -> Choice:
-    """The fastest choice within `limit` bytes, or of all if there is no limit."""
+def within(front: Sequence[FrontierPoint], limit: int | None) -> FrontierPoint:
+    """Return the fastest point within `limit` bytes; None means no limit."""
     return [c for c in front if limit is None or c.arena_bytes <= limit][-1]
 
 
-def print_front(front: Sequence[Choice]) -> None:
+def print_front(front: Sequence[FrontierPoint]) -> None:
     """Print at most eight points of the front, each with a bar of its memory."""
     print(f"\n{'bytes':>12} {'cycles':>16} {'slower by':>10}   memory")
     step = max(1, len(front) // 8)
@@ -93,7 +94,7 @@ def print_front(front: Sequence[Choice]) -> None:
 
 
 def print_stripe() -> None:
-    """Print the RFC's example of an affine transform, by our propagators."""
+    """Print the RFC's example of an affine transform, computed by penstock's propagators."""
     net = GraphBuilder("one convolution")
     node = net.build(net.conv2d(net.input((1, 8, 8, 8)), 4, 3, padding="valid")).nodes[0]
     stripe = Region.whole((1, 3, 3, 4))
@@ -104,7 +105,7 @@ def print_stripe() -> None:
 
 
 def print_executed() -> None:
-    """Run a network with residuals at its least memory, which TVM's cascader cannot cascade."""
+    """Run a network with residual connections, which TVM cannot cascade, at its least memory."""
     done = compile_request(api.request(RESIDUAL, "host"))
     least = done.points[0].ram_bytes(done.request)
     print(f"\n{RESIDUAL} in {least:,} bytes of RAM, stack included; whole layers take")

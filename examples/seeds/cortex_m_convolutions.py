@@ -1,4 +1,4 @@
-"""Seed: TVM PR 13242, convolution schedules for Cortex-M: cycles per output, measured."""
+"""Seed: TVM PR 13242, convolution schedules for Cortex-M. Measures cycles per output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api
 
 MODEL = "zoo:mobilenet_v1:alpha=0.25,resolution=96,classes=2"
-"""A network of the shape of vww, the visual wake words model of MLPerf Tiny."""
+"""A network with the layer shapes of vww, the visual wake words model of MLPerf Tiny."""
 TARGET, MHZ = "cortex-m4", 120
 OUTPUTS = (8, 64)
 KERNELS = {
@@ -20,19 +20,20 @@ KERNELS = {
     "depthwise convolution": ("depthwise_conv2d_s8_dsp", 0),
     "fully connected": ("fully_connected_s8_dsp", 1),
 }
-"""The forms of requantisation to be counted: a kernel, and whether its form corrects signs."""
+"""Kernels whose requantisation is measured, and whether their form corrects the sign."""
 
 INTRODUCTION = """\
-PR 13242 rewrites convolution for Cortex-M: kernels of DSP instructions, bias and input zero point
-folded together, requantisation by one high multiply. "New optimized C intrinsic for convolutions"
-claims 15 cycles per output of a 1x1 convolution with 4 input channels where generic C takes 29;
-"Faster re-quantization algorithm!" claims 8 times fewer cycles and over 5 times fewer bytes loaded.
+PR 13242 rewrites convolution for Cortex-M: kernels with DSP instructions, the input zero point
+folded into the bias, requantisation by one high multiply. "New optimized C intrinsic for
+convolutions" claims 15 cycles per output of a 1x1 convolution with 4 input channels where generic C
+takes 29; "Faster re-quantization algorithm!" claims 8 times fewer cycles and over 5 times fewer
+bytes loaded.
 All figures below are measured on the simulated Cortex-M4, both sides compiled with the same flags.
-The pull request counts sums alone; ours include requantisation and the store."""
+The pull request counts only the sums; our figures include requantisation and the store."""
 
 
 def kernels_are_shared() -> bool:
-    """Whether all C but the model's own is copied from the runtime, whatever the geometry."""
+    """Whether kernels are copied from the runtime and do not depend on the geometry of layers."""
     runtime = files("penstock").joinpath("runtime")
     bundle = api.compile("zoo:lenet5", TARGET).bundle()
     kernels = [Path(name).name for name, _ in bundle.files if name.startswith("kernels/")]
@@ -42,13 +43,13 @@ def kernels_are_shared() -> bool:
 
 
 def nothing_is_measured_on_hardware() -> bool:
-    """Whether a report has cycles that are estimated and simulated, and no others."""
+    """Whether a report contains only estimated and simulated cycles."""
     cycles = api.compile("zoo:lenet5", TARGET).report.cycles
     return {field.name for field in fields(cycles)} == {"estimated", "simulated"}
 
 
 ABSENT = (
-    Absence("Kernels generated for each layer's geometry: kernels are written by hand and shared.",
+    Absence("Kernels generated per layer geometry: kernels are handwritten and shared.",
             kernels_are_shared),
     Absence("Measurements on a board: cycles are those of a simulated core without wait states.",
             nothing_is_measured_on_hardware),
@@ -62,7 +63,7 @@ def main() -> None:
         points = [pointwise(generic, outputs, "zig") for outputs in OUTPUTS]
         wide = wide_form(generic)
     heading("1x1 convolution of 4 input channels, cycles per output")
-    figure("generic C, sums alone", 29, points[0].generic, digits=1)
+    figure("generic C, sums only", 29, points[0].generic, digits=1)
     for point in points:
         figure(f"optimised, {point.outputs} output channels", 15, point.ours, digits=1)
     core = network(MODEL, "zig").core
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def print_requantisation(wide: Form, forms: dict[str, Form]) -> None:
-    """Print how much less each kernel's requantisation takes than that of five constants."""
+    """Print the improvement of each kernel's requantisation over the one with five constants."""
     print(f"\nRequantisation by five constants: {wide.cycles:.1f} cycles, ", end="")
     print(f"{wide.loaded_bytes:.0f} bytes loaded per output, {len(wide.wide)} 64-bit instructions")
     heading("times fewer than that")
@@ -87,10 +88,11 @@ def print_network() -> None:
     cycles = ran.report.cycles.simulated or 0
     heading(f"{MODEL}, one inference")
     figure("ms at 120 MHz; PR 13752: vww on a board, of TVM", 137, cycles / MHZ / 1000, digits=1)
-    print("  (TVM leaves out vww's all-zero channels; this model has drawn weights and has none)")
+    print("  (TVM removes the all-zero channels of vww; the random weights here have none)")
     for kind in sorted({layer.kind for layer in ran.compiled.layers}):
         chosen = [layer.step for layer in ran.compiled.layers if layer.kind == kind]
-        share = sum(ran.steps[k].cycles for k in chosen if k is not None) / cycles
+        counts = [ran.steps[k] for k in chosen if k is not None]
+        share = sum(count.cycles for count in counts if count is not None) / cycles
         print(f"  {kind:18} {len(chosen):2} layers  {share:6.1%} of the cycles")
     print('"TFLite-ground-truth" compares 27 convolutions within one step; penstock, exactly:')
     for rung in api.verify(MODEL, TARGET).rungs:

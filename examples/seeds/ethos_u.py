@@ -1,4 +1,4 @@
-"""Seed: TVM RFC 0037 on the NPU that it was written for: memory against cycles on Ethos-U55-256."""
+"""Seed: TVM RFC 0037 on its original target, Ethos-U55-256: memory against cycles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import fields
 
 from examples.seeds.page import Absence, absences, figure, heading
 from penstock import api
-from penstock.pipeline import Compilation, Point, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.steps import calls
 
 NETWORK, NPU, TARGET = "zoo:mobilenet_v1", "ethos_u55:macs=256", "cortex-m55"
@@ -15,18 +16,18 @@ TVM = ((1_204_864, 3_278_624), (433_728, 3_348_959), (298_184, 6_976_454))
 """Bytes and cycles of MobileNetV1 1.0 224: without striping, which is the default; stripes along
 one axis; along several.  Source: the cascader of TVM 0.16, by its own cycle model."""
 VELA = ((1_208_256, 6_350_097), (451_584, 7_424_933))
-"""The same for Arm's Vela 5.2, optimising for performance and for size, constants in flash."""
+"""The same for Arm's Vela 5.2, optimised for performance and for size, constants in flash."""
 
 INTRODUCTION = f"""\
 RFC 0037 plans cascades for Ethos-U: MobileNetV1 takes "in excess of 1.2MB", "around 300kB" when
 cascaded. Three compilers are compared on Ethos-U55-256, input and output included: TVM's cascader,
-Arm's Vela, and penstock with {NETWORK}, which has the same shape.
-Each states cycles by a model of its own: Vela's and penstock's are by the same formulas, TVM's
-assumes faster memories. None of them was measured on hardware."""
+Arm's Vela, and penstock with {NETWORK}, which has the same layer shapes.
+Each compiler has its own cycle model: Vela and penstock use the same formulas, and TVM assumes
+faster memories. None of the figures was measured on hardware."""
 
 
 def nothing_is_measured_on_hardware() -> bool:
-    """Whether a report has cycles that are estimated and simulated, and no others."""
+    """Whether a report contains only estimated and simulated cycles."""
     cycles = api.compile("zoo:lenet5", TARGET).report.cycles
     return {field.name for field in fields(cycles)} == {"estimated", "simulated"}
 
@@ -40,14 +41,14 @@ def whole_rows() -> bool:
 
 
 ABSENT = (
-    Absence("Measurements on hardware: cycles are those of the streams, by Vela's formulas.",
+    Absence("Measurements on hardware: cycles are those of the streams by Vela's formulas.",
             nothing_is_measured_on_hardware),
     Absence("Stripes along columns and channels: a stripe consists of whole rows.", whole_rows),
 )  # fmt: skip
 
 
 def compiled(network: str, sram: int | None) -> Compilation:
-    """A network compiled for the NPU within `sram` bytes of RAM."""
+    """Compile a network for the NPU within `sram` bytes of RAM."""
     return compile_request(api.request(network, TARGET, sram=sram, accelerators=[NPU]))
 
 
@@ -57,13 +58,13 @@ def main() -> None:
     points = [within(found, limit) for limit in LIMITS]
     for name, theirs in (("TVM's cascader", TVM), ("Arm's Vela", VELA)):
         for what in ("bytes", "cycles"):
-            heading(f"{what}, beside {name}")
+            heading(f"{what}, compared with {name}")
             for limit, point, seed in zip(LIMITS, points, theirs, strict=False):
                 ours = {"bytes": point.height_bytes, "cycles": point.schedule.cost.cycles}
                 words = "fastest" if limit is None else f"at most {limit:,} bytes here"
                 figure(words, seed[what == "cycles"], ours[what])
     heading("least memory")
-    figure("bytes, beside TVM's stripes along several axes", TVM[-1][0],
+    figure("bytes; TVM: stripes along several axes", TVM[-1][0],
            found.points[0].height_bytes)  # fmt: skip
     figure("cycles", TVM[-1][1], found.points[0].schedule.cost.cycles)
     offloaded = sum(part.engine in found.parts.accelerators for part in found.parts.parts)
@@ -72,8 +73,8 @@ def main() -> None:
     absences(ABSENT)
 
 
-def within(found: Compilation, limit: int | None) -> Point:
-    """The fastest point within `limit` bytes, or of all if there is no limit."""
+def within(found: Compilation, limit: int | None) -> PlacedPoint:
+    """Return the fastest point within `limit` bytes; None means no limit."""
     return [p for p in found.points if limit is None or p.height_bytes <= limit][-1]
 
 

@@ -1,4 +1,4 @@
-"""Seed: Zheng et al., TCAD 39(11), 2020: irregular networks, partitioned, ordered and executed."""
+"""Seed: Zheng et al., TCAD 39(11), 2020. Partitions, orders and executes irregular networks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.pipeline import Request, compile_graph
+from penstock.pipeline.compilation import compile_graph
+from penstock.pipeline.request import Request
 from penstock.scheduling.grouping import banks
-from penstock.scheduling.grouping.cost import Limits, Traffic, weight_of
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic, weight_bytes
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.schedule import Schedule
 
 CELLS, MANY_CELLS = 3, 120
 RUNS = (("layer", "best", "20k"), ("paper", "trace_back", "20k"), ("best", "best", "20k"),
@@ -31,37 +32,38 @@ RUNS = (("layer", "best", "20k"), ("paper", "trace_back", "20k"), ("best", "best
 """Strategy, order inside groups, and size of the feature buffer."""
 
 INTRODUCTION = """\
-The paper fuses layers of networks with branches on CNN accelerators: it orders the nodes by depth
-and cuts that order into groups by dynamic programming (4.2), orders the nodes of a group by tracing
-back what blocks a tensor, and gives tensors groups of banks (4.3). It claims up to 87 % faster
-inference than earlier partitions, a loss of up to 52 % where groups are limited in size, and up to
-50 % between orders. penstock has its strategy as `--partition paper --inside trace_back`. `best`
-is a search that is never worse and prints how far from optimal it can be. The paper's networks and
-buffer sizes are not published, so its 87 % cannot be set against a figure of ours.
-In the tables, `seed` is the paper's method and `penstock` is `best`, both run here."""
+The paper fuses layers of networks with branches on CNN accelerators. It orders the nodes by depth
+and divides that order into groups by dynamic programming (4.2), orders the nodes of a group by
+tracing back what blocks a tensor, and assigns bank groups to tensors (4.3). It claims up to 87 %
+faster inference than earlier partitions, a loss of up to 52 % if the size of groups is limited, and
+differences of up to 50 % between orders. In penstock, `--partition paper --inside trace_back` is
+its strategy. `best` is a search whose result is never worse; it prints a bound on its distance from
+the optimum. The paper's networks and buffer sizes are not published, so we cannot reproduce the
+figure of 87 %. In the tables, `seed` is the paper's method and `penstock` is `best`, both executed
+by penstock."""
 
 
 def is_modelled() -> bool:
-    """Whether no hardware description and no simulator of one is part of the package."""
+    """Whether the package contains neither RTL nor an RTL simulator."""
     names = [path.name for path in Path(penstock.__file__).parent.rglob("*")]
     return not any(name.endswith((".v", ".sv")) or "verilat" in name for name in names)
 
 
 def no_bank_groups() -> bool:
-    """Whether schedules hold no bank groups; the algorithms exist (`grouping/banks.py`)."""
+    """Whether schedules lack bank groups, although the algorithms exist (`grouping/banks.py`)."""
     return hasattr(banks, "best_groups") and not any(
         "bank" in field.name for field in fields(Schedule)
     )
 
 
 ABSENT = (
-    Absence("A check of NVDLA's cycles against its RTL (the paper: within 10 %).", is_modelled),
+    Absence("Validation of NVDLA's cycles against its RTL (the paper: within 10 %).", is_modelled),
     Absence("Bank groups in schedules: tensors have addresses instead.", no_bank_groups),
 )  # fmt: skip
 
 
 def shortcut(extent: int) -> Graph:
-    """A residual block whose wide projection is computed early and needed late."""
+    """Build a residual block whose wide projection is computed early and used late."""
     net = GraphBuilder("shortcut")
     x = net.input((1, extent, extent, 32))
     wide, y = net.conv2d(x, 256, 1, name="projection"), x
@@ -72,7 +74,7 @@ def shortcut(extent: int) -> Graph:
 
 
 def irregular(cells: int, extent: int, channels: int) -> Graph:
-    """Cells of four branches that widen and narrow."""
+    """Build cells of four branches, each of which widens and then narrows."""
     net = GraphBuilder("irregular")
     x = net.input((1, extent, extent, channels))
     for _ in range(cells):
@@ -92,11 +94,11 @@ def main() -> None:
 
 
 def print_partition() -> None:
-    """Group the residual block, weights resident for half of it, by every strategy."""
+    """Group the residual block by every strategy, with room for half of its weights."""
     graph = shortcut(28)
     problem = graph_problem(graph)
     later = [0, *range(4, len(problem.nodes))]  # the projection, and what follows main3
-    cost = Traffic(problem, Limits(weight_of(problem, sum(1 << k for k in later))))
+    cost = Traffic(problem, GroupLimits(weight_bytes(problem, sum(1 << k for k in later))))
     found = {name: strategy(cost, DEFAULTS) for name, strategy in STRATEGIES.items()}
     best = found["best"]
     heading("bytes moved by a residual block of 28x28, 32 -> 256")
@@ -113,7 +115,7 @@ def print_partition() -> None:
 
 
 def print_orders() -> None:
-    """Compare the peak of live bytes that orders of one large group have."""
+    """Compare the peak of live bytes of several orders of one large group."""
     problem = graph_problem(irregular(CELLS, 14, 8))
     peaks = {
         name: order(problem, problem.everything, 20_000).peak_bytes
@@ -127,7 +129,7 @@ def print_orders() -> None:
 def print_many_layers() -> None:
     """Partition a network of more than 1,000 layers."""
     problem = graph_problem(irregular(MANY_CELLS, 4, 4))
-    cost = Traffic(problem, Limits(max(8, weight_of(problem, problem.everything) // 100)))
+    cost = Traffic(problem, GroupLimits(max(8, weight_bytes(problem, problem.everything) // 100)))
     begun = perf_counter()
     best = STRATEGIES["best"](cost, DEFAULTS)
     seconds = perf_counter() - begun
@@ -138,7 +140,7 @@ def print_many_layers() -> None:
 
 
 def print_executed() -> None:
-    """Compile a network of cells for NVDLA by each strategy, and run its register streams."""
+    """Compile a network of cells for NVDLA with each strategy, and execute its streams."""
     graph = irregular(CELLS, 14, 8)
     print(f"\n{CELLS} cells on NVDLA `small`, executed from their register streams:")
     for partition, inside, size in RUNS:
@@ -150,7 +152,7 @@ def print_executed() -> None:
 
 
 def executed(graph: Graph, partition: str, inside: str, size: str) -> str:
-    """What a compiled network moves to and from external memory, and how it compares."""
+    """Return the external bytes of a compiled network and its comparison with the reference."""
     host = load_target("host")
     nvdla = open_accelerators((f"nvdla:config=small,feature_buffer={size}",), host)
     chip = host.beside(memory for one in nvdla for memory in one.arenas)

@@ -1,4 +1,4 @@
-"""Page: what every example prints: the seed's figures beside penstock's, and what is absent."""
+"""Output functions shared by the examples: comparison tables and lists of absent features."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Something that the seed has, or asks for, and penstock lacks.
+    """A feature that the seed has or requests and penstock lacks.
 
-    `holds` looks at the product and returns whether the sentence is still true; a test calls it."""
+    `holds` inspects penstock and returns whether the feature is still absent; a test calls it."""
 
     sentence: str
     holds: Callable[[], bool]
@@ -22,7 +22,7 @@ def heading(words: str) -> None:
 
 
 def figure(what: str, seed: float | None, ours: float, digits: int = 0) -> None:
-    """Print a figure of the seed's, ours, and ours divided by it; None: the seed states none."""
+    """Print the seed's figure (None if it states none), penstock's, and their ratio."""
     theirs, ratio = "-", "-"
     if seed is not None:
         theirs, ratio = f"{seed:,.{digits}f}", f"{ours / seed:.3f}"
@@ -30,7 +30,7 @@ def figure(what: str, seed: float | None, ours: float, digits: int = 0) -> None:
 
 
 def absences(some: Sequence[Absence]) -> None:
-    """Print what is absent."""
+    """Print the list of absent features."""
     print("\nAbsent from penstock:")
     for absence in some:
         print(f"  - {absence.sentence}")

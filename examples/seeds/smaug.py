@@ -1,4 +1,4 @@
-"""Seed: SMAUG's tiling optimizers: its rule and the least traffic, on the layers of VGG16."""
+"""Seed: SMAUG's tiling optimizers. Compares its rule with `least_traffic` on VGG16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.tensor import DType
 from penstock.ops.registry import operators
-from penstock.pipeline import Request, compile_graph
+from penstock.pipeline.compilation import compile_graph
+from penstock.pipeline.request import Request
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.smaug import Smaug
 from penstock.tiling.tiler import choose
@@ -32,11 +33,11 @@ OWN_TEST = 126_976 + 4_063_232 + 2_097_152
 counted by hand."""
 
 INTRODUCTION = """\
-SMAUG cuts a layer into tiles for three scratchpads of 16,384 fp16 elements each. Among the shapes
-that an order of preference over dimensions allows, it takes the one that fills the scratchpads most
-("Tiling strategies", "Best tile shape for the strategy"), which need not be optimal, as the page
-says itself. penstock has that rule, as the tiler `smaug`, and another, `least_traffic`, which
-searches every tiling of its model for the one that moves the fewest bytes. Users add others."""
+SMAUG divides a layer into tiles for three scratchpads of 16,384 fp16 elements each. Among the tile
+shapes that its preference order over dimensions permits, it selects the one that fills the
+scratchpads most ("Tiling strategies", "Best tile shape for the strategy"). The page notes that this
+need not be optimal. penstock implements that rule as the tiler `smaug`. The tiler `least_traffic`
+searches every tiling of its model for the one that moves the fewest bytes. Users can add others."""
 
 
 def no_half_floats() -> bool:
@@ -45,7 +46,7 @@ def no_half_floats() -> bool:
 
 
 def one_engine() -> bool:
-    """Whether the engine has no attribute that says how many of it there are."""
+    """Whether the backend has no attribute for the number of engines."""
     return not any("engine" in name or "count" in name for name in Smv().attributes)
 
 
@@ -55,15 +56,15 @@ def no_recurrent_layers() -> bool:
 
 
 ABSENT = (
-    Absence("fp16: the engine smv computes in int8, as TensorFlow Lite does.", no_half_floats),
+    Absence("fp16: the accelerator smv computes in int8, as TensorFlow Lite does.", no_half_floats),
     Absence("Several engines that share a layer's tiles (SMAUG: up to 8).", one_engine),
-    Absence("Recurrent layers, which SMAUG's Python front end has.", no_recurrent_layers),
+    Absence("Recurrent layers, which SMAUG's Python front end supports.", no_recurrent_layers),
 )
 
 
 def main() -> None:
     print(INTRODUCTION)
-    heading("elements that tiles move; SMAUG's rule, least traffic")
+    heading("elements moved; SMAUG's rule, least traffic")
     own = Case(id="k2x2", op="convolution", input=(1, 32, 64, 32), kernel=(2, 2), ofmaps=1024,
                padding="same")  # fmt: skip
     theirs, ours = tilings(own)
@@ -76,13 +77,13 @@ def main() -> None:
         theirs, ours = tilings(case)
         name = f"VGG16 conv {number}, {extent}x{extent}x{channels} -> {outputs}"
         figure(name, None if theirs is None else theirs.elements, ours.elements)
-    print("  -: no tile of SMAUG's fits; it never cuts the columns of a convolution")
+    print("  -: no tile of SMAUG fits, because it never splits the columns of a convolution")
     print_executed()
     absences(ABSENT)
 
 
 def tilings(case: Case) -> tuple[Tiling | None, Tiling]:
-    """The tilings of a layer by SMAUG's rule, if it has one, and by least traffic."""
+    """Return the tilings of a layer by SMAUG's rule (None if none fits) and by least traffic."""
     layer, scratchpads = layer_of(case, case.id), scratchpads_of(case)
     ours = LeastTraffic().tile(layer, scratchpads)
     try:
@@ -92,7 +93,7 @@ def tilings(case: Case) -> tuple[Tiling | None, Tiling]:
 
 
 def print_executed() -> None:
-    """Run a slice of a VGG16 layer on smv, cut by either tiler."""
+    """Run a slice of a VGG16 layer on smv with either tiler."""
     rows, columns, channels, outputs = RUN
     net = GraphBuilder("vgg16_slice")
     graph = net.build(net.conv2d(net.input((1, rows, columns, channels)), outputs, 3))

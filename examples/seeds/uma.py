@@ -1,4 +1,4 @@
-"""Seed: TVM RFC 0060, UMA: the RFC's own listing, run on a network, down to equal bytes."""
+"""Seed: TVM RFC 0060, UMA. Runs the listing of the RFC on a network, bit-exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.errors import BackendError
 from penstock.uma import PassPhase, UMABackend
 
 MODEL = "zoo:tc_resnet8"
-"""Keyword spotting by convolutions along time, which is what UltraTrail computes."""
+"""Keyword spotting by temporal convolutions, the operator of UltraTrail."""
 
 RFC_CALLS = frozenset(
     f"_register_{what}"
@@ -69,7 +69,7 @@ def gen_includes() -> str:
 
 
 class UltraTrail(UltraTrailBackend):
-    """Adds what UMA has no call for: the memories, and C that stands for the silicon."""
+    """Adds what UMA has no call for: local memories, and C stubs that replace the hardware."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,18 +81,18 @@ class UltraTrail(UltraTrailBackend):
 
 
 def no_relay() -> bool:
-    """Whether the interface lacks the names of Relay and TensorIR that UMA's passes use."""
+    """Whether the interface lacks the Relay and TensorIR names that UMA's passes use."""
     return not any(hasattr(penstock.uma, name) for name in ("relay", "tir", "Schedule"))
 
 
 def schedule_is_ignored() -> bool:
-    """Whether `add_implementation` never reads the argument."""
+    """Whether `add_implementation` never reads its argument `schedule`."""
     code = dis.get_instructions(penstock.uma.OpStrategy.add_implementation)
     return not any(i.argval == "schedule" and i.opname.startswith("LOAD") for i in code)
 
 
 def one_format() -> bool:
-    """Whether code generation refuses every text format but C."""
+    """Whether code generation rejects every text format except C."""
     try:
         UltraTrail()._register_codegen(fmt="llvm")
     except BackendError:
@@ -101,20 +101,20 @@ def one_format() -> bool:
 
 
 ABSENT = (
-    Absence("Relay and TensorIR: passes take penstock's graphs and programs, so TVM's own do not "
-            "run.", no_relay),
-    Absence("Schedules of an implementation: the argument is accepted and not used.",
+    Absence("Relay and TensorIR: passes operate on penstock's graphs and programs, so TVM's passes "
+            "do not run.", no_relay),
+    Absence("Schedules of an implementation: the argument is accepted and ignored.",
             schedule_is_ignored),
-    Absence("Formats of generated code other than C and byte streams (UMA: C alone).", one_format),
+    Absence("Formats of generated code other than C and byte streams (UMA: only C).", one_format),
 )  # fmt: skip
 
 
 def main() -> None:
     print(INTRODUCTION)
-    UltraTrail().register()  # in place of the one that comes along, for this process
+    UltraTrail().register()  # replaces the built-in backend in this process
     verified = api.verify(MODEL, "host", accelerators=("ultra_trail",))
     done = verified.compiled.compilation
-    print("\nWho computes what, and what is not offloaded, with the reason:")
+    print("\nThe engine of each part, and the CPU fallbacks with their reasons:")
     for part in done.parts.parts:
         print(f"  {part.engine:12} {part.name}")
     for left in done.parts.left:
@@ -131,12 +131,12 @@ def main() -> None:
     heading("figures")
     figure("registration calls of the RFC that a backend has", len(RFC_CALLS),
            len(RFC_CALLS.intersection(calls)))  # fmt: skip
-    figure("registration calls in all", len(RFC_CALLS), len(calls))
-    figure("accelerators that come along (UMA announced 3)", 1, len(names()))
-    figure("quantised elements that a test compares (UMA: none)", None,
+    figure("registration calls in total", len(RFC_CALLS), len(calls))
+    figure("built-in accelerators (UMA announced 3)", 1, len(names()))
+    figure("quantised elements compared by a test (UMA: none)", None,
            verified.rungs[-1].comparison.elements)  # fmt: skip
     figure("estimated speed-up by the accelerator", None, alone / beside, digits=2)
-    print(f"  more than the RFC has: {', '.join(sorted({*calls} - RFC_CALLS))}")
+    print(f"  beyond the RFC: {', '.join(sorted({*calls} - RFC_CALLS))}")
     absences(ABSENT)
 
 

@@ -1,9 +1,9 @@
-"""penstock: quantised neural networks into bare C, in the memory that the device has.
+"""penstock: a compiler from quantised neural networks to C for microcontrollers.
 
     import penstock
     penstock.compile("kws.tflite", target="cortex-m4", sram="64KiB").write("out/")
 
-The names below are the public face; they are imported when they are first used.
+The names below are the public API; each is imported on first use.
 """
 
 from __future__ import annotations

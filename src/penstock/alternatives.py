@@ -1,6 +1,6 @@
-"""alternatives: what a user could have instead of the chosen point, and the options that give it.
+"""Alternatives to the chosen point, with the command-line options that select them.
 
-Every alternative is exact: the same command with its options compiles to these bytes and cycles.
+Figures are exact: the same command with these options yields these bytes and cycles.
 """
 
 from __future__ import annotations
@@ -9,49 +9,48 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph
-from penstock.pipeline import (
-    Compilation,
-    Point,
-    Request,
-    chosen_index,
-    parts_of,
-    points_of,
-    simplify_for,
-)
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import placed_points
+from penstock.pipeline.request import Request
 from penstock.reports.report import Alternative
-from penstock.scheduling.selection import Optimize, pick
+from penstock.scheduling.cascades.selection import Optimize, pick
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """The frontier where the input is streamed: the least RAM, and bytes and cycles of the point
-    that the request's goal selects; None where none fits."""
+    """The frontier with a streamed input.
+
+    `least_bytes` is its least RAM in bytes.  `chosen` is the RAM in bytes and the cycles of the
+    point that the request's goal selects; None if no point is feasible."""
 
     least_bytes: int
     chosen: tuple[int, int] | None
 
     def helps(self, ram_bytes: int, cycles: int) -> bool:
-        """Whether the selected point takes less RAM or fewer cycles than that."""
+        """Whether the selected point needs less RAM or fewer cycles than the arguments."""
         return self.chosen is not None and (self.chosen[0] < ram_bytes or self.chosen[1] < cycles)
 
 
 def streamed(graph: Graph, request: Request) -> Streamed:
-    """Plans anew with a streamed input a graph whose nodes are assigned to engines."""
+    """Schedule and place, with a streamed input, a graph whose nodes are assigned to engines."""
     wanted = replace(request, stream_input=True)
-    points = points_of(graph, wanted)
+    points = placed_points(graph, wanted)
     chosen = chosen_index(points, wanted)
     found = None if chosen is None else _bytes_and_cycles(points[chosen], wanted)
     return Streamed(points[0].ram_bytes(wanted), found)
 
 
-def streamed_of(model: Graph, request: Request) -> Streamed:
-    """The same, from the model on: what another process can do from the beginning, and without the
-    model's file."""
-    return streamed(parts_of(simplify_for(model, request), request).graph, request)
+def streamed_model(model: Graph, request: Request) -> Streamed:
+    """`streamed` for a model; a worker can run it at once and without the model's file."""
+    return streamed(assign_engines(simplify(model, request.rounding), request).graph, request)
 
 
 def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternative, ...]:
-    """Other points of the frontier, then the streamed input; the chosen point is not repeated."""
+    """The points that other options select, without repetitions of the chosen point."""
     request, points = done.request, done.points
     taken = [_bytes_and_cycles(done.point, request)]
     found: list[Alternative] = []
@@ -66,18 +65,18 @@ def alternatives(done: Compilation, with_streaming: Streamed) -> tuple[Alternati
     return tuple(found)
 
 
-def _named(points: Sequence[Point], request: Request) -> Iterator[tuple[str, Point]]:
-    """What other goals select, and the fastest point where only the budget rules it out."""
-    fitting = [point for point in points if point.may_be_chosen(request)]
+def _named(points: Sequence[PlacedPoint], request: Request) -> Iterator[tuple[str, PlacedPoint]]:
+    """The points of the three goals, and the fastest point if only the budget excludes it."""
+    fitting = [point for point in points if point.is_feasible(request)]
     cycles = [point.schedule.cost.cycles for point in fitting]
     for goal in (Optimize.SIZE, Optimize.BALANCED, Optimize.SPEED):
         yield f"--optimize {goal}", fitting[pick(cycles, goal)]
     fastest = points[-1]
     if request.sram_bytes is not None:
         budget = fastest.ram_bytes(request)
-        if fastest.may_be_chosen(replace(request, sram_bytes=budget)):
+        if fastest.is_feasible(replace(request, sram_bytes=budget)):
             yield f"--sram {budget} --optimize {Optimize.SPEED}", fastest
 
 
-def _bytes_and_cycles(point: Point, request: Request) -> tuple[int, int]:
+def _bytes_and_cycles(point: PlacedPoint, request: Request) -> tuple[int, int]:
     return point.ram_bytes(request), point.schedule.cost.cycles

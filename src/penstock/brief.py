@@ -1,4 +1,4 @@
-"""brief: a short `repr` for records that hold whole networks."""
+"""Brief: a short `repr` for records that hold whole networks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-MOST_LETTERS = 300
+MAX_LENGTH = 300
 
 
 class Brief:
-    """A dataclass whose `repr` names its fields without what they contain."""
+    """Base class of dataclasses; `repr` summarises fields instead of printing their contents."""
 
     __slots__ = ()
 
@@ -23,8 +23,8 @@ class Brief:
 
 
 def shortened(text: str) -> str:
-    """The text, or its beginning and its last character where it is too long."""
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..{text[-1]}"
+    """The text, truncated to `MAX_LENGTH` characters; the last character survives."""
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..{text[-1]}"
 
 
 def _shown(value: object) -> str:

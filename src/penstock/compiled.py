@@ -1,4 +1,4 @@
-"""compiled: Python functions on arrays as machine code (numba), kept for the next process."""
+"""Just-in-time compilation of functions on arrays (Numba), cached between processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def compiled(function: _Function) -> _Function:
-    """The function as machine code, kept for the next process if a folder can be written."""
+    """Compile a function on its first call; cache the code if a directory is writable."""
     try:
         return cast(_Function, njit(cache=True)(function))
-    except RuntimeError:  # neither beside the function's file nor in the user's cache folder
+    except RuntimeError:  # neither the source directory nor the user's cache is writable
         return cast(_Function, njit(function))

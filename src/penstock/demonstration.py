@@ -1,4 +1,4 @@
-"""The demo: a small network for scikit-learn's digits, on a simulated Cortex-M4."""
+"""Demonstration: classify scikit-learn's digits on a simulated Cortex-M4."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = files("penstock.demo")
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What the demo found: how many digits were right, what they took, and where the files are."""
+    """The result: correct answers, all digits, the report, and the directory of the C files."""
 
     right: int
     digits: int
@@ -43,7 +43,9 @@ class Demonstration:
 
 
 def run(folder: Path, on_stage: api.OnStage) -> Demonstration:
-    """Compiles the digits model into `folder` and runs the test digits.  Raises OutputError."""
+    """Compile the digits model into a new `folder` and classify the test digits.
+
+    Raises OutputError, ToolError."""
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
         wanted = api.request(model, TARGET)
         compiled = api.compile(wanted, on_stage=on_stage)

@@ -1,18 +1,18 @@
-"""Everything that penstock raises on purpose, as one tree.
+"""All exceptions that penstock raises deliberately, as a hierarchy.
 
     PenstockError                  a message of four parts: what, where, why, help
-    ├── ModelError                 the user's model: unreadable, malformed, inconsistent
-    │   └── UnsupportedError       well-formed, but penstock does not take it yet
+    ├── ModelError                 the model is unreadable, malformed or inconsistent
+    │   └── UnsupportedError       the model is well-formed but not supported
     ├── TargetError                the target description is wrong or incomplete
-    ├── BackendError               an accelerator's description is wrong
+    ├── BackendError               the description of an accelerator is wrong
     ├── ToolError                  a compiler, simulator or extra package is missing or failed
     ├── OutputError                the output cannot be written
-    ├── UsageError                 the command line or call asks for something that does not exist
-    ├── CapacityError              it does not fit into the memory
-    ├── MismatchError              generated code computes something else than the reference
-    └── InternalError              our fault: a broken invariant
+    ├── UsageError                 the command line or call requests something that does not exist
+    ├── CapacityError              the network does not fit into memory
+    ├── MismatchError              generated code and reference compute different values
+    └── InternalError              a bug: a broken invariant of penstock
 
-Exit codes (design, section 7): 0 done; 1 the model, target or budget; 2 usage; 3 our fault.
+Exit codes: 0 success; 1 an error of model, target or budget; 2 usage; 3 internal error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functools import partial
 
 
 class PenstockError(Exception):
-    """An error with a stable `code`, and in the user's words: what, where, why, help.
+    """An error with a stable `code` and a message in four parts: what, where, why, help.
 
     >>> print(PenstockError("op-012", "stride is 0, must be at least 1", where='node 3 "conv1"'))
     error[op-012]: stride is 0, must be at least 1
@@ -43,16 +43,16 @@ class PenstockError(Exception):
         self.help = help
 
     def at(self, where: str) -> PenstockError:
-        """The same error with `where` put before what it already says of its place."""
+        """Return the same error with `where` prepended to its location."""
         joined = f"{where}, {self.where}" if self.where else where
         return type(self)(self.code, self.what, where=joined, why=self.why, help=self.help)
 
     def __reduce__(self) -> tuple[partial[PenstockError], tuple[()]]:
-        """How another process makes it anew."""
+        """Return a constructor call for unpickling in another process."""
         return partial(type(self), **self.parts()), ()
 
     def parts(self) -> dict[str, str]:
-        """Code and parts by name, as --json prints them."""
+        """Return code and parts by name, as --json prints them."""
         names = ("code", "what", "where", "why", "help")
         return {name: getattr(self, name) for name in names}
 
@@ -67,7 +67,7 @@ class ModelError(PenstockError):
 
 
 class UnsupportedError(ModelError):
-    """The model is well-formed, but uses what penstock does not take yet."""
+    """The model is well-formed, but uses something that penstock does not support."""
 
 
 class TargetError(PenstockError):
@@ -75,7 +75,7 @@ class TargetError(PenstockError):
 
 
 class BackendError(PenstockError):
-    """An accelerator's description is wrong; the message is for its author."""
+    """The description of an accelerator is wrong; the message addresses its author."""
 
 
 class ToolError(PenstockError):
@@ -87,13 +87,13 @@ class OutputError(PenstockError):
 
 
 class UsageError(PenstockError):
-    """The call or command line asks for something that does not exist."""
+    """The call or command line requests something that does not exist."""
 
     exit_code = 2
 
 
 class CapacityError(PenstockError):
-    """The network does not fit into the memory that it was given."""
+    """The network does not fit into the available memory."""
 
 
 class MismatchError(PenstockError):
@@ -107,12 +107,12 @@ class InternalError(PenstockError):
 
 
 def internal_error(error: Exception) -> InternalError:
-    """What anything but a PenstockError is: our fault, with the line that raised it."""
+    """Return the InternalError for any other exception, with the line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return InternalError(
         "internal-001",
         f"{type(error).__name__}: {error}",
         where=f"{os.path.basename(last.filename)}:{last.lineno}",
-        why="this is a mistake in penstock, not in your model",
+        why="this is a bug in penstock, not an error in your model",
         help="please report it with the model, or with `penstock show MODEL --stop-after read`",
     )

@@ -1,4 +1,4 @@
-"""Execution: compiles a bundle and runs it, on the host or on a simulated core, and observes it."""
+"""Execution: compile a bundle, run it on the host or on a simulated core, and trace its tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.errors import CapacityError, InternalError, ToolError
 from penstock.hardware.target import Target
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
-from penstock.pipeline import Compilation
+from penstock.pipeline.compilation import Compilation
 from penstock.program.expr import evaluate
 from penstock.program.program import View
 from penstock.program.steps import streams
 from penstock.simulators import cores
-from penstock.simulators.calling import Outcome
-from penstock.simulators.cores import Simulator
-from penstock.simulators.counts import Counts
+from penstock.simulators.calling import CallOutcome
+from penstock.simulators.cores import CoreSimulator
+from penstock.simulators.counts import ExecutionCounts
 from penstock.toolchains.compiler import Compiler, compile_objects
 from penstock.toolchains.cortex_m import gcc_cortex_m, link_firmware, zig_cortex_m
 from penstock.toolchains.elf_file import defined_symbols, object_sections
@@ -39,16 +39,16 @@ from penstock.toolchains.host import (
 )
 
 THUMB = 1
-"""In a pointer to a function: it is Thumb code."""
+"""The bit of a function pointer that selects Thumb code."""
 _FED = ("feed", "rows", "next")
-"""What the observer has for each streamed input: function, elements, number of the next row."""
+"""Symbols of the observer per streamed input: callback, elements, index of the next row."""
 Tensors = dict[str, Array]
-"""Elements by name of a tensor."""
+"""Arrays by tensor name."""
 
 
 @contextmanager
 def unpacked(bundle: Bundle) -> Generator[Path]:
-    """The bundle's files in a folder that is gone afterwards."""
+    """A temporary directory with the files of a bundle."""
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
         for file, content in bundle.files:
@@ -60,16 +60,16 @@ def unpacked(bundle: Bundle) -> Generator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class HostRun:
-    """What a run on the host computed, set by set, and which sanitizers watched it."""
+    """The tensors of each set of inputs, and the sanitizers that were active."""
 
     tensors: tuple[Tensors, ...]
     sanitizers: tuple[str, ...]
 
 
 def run_on_host(compilation: Compilation, sets: Sequence[Mapping[str, Array]]) -> HostRun:
-    """Every step's output of every set, by the generated C with sanitizers on this machine.
+    """Run the generated C on this machine, with sanitizers; return the output of every step.
 
-    Raises ToolError where there is no compiler, or a sanitizer stops the program."""
+    Raises ToolError if no compiler is installed, or a sanitizer stops the program."""
     found = sanitised_compiler(host_compiler())
     names = (*library_sources(compilation), observer.SOURCE, observer.HARNESS)
     with unpacked(_observed(compilation)) as folder:
@@ -92,9 +92,9 @@ def outputs_on_host(
     compiler: Compiler,
     library: Sequence[Path],
 ) -> tuple[Tensors, ...]:
-    """The outputs of every set, computed by object files of the bundle as it is delivered.
+    """Run object files of an unmodified bundle on this machine; return the outputs of every set.
 
-    `library`: the objects of `library_sources`, built by `compiler` for this machine."""
+    `library` holds the objects of `library_sources`, built by `compiler`."""
     with unpacked(_observed(compilation)) as folder:
         names = (observer.SOURCE, observer.HARNESS)
         own = compile_objects(
@@ -109,27 +109,27 @@ def outputs_on_host(
 
 
 def library_sources(compilation: Compilation) -> tuple[str, ...]:
-    """The model's own C files, then stand-ins for the drivers of its accelerators."""
+    """The model's own C files, then the stubs of accelerator drivers."""
     stubs = (n for n, _ in compilation.bundle.files if n.endswith(".c") and "/" not in n)
     own = c_sources(compilation.prefix)
     return (*own, *(name for name in stubs if name not in own and name != "main.c"))
 
 
 def _observed(compilation: Compilation) -> Bundle:
-    """The bundle, and what watches it."""
+    """The bundle with the source of the observer."""
     watching = observer.generate_observer(compilation.program, compilation.prefix)
     return compilation.bundle.with_files(*watching)
 
 
 def input_bytes(compilation: Compilation, inputs: Mapping[str, Array]) -> bytes:
-    """The inputs of one set, one behind the other, streamed ones last."""
+    """The inputs of one set, concatenated, streamed inputs last."""
     program = compilation.program
     views = (*program.inputs, *streams(program))
     return b"".join(np.ascontiguousarray(inputs[view.tensor]).tobytes() for view in views)
 
 
 def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors, ...]:
-    """The harness' output as tensors: for every set its trace, then its outputs."""
+    """Parse the output of the harness: for each set its trace, then its outputs."""
     program = compilation.program
     trace_bytes = observer.trace_bytes(program)
     size = trace_bytes + sum(view.type.size_bytes for view in program.outputs)
@@ -151,7 +151,7 @@ def _split(compilation: Compilation, stdout: bytes, count: int) -> tuple[Tensors
 
 
 def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
-    """What every step of a run computed, whole; zeros where no step computed anything."""
+    """The tensors of a trace; elements that no step computed are zero."""
     return {
         t.view.tensor: elements(trace, t.view.type, t.offset)
         for t in observer.traced(compilation.program)
@@ -159,25 +159,26 @@ def traced_tensors(compilation: Compilation, trace: bytes) -> Tensors:
 
 
 def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
-    """A tensor that begins at a position of raw bytes."""
+    """The array of a tensor type that starts at a byte position."""
     part = raw[position : position + type.size_bytes]
     return np.frombuffer(part, type.dtype.value).reshape(type.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreRun:
-    """One inference on a simulated core: what it computed and what it cost."""
+    """One inference on a simulated core: tensors, counts in total and per step, stack in bytes."""
 
     tensors: Tensors
-    counts: Counts
-    steps: tuple[Counts, ...]
+    counts: ExecutionCounts
+    steps: tuple[ExecutionCounts, ...]
     stack_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """Bytes of the linked model's own objects, without start-up code.  `weights` are all constants:
-    the weights file, and tables of rows and bounds."""
+    """Section sizes in bytes of the model's objects, without start-up code.
+
+    `weights` covers all constants: the weights file, and tables of rows and bounds."""
 
     code: int
     weights: int
@@ -186,7 +187,7 @@ class Sections:
 
 
 def _core_name(target: Target) -> str:
-    """The core that stands for the target.  Raises ToolError where it has none."""
+    """The name of the target's simulated core.  Raises ToolError if it has none."""
     if target.core is None:
         raise ToolError(
             "tool-021",
@@ -198,19 +199,20 @@ def _core_name(target: Target) -> str:
 
 
 def core_compiler(target: Target, kind: str) -> Compiler:
-    """The compiler of that kind with the target's flags.
+    """The compiler "zig" or "gcc" with the flags of the target.
 
-    Raises ToolError where the target has no core, or the compiler is not installed."""
+    Raises ToolError if the target has no core, or the compiler is not installed."""
     _core_name(target)
     make = {"zig": zig_cortex_m, "gcc": gcc_cortex_m}[kind]
     return make(getattr(target.compiler, kind), target.compiler.optimise)
 
 
 class Firmware:
-    """A compiled model on a simulated core: as it is, for counts; and traced, for its tensors.
+    """A linked model on a simulated core: unmodified for counts, and traced for its tensors.
 
-    `folder` holds the bundle's files and the observer's.  `library`: object files of the bundle
-    that were built elsewhere, as by its CMake project; without them they are built here."""
+    `folder` holds the files of the bundle and of the observer.  `library` holds object files of the
+    bundle that were built elsewhere, such as by its CMake project; by default, they are built
+    here."""
 
     def __init__(
         self,
@@ -235,7 +237,7 @@ class Firmware:
         folder = self._folder / "objects" / kind
         return compile_objects(self._tools, files, folder, include=(self._folder,), flags=flags)
 
-    def _load(self, objects: Sequence[Path], kind: str, *keep: str) -> Simulator:
+    def _load(self, objects: Sequence[Path], kind: str, *keep: str) -> CoreSimulator:
         prefix, program = self._compilation.prefix, self._compilation.program
         fed = [f"{prefix}_{name}_{k}" for k, _ in enumerate(streams(program)) for name in _FED]
         kept = (f"{prefix}_run", *(ram.array for ram in self._rams), *fed, *keep)
@@ -245,13 +247,13 @@ class Firmware:
         return cores.simulator(elf, self._core)
 
     @property
-    def simulator(self) -> Simulator:
-        """The core with the model as it is."""
+    def simulator(self) -> CoreSimulator:
+        """The core with the unmodified model."""
         return self._simulator
 
     @cached_property
-    def _traced(self) -> Simulator:
-        """The same model, which keeps a copy of what it computes."""
+    def _traced(self) -> CoreSimulator:
+        """The core with the traced model, which copies every computed tensor."""
         code, watching = f"{self._compilation.prefix}.c", observer.SOURCE
         model, observing = self._compile((code, watching), "traced", observer.TRACED)
         objects = (model, *self._objects[1:-1], observing)
@@ -259,7 +261,7 @@ class Firmware:
 
     @property
     def sections(self) -> Sections:
-        """Section bytes of the model's objects: its code, its weights, its arena."""
+        """Section sizes of the model's objects."""
         code, weights, arena = map(object_sections, self._objects[:3])
         names = {*self._names.rows.values(), *self._names.bounds.values()}
         tables = sum(s.size_bytes for s in defined_symbols(self._objects[0]) if s.name in names)
@@ -272,15 +274,16 @@ class Firmware:
 
     @property
     def functions(self) -> tuple[tuple[str, int], ...]:
-        """Functions of the model's code and their bytes, the largest first: kernels, which layers
-        share, and steps, into which what only they call is inlined."""
+        """(name, bytes) of the functions of the model's code, the largest first.
+
+        Layers share kernels; functions with a single caller are inlined into it."""
         found = (s for s in defined_symbols(self._objects[0]) if s.function and s.size_bytes)
         return tuple(sorted(((s.name, s.size_bytes) for s in found), key=lambda f: (-f[1], f[0])))
 
     def run(self, inputs: Mapping[str, Array]) -> CoreRun:
-        """One inference by the run function: its outputs, its counts and its stack.
+        """Run one inference of the unmodified model.
 
-        Raises CapacityError where the stack is above its reserve."""
+        Raises CapacityError if the stack exceeds its reserve."""
         outcome = self._run(self._simulator, inputs, self._steps)
         reserve = self._compilation.request.stack_bytes
         if outcome.stack_bytes > reserve:
@@ -294,7 +297,7 @@ class Firmware:
         return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)
 
     def trace(self, inputs: Mapping[str, Array]) -> Tensors:
-        """One inference: what every step computed, gathered row by row; and the outputs."""
+        """Run one inference of the traced model; return every computed tensor."""
         core, prefix = self._traced, self._compilation.prefix
         address = core.symbol(f"{prefix}_trace")
         size = observer.trace_bytes(self._compilation.program)
@@ -304,9 +307,9 @@ class Firmware:
         return {**tensors, **self._outputs(core)}
 
     def _run(
-        self, core: Simulator, inputs: Mapping[str, Array], phases: Sequence[str] = ()
-    ) -> Outcome:
-        """A call of the run function, after its inputs have been put into memory."""
+        self, core: CoreSimulator, inputs: Mapping[str, Array], phases: Sequence[str] = ()
+    ) -> CallOutcome:
+        """Write the inputs and call the run function."""
         program, prefix = self._compilation.program, self._compilation.prefix
         for view in program.inputs:
             self._put(core, view, inputs[view.tensor])
@@ -321,23 +324,23 @@ class Firmware:
             raise InternalError("execution-001", f"{prefix}_run returned {outcome.return_value}")
         return outcome
 
-    def _outputs(self, core: Simulator) -> Tensors:
+    def _outputs(self, core: CoreSimulator) -> Tensors:
         return {view.tensor: self._get(core, view) for view in self._compilation.program.outputs}
 
-    def _put(self, core: Simulator, view: View, array: Array) -> None:
+    def _put(self, core: CoreSimulator, view: View, array: Array) -> None:
         raw = np.ascontiguousarray(array).tobytes()
         for row, address in enumerate(self._row_addresses(core, view)):
             core.write(address, raw[row * view.row_bytes : (row + 1) * view.row_bytes])
 
-    def _get(self, core: Simulator, view: View) -> Array:
+    def _get(self, core: CoreSimulator, view: View) -> Array:
         data = self._compilation.program.buffer(view.buffer).data
         if data is not None:
             return elements(data.raw, view.type)
         rows = (core.read(address, view.row_bytes) for address in self._row_addresses(core, view))
         return elements(b"".join(rows), view.type)
 
-    def _row_addresses(self, core: Simulator, view: View) -> list[int]:
-        """Where every row of an input or output lies."""
+    def _row_addresses(self, core: CoreSimulator, view: View) -> list[int]:
+        """The address of every row of an input or output."""
         program = self._compilation.program
         buffer = program.buffer(view.buffer)
         memory = [ram.name for ram in program.ram()].index(buffer.memory)
@@ -349,7 +352,7 @@ class Firmware:
 def firmware(
     compilation: Compilation, compiler: str | Compiler = "zig", library: Sequence[Path] = ()
 ) -> Generator[Firmware]:
-    """The model compiled, linked and loaded, in a folder that is gone afterwards."""
+    """The model compiled, linked and loaded, in a temporary directory."""
     target = compilation.request.target
     tools = core_compiler(target, compiler) if isinstance(compiler, str) else compiler
     with unpacked(_observed(compilation)) as folder:
@@ -359,8 +362,10 @@ def firmware(
 def run_on_core(
     compilation: Compilation, sets: Sequence[Mapping[str, Array]], compiler: str = "zig"
 ) -> tuple[CoreRun, ...]:
-    """Every set on the simulated core, observed step by step; the first set also by the run
-    function, which gives the counts and the stack of all, and whose outputs are taken."""
+    """Run every set on the simulated core, traced.
+
+    The first set also runs unmodified; its counts and stack stand for all sets, since control flow
+    does not depend on data."""
     with firmware(compilation, compiler) as chip:
         first = chip.run(sets[0])
         traced = [chip.trace(inputs) for inputs in sets]

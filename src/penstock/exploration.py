@@ -1,4 +1,4 @@
-"""exploration: the whole frontier of a network: every schedule that a budget could pick."""
+"""Exploration: the whole frontier of a network, with and without a streamed input."""
 
 from __future__ import annotations
 
@@ -13,37 +13,34 @@ from typing import Protocol
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, write_bundle
 from penstock.ir.graph import Graph
-from penstock.pipeline import (
-    Point,
-    Request,
-    chosen_index,
-    parts_of,
-    place,
-    prefix_of,
-    read,
-    schedule,
-    simplify_for,
-)
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.choosing import chosen_index
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.provenance import c_prefix
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY
 from penstock.reports.formats import number
-from penstock.reports.frontier import Choice, Choices, choice
+from penstock.reports.frontier import FrontierPoint, FrontierReport, choice
 from penstock.reports.frontier_html import render_frontier
 from penstock.reports.html import framed
-from penstock.scheduling.schedule import Frontier
+from penstock.scheduling.model.schedule import Frontier
 from penstock.workers import mapped
 
 
 class OnProgress(Protocol):
-    """Told the name of each stage as it begins, and how many of its things are done, if it has
-    many."""
+    """A progress callback: the name of a stage, and how many of its items are done."""
 
     def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explored(Brief):
-    """The frontier of a network, as files."""
+    """The frontier of a network and its files."""
 
-    choices: Choices
+    choices: FrontierReport
 
     def __repr__(self) -> str:
         found = self.choices
@@ -55,7 +52,7 @@ class Explored(Brief):
         return framed(render_frontier(self.choices))
 
     def bundle(self) -> Bundle:
-        """frontier.csv, frontier.json and frontier.html: the same bytes for the same network."""
+        """frontier.csv, frontier.json and frontier.html."""
         text = json.dumps(self.choices.as_json(), indent=2) + "\n"
         return Bundle(
             (
@@ -66,25 +63,25 @@ class Explored(Brief):
         )
 
     def write(self, folder: str | Path) -> None:
-        """Writes the files into a new folder, all or none.  Raises OutputError."""
+        """Write the bundle into a new folder, completely or not at all.  Raises OutputError."""
         write_bundle(self.bundle(), Path(folder))
 
     @property
     def folder(self) -> str:
-        """Where the files go unless it is said."""
-        return f"{prefix_of(self.choices.model)}_frontier"
+        """The default output directory."""
+        return f"{c_prefix(self.choices.model)}_frontier"
 
 
 def explore_request(
     request: Request, on_progress: OnProgress, executor: Executor | None = None
 ) -> Explored:
-    """The frontier; and where the input is an array, that with a streamed input, planned anew.
+    """The frontier of a request and, unless it streams the input, the frontier with streaming.
 
-    A budget chooses but leaves nothing out: where nothing fits, nothing is chosen."""
-    on_progress("read")
+    Budgets do not exclude points; if none is feasible, none is marked as chosen."""
+    on_progress(READ.name)
     model = read(request.model, request.reading)
-    on_progress("simplify")
-    graph = simplify_for(model, request)
+    on_progress(SIMPLIFY.name)
+    graph = simplify(model, request.rounding)
     requests = [request]
     if not request.stream_input:
         requests.append(replace(request, stream_input=True))
@@ -95,7 +92,7 @@ def explore_request(
         other = _points(frontiers, request, on_progress, executor, " streamed")
         streamed = _choices(other, request)
     return Explored(
-        Choices(
+        FrontierReport(
             model.name,
             request.target.name,
             model.macs(),
@@ -111,7 +108,7 @@ def explore_request(
 
 
 def _frontier(graph: Graph, request: Request) -> Frontier:
-    return schedule(parts_of(graph, request), request.target, request.options)
+    return schedule(assign_engines(graph, request), request.target, request.options)
 
 
 def _points(
@@ -120,9 +117,9 @@ def _points(
     on_progress: OnProgress,
     executor: Executor | None,
     note: str = "",
-) -> tuple[Point, ...]:
-    """The points of the next frontier."""
-    on_progress(f"schedule{note}")
+) -> tuple[PlacedPoint, ...]:
+    """Place the next frontier; `note` distinguishes its stages in the progress."""
+    on_progress(f"{SCHEDULE.name}{note}")
     frontier = next(frontiers)
     count = len(frontier.schedules)
     return place(
@@ -130,11 +127,11 @@ def _points(
         request.target,
         request.options,
         executor,
-        lambda done: on_progress(f"place{note}", done, count),
+        lambda done: on_progress(f"{PLACE.name}{note}", done, count),
     )
 
 
-def _choices(points: tuple[Point, ...], request: Request) -> tuple[Choice, ...]:
+def _choices(points: tuple[PlacedPoint, ...], request: Request) -> tuple[FrontierPoint, ...]:
     memories = [memory.name for memory in request.target.memories]
     return tuple(
         choice(point.schedule, point.heights, request.stack_bytes, memories) for point in points

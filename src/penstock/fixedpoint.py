@@ -1,8 +1,8 @@
 """Fixed-point arithmetic of TFLite's reference kernels, bit-exact, on int64 arrays of int32 values.
 
-A real multiplier M is held as (multiplier, shift) with M = multiplier * 2**(shift - 31) and
-2**30 <= multiplier < 2**31.  Multiplying by it rounds twice ("double rounding"): first in a
-saturating doubling high multiply, then in a rounding right shift.
+A real multiplier M is represented as (multiplier, shift) with M = multiplier * 2**(shift - 31) and
+2**30 <= multiplier < 2**31. A multiplication rounds twice ("double rounding"): in a saturating
+doubling high multiply, and in a rounding right shift.
 
 Source: TensorFlow Lite Micro, `kernels/internal/common.cc` and `quantization_util.cc`; gemmlowp,
 `fixedpoint/fixedpoint.h`.
@@ -25,25 +25,26 @@ INT32_MAX = 2**31 - 1
 
 
 class Rounding(Enum):
-    """How a product by a real multiplier is rounded: TFLite Micro rounds twice; newer LiteRT rounds
-    its fully connected layers once."""
+    """Rounding of a product with a real multiplier. TFLite Micro rounds twice; recent versions of
+    LiteRT round once in fully connected layers."""
 
     DOUBLE = "double"
     SINGLE = "single"
 
 
 def quantise_multiplier(real: float) -> tuple[int, int]:
-    """(multiplier, shift) of a non-negative real multiplier; (0, 0) below 2**-32.
+    """Return (multiplier, shift) of a non-negative real multiplier, (0, 0) if it is below 2**-32.
 
     >>> quantise_multiplier(0.75)
     (1610612736, 0)
 
-    Raises UnsupportedError where it is 2**31 or more: the shift would leave 32 bits."""
+    Raises UnsupportedError if it is 2**31 or more, because the shift would exceed 31 bits.
+    """
     if not 0.0 <= real < 2.0**31:
         raise UnsupportedError(
             "model-024",
-            f"a multiplier made of scales is {real:.4g}, must be below 2**31",
-            why="elements are multiplied in 32 bits",
+            f"the multiplier computed from the scales is {real:.4g}, must be below 2**31",
+            why="multipliers have 32 bits",
             help="check the scales of the node's inputs and output",
         )
     if real == 0.0:
@@ -57,19 +58,19 @@ def quantise_multiplier(real: float) -> tuple[int, int]:
 
 
 def wrap_int32(x: Int64s) -> Int64s:
-    """x modulo 2**32, as int32 values."""
+    """Return x modulo 2**32, as int32 values."""
     return ((x - INT32_MIN) & 0xFFFFFFFF) + INT32_MIN
 
 
 def doubling_high_multiply(a: Int64s, b: Int64s | int) -> Int64s:
-    """round(a * b / 2**31), saturated (gemmlowp, SaturatingRoundingDoublingHighMul)."""
-    # gemmlowp nudges negative products by 1 - 2**30 and truncates: that is the same number, because
-    # truncating a negative n / d is floor((n + d - 1) / d).
+    """Return round(a * b / 2**31), saturated (gemmlowp, SaturatingRoundingDoublingHighMul)."""
+    # gemmlowp adds 1 - 2**30 to negative products and truncates. The result is the same, because
+    # truncating a negative n / d yields floor((n + d - 1) / d).
     return np.minimum((a * b + (1 << 30)) >> 31, INT32_MAX)
 
 
 def rounding_shift(x: Int64s, exponent: Int64s | int) -> Int64s:
-    """round(x / 2**exponent), ties away from zero (RoundingDivideByPOT)."""
+    """Return round(x / 2**exponent), ties away from zero (RoundingDivideByPOT)."""
     exponent = np.asarray(exponent, np.int64)
     mask = (np.int64(1) << exponent) - 1
     remainder = x & mask
@@ -83,7 +84,7 @@ def multiply(
     shift: Int64s | int,
     rounding: Rounding = Rounding.DOUBLE,
 ) -> Int64s:
-    """x times the real multiplier (multiplier, shift), rounded (MultiplyByQuantizedMultiplier)."""
+    """Return x times a real multiplier, rounded (MultiplyByQuantizedMultiplier)."""
     shift = np.asarray(shift, np.int64)
     if rounding is Rounding.SINGLE:
         total = 31 - shift
@@ -101,9 +102,9 @@ def requantise(
     bounds: tuple[int, int],
     rounding: Rounding = Rounding.DOUBLE,
 ) -> NDArray[np.int8]:
-    """Accumulators as output elements: scaled, offset, clamped to `bounds`, both included.
+    """Return accumulators as output elements: scaled, offset, and clamped to `bounds` (inclusive).
 
-    Multipliers and shifts: one, or one per index of the last axis.
+    Multiplier and shift are scalars, or arrays indexed by the last axis.
 
     >>> requantise(np.array([100, -8, 900]), 2**30, 0, zero_point=-3, bounds=(-128, 127))
     array([ 47,  -7, 127], dtype=int8)
@@ -114,13 +115,13 @@ def requantise(
 
 
 def round_half_away(x: float) -> int:
-    """The nearest whole number, ties away from zero (std::round)."""
+    """Return the nearest integer, ties away from zero (std::round)."""
     below = math.floor(abs(x))
-    nearest = below + (abs(x) - below >= 0.5)  # abs(x) + 0.5 would round before it is cut
+    nearest = below + (abs(x) - below >= 0.5)  # abs(x) + 0.5 would round before truncation
     return nearest if x >= 0 else -nearest
 
 
 def float32(x: float) -> float:
-    """x rounded to single precision; infinite where it is beyond."""
+    """Return x rounded to single precision; infinite if it overflows."""
     with np.errstate(over="ignore"):
         return float(np.float32(x))

@@ -1,8 +1,8 @@
-"""The verification ladder: reference arithmetic, machine, C on the host, C on a simulated core.
+"""The verification ladder: reference, NumPy machine, C on the host, C on a simulated core.
 
-The reference arithmetic is compared with ground truth, over every tensor that there is ground truth
-for; each other rung with the reference, over every tensor that survives `simplify`.  The machine
-also runs every point of the frontier, where that is asked for.
+The reference evaluates the model's graph operator by operator.  It is compared with ground truth,
+on every tensor that the ground truth contains.  Each other rung runs the compiled program and is
+compared with the reference, on every tensor that survives the passes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
-from penstock.pipeline import Compilation, Point, lower_point
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.program import Program
-from penstock.reports.report import Off
-from penstock.scheduling.cost import Cost
+from penstock.reports.report import RealDifference
+from penstock.scheduling.model.cost import Cost
 from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
 from penstock.simulators.goldens import Goldens, crc32_of
 from penstock.simulators.graph import run_graph
@@ -33,21 +35,22 @@ from penstock.simulators.onnx_reference import Judgement
 from penstock.workers import mapped
 
 RealJudge = Callable[[Mapping[str, Array]], Judgement]
-"""Of every tensor of one set, how far the operators are from real arithmetic."""
+"""Compare the operators that computed the tensors of one set with real arithmetic."""
 InputSets = Sequence[Mapping[str, Array]]
 C_STEPS = frozenset(("host", "core"))
-"""Rungs on which generated C runs."""
+"""Rungs that run generated C."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rung(Brief):
-    """One rung: what was compared with what, and how it went; `measured`: how far elements are from
-    real arithmetic, where that is no mismatch."""
+    """The result of one rung.
+
+    `measured` is the distance from real arithmetic, on rungs where a distance is no mismatch."""
 
     step: str
     comparison: Comparison
     note: str = ""
-    measured: Off | None = None
+    measured: RealDifference | None = None
 
 
 def climb(
@@ -61,13 +64,15 @@ def climb(
     compiler: str = "zig",
     executor: Executor | None = None,
 ) -> Iterator[Rung]:
-    """The rungs, lowest first; each is yielded when it has been compared.  `real`: who judges the
-    operators by real arithmetic, on the first set."""
+    """Yield the rungs, lowest first, each as soon as it is compared.
+
+    `sets` holds the inputs by name.  `real` compares operators with real arithmetic, on the first
+    set.  `every_point` adds a rung that runs every point of the frontier on the machine."""
     on_rung("reference")
     reference = tuple(run_graph(compilation.model, inputs) for inputs in sets)
     if real is not None:
         judged = real(reference[0])
-        near = Off(judged.near, min(judged.near, 1))
+        near = RealDifference(judged.near, min(judged.near, 1))
         yield Rung("operators", judged.comparison, str(judged), near)
     if goldens is not None and _is_real(goldens):
         yield _measured(compilation.model, reference, goldens)
@@ -99,7 +104,7 @@ def climb(
 
 
 def without_c(compilation: Compilation) -> tuple[str, ...]:
-    """The accelerators that run a part and of which no file in C says what their drivers do."""
+    """Accelerators that run a part and whose driver has no stub in C."""
     used = {part.engine for part in compilation.parts.parts}
     every = (a for a in compilation.request.accelerators if a.name in used)
     return tuple(a.name for a in every if not _has_c(a))
@@ -114,14 +119,14 @@ def _c_rungs(compilation: Compilation) -> tuple[str, ...]:
 
 
 def run_machine(compilation: Compilation, sets: InputSets) -> tuple[Tensors, ...]:
-    """Every tensor of every set, by the program in the NumPy machine."""
+    """Run every set on the NumPy machine; return all tensors."""
     return tuple(in_machine(compilation, compilation.program, inputs)[0] for inputs in sets)
 
 
 def in_machine(
     compilation: Compilation, program: Program, inputs: Mapping[str, Array]
 ) -> tuple[Tensors, Counts]:
-    """Every tensor by a program of the compilation, whichever of its points it runs, and counts."""
+    """Run the program of any point on the machine; return all tensors and the counts."""
     tensors: Tensors = {}
     gather = _Gather(tensors, {v.name: v.type.shape for v in compilation.graph.variables()})
     machine = Machine(program, gather)
@@ -133,11 +138,11 @@ def run_point(
     compilation: Compilation,
     inputs: Mapping[str, Array],
     reference: Mapping[str, Array],
-    point: Point,
+    point: PlacedPoint,
 ) -> Comparison:
-    """A point of the frontier in the machine, compared with the reference.
+    """Run a point of the frontier on the machine and compare it with the reference.
 
-    Raises InternalError where the machine counts other work or bytes than the point's cost says."""
+    Raises InternalError if the machine's counts of work or bytes differ from the point's cost."""
     program = lower_point(point, compilation.request.accelerators)
     tensors, counts = in_machine(compilation, program, inputs)
     if (difference := _counted_otherwise(point.schedule.cost, counts)) is not None:
@@ -151,7 +156,7 @@ def run_point(
 
 
 def _counted_otherwise(cost: Cost, counts: Counts) -> str | None:
-    """What a cost does not say as it was counted; None where all is the same."""
+    """The first figure of a cost that differs from the count, as a phrase; None if all agree."""
     pairs = (
         ("multiply-accumulates", cost.macs, counts.macs),
         ("multiply-accumulates not executed", cost.constant_macs, counts.constant_macs),
@@ -171,7 +176,7 @@ def _points_rung(
     on_rung: Callable[[str], None],
     executor: Executor | None,
 ) -> Rung:
-    """Every point of the frontier in the machine, on one set of inputs."""
+    """Run every point of the frontier on the machine, on one set of inputs."""
     total = Comparison()
     points = compilation.points
     count = len(points)
@@ -187,7 +192,7 @@ def _points_rung(
 
 
 class _Gather:
-    """Trace hook: puts computed regions together to whole tensors."""
+    """Trace hook that assembles computed regions into whole tensors."""
 
     def __init__(self, tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._tensors = tensors
@@ -201,7 +206,7 @@ class _Gather:
 def completed(
     compilation: Compilation, tensors: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> Tensors:
-    """The tensors with the inputs, and with aliases under their own shapes."""
+    """The tensors with the inputs, and with aliases in their own shapes."""
     found = {**inputs, **tensors}
     storages = compilation.parts.owners
     for value in compilation.graph.variables():
@@ -211,29 +216,30 @@ def completed(
 
 
 def surviving(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that `simplify` left in place."""
+    """Tensors of the model that the compiled graph contains."""
     own = {v.name for v in compilation.model.variables()}
     return tuple(v.name for v in compilation.graph.variables() if v.name in own)
 
 
 def added(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors that `simplify` put between those of the model, and of which none of those is a view:
-    nothing says what they must be but what is made of them."""
+    """Tensors that passes added and that are no aliases of the model's tensors.
+
+    There is nothing to compare them with; the tensors computed from them are compared."""
     owners = compilation.parts.owners
     known = {name for v in surviving(compilation) for name in (v, owners[v])}
     return tuple(v.name for v in compilation.graph.variables() if v.name not in known)
 
 
 def vanished(compilation: Compilation) -> tuple[str, ...]:
-    """Tensors of the model that `simplify` removed: they are computed nowhere."""
+    """Tensors of the model that the compiled graph does not compute."""
     kept = {value.name for value in compilation.graph.variables()}
     return tuple(v.name for v in compilation.model.variables() if v.name not in kept)
 
 
 def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], ...]:
-    """The inputs of every set of an archive, by name of the model's inputs.
+    """The inputs of every set of an archive, by name.
 
-    Raises ModelError where the archive is of another model."""
+    Raises ModelError if the archive belongs to another model."""
     sets: list[Mapping[str, Array]] = []
     for number, golden in enumerate(goldens.sets):
         tensors = dict(golden.tensors)
@@ -256,7 +262,7 @@ def golden_inputs(model: Graph, goldens: Goldens) -> tuple[Mapping[str, Array], 
 
 
 def _quantised(array: Array, value: Value) -> Array:
-    """Real numbers as the elements of an int8 input: round half to even, saturated."""
+    """Quantise floats to the type of an int8 value: round half to even, saturate."""
     if array.dtype.kind != "f" or value.type.dtype is not DType.INT8:
         return array
     steps = np.rint(array / np.float32(value.type.scale)) + value.type.zero_point
@@ -264,13 +270,15 @@ def _quantised(array: Array, value: Value) -> Array:
 
 
 def _is_real(goldens: Goldens) -> bool:
-    """Whether the ground truth is in real numbers, as of ONNX models."""
+    """Whether the ground truth consists of floats, as it does for ONNX models."""
     return any(array.dtype.kind == "f" for golden in goldens.sets for array in golden.outputs)
 
 
 def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens) -> Rung:
-    """How far the outputs are from real numbers, in steps.  It is no mismatch: each operator may be
-    a step off, and what follows makes of that what it will."""
+    """The distance of the outputs from real numbers, in quantisation steps.
+
+    A distance is no mismatch: each operator may be off by a step, and later operators amplify
+    it."""
     off: list[Array] = []
     for mine, golden in zip(reference, goldens.sets, strict=True):
         for value, real in zip(model.outputs, golden.outputs, strict=True):
@@ -285,7 +293,7 @@ def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: G
                 )
             off.append(np.abs(found - expected).ravel())
     steps = np.concatenate(off) if off else np.zeros(1, np.int64)
-    found = Off(int(np.count_nonzero(steps)), int(steps.max()))
+    found = RealDifference(int(np.count_nonzero(steps)), int(steps.max()))
     note = f"measured: {found.elements} of {steps.size} elements differ, by at most "
     return Rung("end to end", Comparison(len(off), steps.size), f"{note}{found.steps} steps", found)
 
@@ -293,7 +301,7 @@ def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: G
 def _against_goldens(
     model: Graph, reference: Sequence[Mapping[str, Array]], goldens: Goldens
 ) -> Comparison:
-    """Every output of every set, and every tensor that the archive holds, by array or by CRC."""
+    """Compare every output of every set, and every tensor of the archive, by array or by CRC."""
     total = Comparison()
     for number, (mine, golden) in enumerate(zip(reference, goldens.sets, strict=True)):
         variants = [golden, *goldens.tflm_sets[number : number + 1]]

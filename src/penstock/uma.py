@@ -1,24 +1,26 @@
-"""The interface through which accelerators join: an accelerator's file imports this and NumPy.
+"""The public interface for accelerators; a backend needs only this module and NumPy.
 
     from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
 
-what an accelerator is      UMABackend, PassPhase, OpStrategy
-what it takes               is_op, wildcard, is_constant: each a Pattern
-what its functions are told Offloaded (facts), KernelCall (a call to be made commands of)
-what a call costs           a number of cycles, or a Breakdown of them by resource; PlacedCall: a
-                            call whose rows have addresses
-commands                    Driver, Address, Loop, Var; + - * // % of variables, minimum, maximum
-what graph passes change    Graph, Node, Value, Composite; packed: channels in packs
-what a node takes           whole_work; row_count: rows of a shape
-what users write            parse_size: 64KiB in bytes
-what program passes change  Program and its records
-what encoders are handed    StreamCommand, Place; RowCall: what commands say of a call's rows
-functional models           elements: what lies at an address; convolved: sums of a convolution
+accelerator                 UMABackend, PassPhase, OpStrategy
+patterns                    is_op, wildcard, is_constant; Pattern
+arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
+costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
+                            addresses
+commands                    Driver, Address, Loop, Var; operators + - * // %, minimum, maximum
+graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
+work of a node              whole_work; row_count: rows of a shape
+element types               ElementTypes of an implementation, each a DType
+sizes                       parse_size: "64KiB" in bytes
+program passes              Program and its records
+arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a
+                            Transfer); Place, StreamRows: addresses in a stream
+functional models           elements: the array at an address; convolved: sums of a convolution
 tiles for local memories    Scratchpads, Copies, choose, LeastTraffic, Smaug; Layer, Tiler, Tiling
 exact arithmetic            requantise, multiply, rounding_shift, doubling_high_multiply
 
-Source: TVM RFC 0060 (UMA).  docs/how-to/add-a-backend.md shows how; docs/how-to/migrate-from-uma.md
-has UMA's calls beside these.
+Source: TVM RFC 0060 (UMA).  See docs/how-to/add-a-backend.md; docs/how-to/migrate-from-uma.md
+compares it with UMA.
 """
 
 from __future__ import annotations
@@ -29,8 +31,15 @@ from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, Operan
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
-from penstock.backends.stream import Place, RowCall, StreamCommand
-from penstock.backends.uma import UMABackend
+from penstock.backends.stream_commands import (
+    AnyStreamCommand,
+    Place,
+    StreamCommand,
+    StreamOperation,
+    StreamRows,
+    StreamTransfer,
+)
+from penstock.backends.uma.backend import UMABackend
 from penstock.errors import (
     BackendError,
     CapacityError,
@@ -48,6 +57,7 @@ from penstock.fixedpoint import (
 from penstock.hardware.size import parse_size
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
+from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import Fetch, row_count
 from penstock.ir.placed_call import Fill, Filling, PlacedCall, PlacedRows
@@ -59,9 +69,13 @@ from penstock.program.program import (
     Call,
     Command,
     Driver,
+    DriverRecord,
     Invoke,
+    Issue,
     Loop,
     Program,
+    TensorRows,
+    Transfer,
 )
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer
@@ -79,6 +93,7 @@ __all__ = [
     "WEIGHTS",
     "AcceleratorTarget",
     "Address",
+    "AnyStreamCommand",
     "Array",
     "Axis",
     "BackendError",
@@ -94,12 +109,15 @@ __all__ = [
     "DType",
     "Dimension",
     "Driver",
+    "DriverRecord",
+    "ElementTypes",
     "Expr",
     "Fetch",
     "Fill",
     "Filling",
     "Graph",
     "Invoke",
+    "Issue",
     "KernelCall",
     "Layer",
     "LayerOperand",
@@ -117,15 +135,19 @@ __all__ = [
     "PlacedRows",
     "Program",
     "Quantisation",
-    "RowCall",
     "Scratchpads",
     "Smaug",
     "StreamCommand",
+    "StreamOperation",
+    "StreamRows",
+    "StreamTransfer",
     "TableEntry",
+    "TensorRows",
     "TensorType",
     "TileShape",
     "Tiler",
     "Tiling",
+    "Transfer",
     "UMABackend",
     "UnsupportedError",
     "UsageError",

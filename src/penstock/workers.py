@@ -1,12 +1,12 @@
-"""Parallel execution of independent tasks, in this process or on an executor; same results.
+"""Execution of independent tasks, in this process or in parallel on an executor.
 
-An executor is any `concurrent.futures.Executor`; only its `submit` is called, so process pools,
-thread pools, Dask's `ClientExecutor` and mpi4py's `MPIPoolExecutor` serve alike.  A task and its
-outcome travel as bytes that `cloudpickle` makes: accelerators are described with closures, which
-`pickle` refuses, and threads that work on copies share no objects.
+An executor is any `concurrent.futures.Executor`. Only its `submit` is called, so process pools,
+thread pools, Dask's `ClientExecutor` and mpi4py's `MPIPoolExecutor` are all supported. Tasks and
+results are serialised with `cloudpickle`, because accelerators are described with closures, which
+`pickle` rejects, and so that threads share no objects.
 
-A number of workers above one starts that many processes (`spawn`): a script that asks for them
-keeps its own work under `if __name__ == "__main__"`.
+For a number of workers above one, that many processes are started with `spawn`. A script that does
+so must be guarded by `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ import cloudpickle
 from penstock.errors import PenstockError, ToolError, UsageError, internal_error
 
 Workers = int | Executor
-"""The number of processes that work, 1: this one alone; or an executor, which stays open."""
+"""The number of processes (1: only this one), or an executor, which is not closed."""
 
 LOOKAHEAD = 32
-"""Tasks submitted before the first result is read: enough for every core of a large machine, and a
-bound on the memory that pickled tasks take."""
+"""Number of tasks submitted before the first result is read. It suffices for all cores of a large
+machine, and bounds the memory of serialised tasks."""
 
 MOST_WORKERS = 1024
-"""Processes of one machine; no more tasks than LOOKAHEAD are pending anyway."""
+"""Maximum number of local processes; at most LOOKAHEAD tasks are pending anyway."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -49,10 +49,11 @@ _Result = TypeVar("_Result")
 
 @contextmanager
 def executor_of(workers: Workers) -> Generator[Executor | None]:
-    """The executor that tasks are submitted to; None where this process does all work.
+    """Return the executor for tasks, or None if this process executes them itself.
 
-    On exit, tasks that have not started are cancelled.  Raises UsageError where `workers` is
-    neither a positive number nor an executor, ToolError where the executor fails."""
+    On exit, tasks that have not started are cancelled. Raises UsageError if `workers` is neither a
+    positive number nor an executor, ToolError if the executor fails.
+    """
     if isinstance(workers, Executor):
         with _reporting(f"workers={type(workers).__name__}"), _cancelling(workers) as executor:
             yield executor
@@ -68,10 +69,11 @@ def executor_of(workers: Workers) -> Generator[Executor | None]:
 def mapped(
     function: Callable[[_Item], _Result], items: Iterable[_Item], executor: Executor | None
 ) -> Iterator[_Result]:
-    """The function of each item, in the items' order.
+    """Yield the function's result for each item, in order.
 
-    An executor of `executor_of` starts at once and runs up to LOOKAHEAD tasks ahead of the result
-    that is read; without one, each call is made when its result is asked for."""
+    An executor of `executor_of` starts immediately and runs up to LOOKAHEAD tasks ahead. Without
+    one, each call is made when its result is requested.
+    """
     if executor is None:
         return map(function, items)
     submitted = (_submitted(executor, _packed(function, item)) for item in items)
@@ -86,7 +88,7 @@ def _in_order(pending: deque[Future[bytes]], submitted: Iterator[Future[bytes]])
 
 
 class _ExecutorError(Exception):
-    """The executor failed, not the task; its cause says how."""
+    """The executor failed, not the task. The cause contains the reason."""
 
 
 def _submitted(executor: Executor, task: bytes) -> Future[bytes]:
@@ -97,7 +99,7 @@ def _submitted(executor: Executor, task: bytes) -> Future[bytes]:
 
 
 def _outcome(future: Future[bytes]) -> Any:
-    """What a task returned; raises what it raised."""
+    """Return the result of a task, or raise its exception."""
     try:
         reply = future.result()
     except (Exception, CancelledError) as error:
@@ -109,7 +111,7 @@ def _outcome(future: Future[bytes]) -> Any:
 
 
 def _packed(function: Callable[[_Item], object], item: _Item) -> bytes:
-    """A task as bytes.  Raises ToolError where something in it cannot be pickled."""
+    """Serialise a task. Raises ToolError if something in it cannot be pickled."""
     try:
         return cloudpickle.dumps((function, item))
     except Exception as error:
@@ -117,7 +119,7 @@ def _packed(function: Callable[[_Item], object], item: _Item) -> bytes:
 
 
 def _run(versions: tuple[str, str], task: bytes) -> bytes:
-    """Runs a task in a worker.  Errors are returned, so that no executor can alter them."""
+    """Run a task in a worker. Errors are returned, so no executor can alter them."""
     outcome: object
     try:
         outcome = _attempt(versions, task)
@@ -132,7 +134,7 @@ def _run(versions: tuple[str, str], task: bytes) -> bytes:
 
 
 def _attempt(versions: tuple[str, str], task: bytes) -> object:
-    """Runs a task.  Raises ToolError where this worker cannot read it."""
+    """Run a task. Raises ToolError if this worker cannot deserialise it."""
     if versions != _versions():
         raise ToolError(
             "tool-026",
@@ -154,7 +156,8 @@ def _attempt(versions: tuple[str, str], task: bytes) -> object:
 
 @cache
 def _versions() -> tuple[str, str]:
-    """Of Python and of penstock: pickled functions are bytecode, and results must be the same."""
+    """Return the versions of Python and penstock, which must match: pickled functions contain
+    bytecode, and results must not differ."""
     return f"Python {sys.version_info.major}.{sys.version_info.minor}", (
         f"penstock {version('penstock')}"
     )
@@ -165,14 +168,14 @@ def _unpicklable(what: str, error: Exception) -> ToolError:
         "tool-027",
         f"{what} cannot be sent between processes: {type(error).__name__}: {error}",
         where="workers",
-        why="it is pickled, and an accelerator's description holds something that cannot be",
+        why="the description of an accelerator contains something that cannot be serialised",
         help="remove open files, locks and generators from the description, or use one worker",
     )
 
 
 @contextmanager
 def _reporting(where: str) -> Generator[None]:
-    """Turns failures of an executor into ToolErrors."""
+    """Convert failures of an executor to ToolErrors."""
     try:
         yield
     except _ExecutorError as error:
@@ -183,10 +186,10 @@ def _failure(where: str, cause: BaseException | None) -> ToolError:
     if isinstance(cause, BrokenExecutor):
         return ToolError(
             "tool-022",
-            "a worker ended before its work was done",
+            "a worker terminated before its task was complete",
             where=where,
-            why="something else ended it, perhaps for want of memory",
-            help='give fewer workers; a script needs `if __name__ == "__main__"`',
+            why="it was terminated externally, perhaps because memory was exhausted",
+            help='use fewer workers; a script needs `if __name__ == "__main__"`',
         )
     return ToolError(
         "tool-028",
@@ -198,7 +201,7 @@ def _failure(where: str, cause: BaseException | None) -> ToolError:
 
 
 class _Tracking(Executor):
-    """The caller's executor; remembers what was submitted, so that it can be cancelled."""
+    """Wraps the caller's executor and records the submitted tasks, so they can be cancelled."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -224,26 +227,26 @@ def _cancelling(executor: Executor) -> Generator[Executor]:
 
 
 def _check_count(workers: object) -> None:
-    """Raises UsageError where it is no number of processes."""
+    """Raise UsageError if `workers` is not a valid number of processes."""
     if not isinstance(workers, int):
         raise UsageError(
             "usage-018",
             f"workers is a {type(workers).__name__}, must be a number or an executor",
             where="workers",
-            help="give a concurrent.futures.Executor; of a Dask client, client.get_executor()",
+            help="pass a concurrent.futures.Executor; for a Dask client, client.get_executor()",
         )
     if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(
             "usage-018",
             f"the number of workers is {workers}, must be at least 1 and at most {MOST_WORKERS}",
             where="--workers",
-            help="1 is this process alone; more than there are cores gain nothing",
+            help="1 means this process only; more workers than cores gain nothing",
         )
 
 
 @contextmanager
 def _own_processes(count: int) -> Generator[Executor]:
-    """A pool of processes that ends with this one, or with the `with` block."""
+    """Start a pool of processes that terminates with this process or with the `with` block."""
     context = get_context("spawn")
     told, tell = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(count, context, _listen, (told,))
@@ -252,7 +255,7 @@ def _own_processes(count: int) -> Generator[Executor]:
     except _ExecutorError:
         raise
     except BaseException:
-        tell.close()  # nobody will ask for what the workers are at
+        tell.close()  # closing the pipe ends the workers
         raise
     finally:
         pool.shutdown(cancel_futures=True)
@@ -261,8 +264,8 @@ def _own_processes(count: int) -> Generator[Executor]:
 
 
 def _listen(told: Connection) -> None:
-    """What a worker begins with: it ends without a word when it is interrupted, as a terminal does
-    to all processes at one time, and when the other end of a pipe is closed."""
+    """Initialise a worker: it exits silently on interruption, which a terminal sends to all
+    processes, and when the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_end_with, args=(told,), daemon=True).start()
 

@@ -151,10 +151,7 @@ def write_broken_files(folder: Path) -> None:
     host = target_text("host")
     (folder / "not_toml.toml").write_text("[compiler")
     (folder / "no_size.toml").write_text(host.replace('size = "1GiB"', 'size = "much"', 1))
-    (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["attic"]'))
-    (folder / "unknown_core.toml").write_text(
-        target_text("cortex-m4").replace('core = "cortex-m4"', 'core = "cortex-m99"')
-    )
+    (folder / "no_arena.toml").write_text(host.replace('holds = ["arena"]', 'holds = ["constant"]'))
     np.save(folder / "shape_3.npy", np.zeros(3, np.int8))
     (folder / "no_array.npy").write_bytes(b"no array")
     (folder / "no_archive.npz").write_bytes(b"no archive")

@@ -10,7 +10,7 @@ import pytest
 from command_line import CommandLine
 from errors.broken_files import write_broken_files
 from errors.golden import Golden
-from penstock.backends import uma
+from penstock.backends.uma import backend
 
 
 @pytest.fixture
@@ -39,4 +39,4 @@ def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
-    monkeypatch.setattr(uma, "REGISTERED", {})
+    monkeypatch.setattr(backend, "REGISTERED", {})

@@ -26,17 +26,22 @@ from penstock.accelerators.ethos_u.vela import vela
 from penstock.backends.portable import assign
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.text import graph_from_text
 from penstock.hardware.load import load_target
-from penstock.ir import text
 from penstock.ir.affine import Affine
 from penstock.memory.text import parse as parse_problem
-from penstock.pipeline import Request, compile_request, schedule, simplify
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
 from penstock.scheduling.grouping.banks import proportional
-from penstock.scheduling.grouping.cost import Limits, Traffic
-from penstock.scheduling.grouping.problem import problem_of
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic
+from penstock.scheduling.grouping.problem import problem_from_edges
 from penstock.scheduling.grouping.strategies import best
+from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
-from penstock.scheduling.stripe import StripeConfig
+from penstock.scheduling.text.frontier import read_frontier
+from penstock.simulators.core import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.qemu import qemu_program
 from penstock.tiling.cuts import Cut, TileShape
@@ -54,7 +59,7 @@ from small_networks import towers
 
 COMMANDS: dict[str, str] = {
     "usage-030": "compile zoo:lenet5 --accelerator smv:tiler=fast",
-    "capacity-001": "compile zoo:lenet5 --sram 1k --keep-input --max-parts 4",
+    "capacity-001": "compile zoo:lenet5 --sram 2k --keep-input --max-parts 4",
     "golden-002": "verify good.tflite --goldens missing.npz",
     "golden-003": "verify good.tflite --goldens no_archive.npz",
     "golden-004": "verify good.tflite --goldens contradiction.npz",
@@ -172,7 +177,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "capacity-004": _with_a_group_too_large,
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
-        Traffic(problem_of(["conv", "dense"], [(0, 1)], [4, 4], [1, 9], [1]), Limits(8, 8, False))
+        Traffic(
+            problem_from_edges(["conv", "dense"], [(0, 1)], [4, 4], [1, 9], [1]),
+            GroupLimits(8, 8, False),
+        )
     ),
     "grouping-004": lambda: proportional((4, 4, 4), 2),
     "memory-004": lambda: parse_problem("id,lower,upper\na,0,1\n"),
@@ -183,7 +191,12 @@ CALLS: dict[str, Callable[[], object]] = {
     ),
     "stripe-001": lambda: StripeConfig((4, 4), (8, 8), (4, 4), (1, 2), (2, 2), (0,)),
     "stripe-002": lambda: StripeConfig((4,), (8,), (-4,), (1,), (2,), (0,)).count_stripes(),
-    "text-001": lambda: text.parse("Graph(", {}),
+    "text-001": lambda: graph_from_text("graph g\ninput x: int8[4\noutput x\n"),
+    "text-002": lambda: graph_from_text("graph g\ninput x: int8[4]\noutput y\n"),
+    "text-003": lambda: graph_from_text("graph g\nconstant c: int8[9] = @c5029a71db5295a1\n"),
+    "text-004": lambda: read_frontier(
+        "frontier of lenet\n", assign(towers(), load_target("host"))
+    ),
     "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), Operand("y", "result", ())),
     "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
@@ -195,6 +208,7 @@ CALLS: dict[str, Callable[[], object]] = {
     ).run(),
     "tool-005": lambda: sanitised_compiler(Compiler("cc", ("false",), ())),
     "tool-007": lambda: ElfImage("model.elf", (), (), 0, 0).symbol("kws_run"),
+    "tool-010": lambda: core_named("cortex-m99"),
     "tool-021": _without_a_simulated_core,
     "tool-022": _with_a_worker_that_ends,
     "tool-027": _with_a_task_that_cannot_be_sent,
@@ -292,11 +306,6 @@ def test_the_messages_of_missing_tools(
     with pytest.raises(PenstockError) as caught:
         qemu_program()
     golden.check("tool-025", str(caught.value))
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="ziglang is not installed")
-def test_the_message_of_a_core_that_is_not_simulated(penstock: CommandLine, golden: Golden) -> None:
-    golden.check("tool-010", penstock("run", "good.tflite", "-t", "unknown_core.toml").err)
 
 
 def test_the_message_of_a_missing_reference(

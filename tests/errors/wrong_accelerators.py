@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from offloading import layer_by_layer
-from penstock import api, pipeline
-from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
+from penstock import api
+from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
 from penstock.backends.offload import require_nothing_left
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
+from penstock.pipeline.graphs import read
 from penstock.program.program import Driver
 from toy_accelerator import Bytes, Toy, Unit, store, toy_request
 
@@ -64,6 +65,14 @@ def with_encoder(encoder: Callable[..., object], accelerator: Accelerator) -> Ac
     return replace(accelerator, codegen=code)
 
 
+def without_an_encoder() -> None:
+    """Compiles for an accelerator whose kernels issue operations that nothing encodes."""
+    request = api.request("zoo:lenet5", accelerators=("nvdla",))
+    (accelerator,) = request.accelerators
+    code = replace(accelerator.codegen, encoder=None)
+    api.compile(replace(request, accelerators=(replace(accelerator, codegen=code),)))
+
+
 def in_machine(toy: Toy) -> None:
     """Runs a network with an accelerator in the machine."""
     done = layer_by_layer(api.compile(toy_request("zoo:lenet5", "host", toy)).compilation)
@@ -72,9 +81,9 @@ def in_machine(toy: Toy) -> None:
 
 def with_nodes_left() -> None:
     """Refuses what an accelerator leaves."""
-    pool, dense = pipeline.read("zoo:lenet5").nodes[1:6:4]
+    pool, dense = read("zoo:lenet5").nodes[1:6:4]
     why = "no pattern of toy matches it"
-    require_nothing_left((Left(pool, why, 613402), Left(dense, why, 404448)))
+    require_nothing_left((CpuFallback(pool, why, 613402), CpuFallback(dense, why, 404448)))
 
 
 WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
@@ -82,6 +91,7 @@ WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {
     "backend-082": lambda: api.compile(toy_request(change=with_forgetful_pass)),
     "backend-083": lambda: api.compile(toy_request(change=partial(with_encoder, lambda: b""))),
     "backend-084": lambda: api.compile(toy_request(change=partial(with_encoder, lambda c: "x"))),
+    "backend-085": without_an_encoder,
     "backend-090": partial(in_machine, Toy(stores=fails)),
     "backend-091": lambda: api.compile(toy_request(change=without_calls)),
     "backend-093": partial(in_machine, Toy(beyond=2)),

@@ -10,9 +10,9 @@ from penstock.backends.accelerator import NamedPattern, Strategy
 from penstock.backends.partition import choose, partition
 from penstock.backends.pattern import Pattern, is_op, wildcard
 from penstock.ir.graph import Graph, Node, Value
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.samples import bias, int8, weights
-from penstock.ops.window import Window
 from strategies import node_of
 
 CONVOLUTION = is_op("Conv2D")(wildcard(), wildcard())

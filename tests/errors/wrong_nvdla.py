@@ -19,9 +19,9 @@ from penstock.accelerators.nvdla.registers import decode, encode
 from penstock.accelerators.nvdla.sheet import (
     GOOGLENET,
     Hardware,
-    Kind,
     SheetLayer,
-    Window,
+    SheetLayerKind,
+    SheetWindow,
     figures_of,
 )
 from penstock.accelerators.nvdla.stream import Write, from_bytes, to_bytes
@@ -29,7 +29,9 @@ from penstock.accelerators.nvdla.stream import Write, from_bytes, to_bytes
 
 def sheet_layer(rows: int = 8) -> SheetLayer:
     """A layer of a performance sheet, 3x3 over some rows of 8 columns."""
-    return SheetLayer("conv1", Kind.CONVOLUTION, 16, rows, 8, 8, Window(3, 3, 1, 1), False)
+    return SheetLayer(
+        "conv1", SheetLayerKind.CONVOLUTION, 16, rows, 8, 8, SheetWindow(3, 3, 1, 1), False
+    )
 
 
 TIGHT = Hardware(1, 1, Fraction(1, 4), 64, Fraction(1000), Fraction(1), 1)

@@ -18,55 +18,61 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.memory.problem import Buffer, Problem, live_peak, shapes
+from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, shapes
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.relu import Relu
-from penstock.ops.samples import bias, int8, weights
-from penstock.ops.window import Window
 from penstock.program.bounds import count_at
 from penstock.program.expr import Var, evaluate
 from penstock.program.lower import Addresses, lower
-from penstock.scheduling.cascades import cascades, order_problem
-from penstock.scheduling.cost import Around
-from penstock.scheduling.lifetimes import Unfolded, problems
-from penstock.scheduling.memories import Memories
+from penstock.scheduling.cascades.search import find_frontier
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import Options
-from penstock.scheduling.order import OrderOptions, find_order
-from penstock.scheduling.part import Part, Parts
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.order.order import OrderOptions, find_order
+from penstock.scheduling.order.part_steps import order_problem
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
+from quick import examples
 from small_networks import networks
 from strategies import node_of, seeds
 
 TARGET = load_target("host")
-MEMORIES = Memories(
+MEMORIES = MemorySystem(
     TARGET.memories_for("arena"), TARGET.memory_for("constant"), TARGET.engines[0], TARGET.copier
 )
 MOST_STRIPE = 4
 
 # Every example is small, and a rare one is what finds the faults.
-many = settings(max_examples=max(300, settings().max_examples))
-some = settings(max_examples=max(100, settings().max_examples))
+many = settings(max_examples=examples(max(300, settings().max_examples)))
+some = settings(max_examples=examples(max(100, settings().max_examples)))
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
     """A model in which calls alone cost cycles, those of each part its own number of them."""
 
-    def work_cycles(self, part: Part, around: Around = ()) -> int:
+    def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         return 0
 
-    def call_cycles(self, part: Part, around: Around = ()) -> int:
+    def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         return 3 + sum(part.name.encode()) % 11
 
-    def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
+    def cycles(
+        self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
+    ) -> int:
         return len(stripes) * self.call_cycles(part)
 
 
 def found(parts: Parts, options: Options) -> tuple[Schedule, ...]:
-    return cascades(parts, Calls(), MEMORIES, options).schedules
+    return find_frontier(parts, Calls(), MEMORIES, options).schedules
 
 
 def orders(parts: Parts, keep_input: bool) -> set[tuple[int, ...]]:
@@ -157,9 +163,9 @@ def runs_as_it_says(
 ) -> None:
     """Every row that it computes is right, in the order of its calls; its cost is what is counted,
     and its peak is that of the blocks to be placed."""
-    unfolded = Unfolded(schedule)
-    ((memory, blocks),) = problems(unfolded)
-    bare = Problem(tuple(replace(block, alignment=1) for block in blocks.buffers))
+    expanded = ExpandedSchedule(schedule)
+    ((memory, blocks),) = placement_problems(expanded)
+    bare = PlacementProblem(tuple(replace(block, alignment=1) for block in blocks.buffers))
     assert live_peak(bare).size_bytes == schedule.peak_bytes
     called: list[tuple[str, tuple[int, int]]] = []
 
@@ -169,11 +175,11 @@ def runs_as_it_says(
 
     offsets = first_fit(blocks)
     height = max(offsets[b.name] + b.size_bytes for b in blocks.buffers)
-    machine = Machine(lower(unfolded, Addresses(offsets, ((memory, height),))), compare)
+    machine = Machine(lower(expanded, Addresses(offsets, ((memory, height),))), compare)
     outputs = machine.run(inputs)
     for name, elements in outputs.items():
         np.testing.assert_array_equal(elements, expected[name], name)
-    assert called == list(calls_of(unfolded))
+    assert called == list(calls_of(expanded))
     counts, cost = machine.counts, schedule.cost
     assert counts.macs == cost.macs == schedule.parts.graph.macs()
     assert {m: n for m, n in counts.read_bytes.items() if n} == dict(cost.read_bytes)
@@ -187,19 +193,19 @@ def rows_of(region: Region, rows: int) -> tuple[int, int]:
     return region.intervals[axis] if image else (0, rows)
 
 
-def calls_of(unfolded: Unfolded) -> Iterator[tuple[str, tuple[int, int]]]:
+def calls_of(expanded: ExpandedSchedule) -> Iterator[tuple[str, tuple[int, int]]]:
     """The tensor and the rows of every call that is no pull."""
-    for cascade in unfolded.cascades:
+    for cascade in expanded.cascades:
         for position, first, end, _ in cascade.calls.tolist():
-            part = unfolded.schedule.steps[position]
-            if part.pulled is None:
+            part = expanded.schedule.steps[position]
+            if part.streamed_input is None:
                 yield part.name, (first, end)
 
 
-def first_fit(problem: Problem) -> dict[str, int]:
+def first_fit(problem: PlacementProblem) -> dict[str, int]:
     """Each block, with those tied to it, at the first address where it meets nobody."""
     offsets: dict[str, int] = {}
-    placed: list[Buffer] = []
+    placed: list[LiveBuffer] = []
     for shape in shapes(problem.buffers):
         at = 0
         while any(_clash(b, at, p, offsets[p.name]) for b in shape for p in placed):
@@ -209,7 +215,7 @@ def first_fit(problem: Problem) -> dict[str, int]:
     return offsets
 
 
-def _clash(one: Buffer, base: int, other: Buffer, other_at: int) -> bool:
+def _clash(one: LiveBuffer, base: int, other: LiveBuffer, other_at: int) -> bool:
     at = base + one.distance_bytes
     apart = at + one.size_bytes <= other_at or other_at + other.size_bytes <= at
     return one.meets(other) and not apart

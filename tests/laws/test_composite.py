@@ -21,11 +21,11 @@ from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import Sample, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.pad import Pad
 from penstock.ops.relu import Relu
-from penstock.ops.samples import bias, int8, weights
-from penstock.ops.window import Window
 from penstock.simulators.graph import run_graph
 from small_networks import networks
 from small_patterns import patternable, patterns

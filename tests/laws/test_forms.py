@@ -16,21 +16,21 @@ from core_kernels import CoreLibrary
 from dsp_layers import layers
 from found import SAMPLES
 from kernel_cases import Case
-from penstock.backends.cortex_m import forms
-from penstock.backends.cortex_m import layer as layer_module
-from penstock.backends.cortex_m.dsp import dsp_kernel
-from penstock.backends.cortex_m.forms import with_forms
-from penstock.backends.cortex_m.layer import certificate
-from penstock.backends.cortex_m.reach import Requantised, channels_of
+from penstock.backends.cores.common import forms
+from penstock.backends.cores.common import layer as layer_module
+from penstock.backends.cores.common.accumulators import Requantised, reference_channels
+from penstock.backends.cores.common.forms import with_forms
+from penstock.backends.cores.common.layer import certificate
+from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.ir.op import Kernel, Op, Sample, Site
 from penstock.ir.tensor import Data
+from penstock.opkit.requantise import Multipliers
+from penstock.opkit.running import totals
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
-from penstock.ops.requantise import Multipliers
 from penstock.ops.requantise_last import RequantiseLast
-from penstock.ops.running import totals
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window
-from penstock.requantisation.certify import Certificate, Lone, certify_each
+from penstock.requantisation.certify import Certificate, ChannelCertificate, certify_each
 from penstock.requantisation.form import Class
 from strategies import seeds
 
@@ -100,12 +100,14 @@ def test_channels_without_a_form_keep_the_reference_beside_others(
 ) -> None:
     assume(isinstance(found.op, Requantised))
     assert isinstance(found.op, Requantised)
-    channels = channels_of(found.op, found.site)
+    channels = reference_channels(found.op, found.site)
     every = certify_each(channels)
     some = np.random.default_rng(seed).random(len(every)) < 0.5
-    lone = [Lone(Class.D, None) if d else one for d, one in zip(some, every, strict=True)]
+    lone = [
+        ChannelCertificate(Class.D, None) if d else one for d, one in zip(some, every, strict=True)
+    ]
     with patch.object(forms, "certify_each", return_value=tuple(lone)):
-        numbers = forms.forms_of(channels)
+        numbers = forms.channel_forms(channels)
     with patch.object(forms, "_forms", return_value=numbers):
         kernel = with_forms(found.op, found.site, found.op.kernel(found.site))
     assert kernel.classes.count("D") >= some.sum()

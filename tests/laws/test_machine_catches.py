@@ -16,12 +16,12 @@ from penstock.errors import InternalError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
+from penstock.opkit.samples import int8
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
-from penstock.ops.samples import int8
 from penstock.ops.softmax import Softmax
-from penstock.ops.window import Window
 from penstock.program.program import Buffer, Call, Command, Copy, Kind, Loop, Program, View, Wait
-from penstock.scheduling.lifetimes import Unfolded
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from programs import (
@@ -81,7 +81,7 @@ def living_pairs(lowered: Lowered) -> list[tuple[str, str]]:
 
 def living(lowered: Lowered) -> dict[str, tuple[int, int]]:
     """By name of a buffer, the ticks in which any of its rows lives."""
-    rows, lives = lowered.schedule.parts.rows, Unfolded(lowered.schedule).lives
+    rows, lives = lowered.schedule.parts.rows, ExpandedSchedule(lowered.schedule).live_ranges
     found: dict[str, tuple[int, int]] = {}
     for s, storage in enumerate(rows.storages):
         mine = slice(lives.starts[s], lives.starts[s + 1])

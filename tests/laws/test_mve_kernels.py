@@ -17,15 +17,15 @@ from c_kernels import Library
 from core_kernels import CoreLibrary
 from kernel_cases import Case
 from mve_layers import mve_layers
-from penstock.backends.cortex_m.mve import mve_kernel
+from penstock.backends.cores.mve.kernels import mve_kernel
 from penstock.ir.op import Kernel, Sample
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window
 from penstock.simulators.qemu import PROGRAM
 from strategies import seeds
 

@@ -11,34 +11,37 @@ from penstock.memory.check import check
 from penstock.memory.conflict import conflict
 from penstock.memory.exact import ExactOptions, fit, place, rankings
 from penstock.memory.greedy import Priority, place_greedily
-from penstock.memory.problem import Buffer, Problem, peak_live_bytes
-from penstock.memory.stacking import Tricks, boxes_of, stack
+from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
+from penstock.memory.stacking import Tricks, buffers_as_boxes, stack
 from penstock.memory.text import parse, show
+from quick import examples
 
 ALL_TRICKS = [Tricks(*switches) for switches in product((True, False), repeat=5)]
 
 
 @st.composite
-def problems(draw: st.DrawFn, max_buffers: int, max_bytes: int, fixed: bool = True) -> Problem:
+def problems(
+    draw: st.DrawFn, max_buffers: int, max_bytes: int, fixed: bool = True
+) -> PlacementProblem:
     """Small, dense problems; now and then a fixed buffer."""
-    buffers: list[Buffer] = []
+    buffers: list[LiveBuffer] = []
     for i in range(draw(st.integers(0, max_buffers))):
         lower = draw(st.integers(0, 5))
         upper = lower + draw(st.integers(1, 4))
         size = draw(st.integers(1, max_bytes))
         alignment = draw(st.sampled_from((1, 1, 2, 4)))
-        buffers.append(Buffer(f"b{i}", lower, upper, size, alignment))
+        buffers.append(LiveBuffer(f"b{i}", lower, upper, size, alignment))
     if fixed and buffers and draw(st.booleans()):
         first = buffers[0]
         offset = first.alignment * draw(st.integers(0, 3))
-        buffers[0] = Buffer("b0", first.lower, first.upper, first.size_bytes, 1, offset)
-    return Problem(tuple(buffers))
+        buffers[0] = LiveBuffer("b0", first.lower, first.upper, first.size_bytes, 1, offset)
+    return PlacementProblem(tuple(buffers))
 
 
-def fits_by_brute_force(problem: Problem, ceiling: int) -> bool:
+def fits_by_brute_force(problem: PlacementProblem, ceiling: int) -> bool:
     """Whether any offsets at all keep the buffers apart under the ceiling."""
 
-    def rest_fits(placed: list[tuple[Buffer, int]], rest: tuple[Buffer, ...]) -> bool:
+    def rest_fits(placed: list[tuple[LiveBuffer, int]], rest: tuple[LiveBuffer, ...]) -> bool:
         if not rest:
             return True
         buffer = rest[0]
@@ -53,7 +56,7 @@ def fits_by_brute_force(problem: Problem, ceiling: int) -> bool:
                 return True
         return False
 
-    def offsets(buffer: Buffer) -> Iterator[int]:
+    def offsets(buffer: LiveBuffer) -> Iterator[int]:
         highest = ceiling - buffer.size_bytes
         if buffer.fixed_offset is None:
             yield from range(0, highest + 1, buffer.alignment)
@@ -63,7 +66,7 @@ def fits_by_brute_force(problem: Problem, ceiling: int) -> bool:
     return rest_fits([], problem.buffers)
 
 
-def least_height(problem: Problem) -> int:
+def least_height(problem: PlacementProblem) -> int:
     height = 0
     while not fits_by_brute_force(problem, height):
         height += 1
@@ -71,9 +74,9 @@ def least_height(problem: Problem) -> int:
 
 
 @given(problems(max_buffers=14, max_bytes=40))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_the_judge_accepts_every_placement_and_exact_lies_between_bound_and_greedy(
-    problem: Problem,
+    problem: PlacementProblem,
 ) -> None:
     bound = peak_live_bytes(problem)
     greedy = place_greedily(problem)
@@ -86,8 +89,8 @@ def test_the_judge_accepts_every_placement_and_exact_lies_between_bound_and_gree
 
 
 @given(problems(max_buffers=5, max_bytes=5))
-@settings(deadline=None, max_examples=100)
-def test_exact_equals_brute_force_on_tiny_problems(problem: Problem) -> None:
+@settings(deadline=None, max_examples=examples(100))
+def test_exact_equals_brute_force_on_tiny_problems(problem: PlacementProblem) -> None:
     exact = place(problem)
     assert exact.optimal
     assert exact.height_bytes == least_height(problem)
@@ -97,11 +100,11 @@ def test_exact_equals_brute_force_on_tiny_problems(problem: Problem) -> None:
 
 
 @given(problems(max_buffers=6, max_bytes=4))
-@settings(deadline=None, max_examples=40)
-def test_every_combination_of_tricks_gives_the_same_answer(problem: Problem) -> None:
+@settings(deadline=None, max_examples=examples(40))
+def test_every_combination_of_tricks_gives_the_same_answer(problem: PlacementProblem) -> None:
     assume(problem.buffers)
     height = least_height(problem)
-    boxes = boxes_of(problem.buffers)
+    boxes = buffers_as_boxes(problem.buffers)
     _, rank = rankings(boxes)[0]
     for tricks in ALL_TRICKS:
         answers = [stack(boxes, height - lack, rank, 100_000, tricks) for lack in (0, 1)]
@@ -112,13 +115,13 @@ def test_every_combination_of_tricks_gives_the_same_answer(problem: Problem) -> 
 @pytest.mark.parametrize("coarsen", [True, False])
 @pytest.mark.parametrize("solver_work", [0.0, 0.5])
 @given(problem=problems(max_buffers=5, max_bytes=5))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_neither_coarsening_nor_the_solver_changes_an_optimum(
-    problem: Problem, coarsen: bool, solver_work: float
+    problem: PlacementProblem, coarsen: bool, solver_work: float
 ) -> None:
-    scaled = Problem(
+    scaled = PlacementProblem(
         tuple(
-            Buffer(
+            LiveBuffer(
                 b.name,
                 b.lower,
                 b.upper,
@@ -134,24 +137,24 @@ def test_neither_coarsening_nor_the_solver_changes_an_optimum(
 
 
 @given(problems(max_buffers=7, max_bytes=6, fixed=False), st.integers(1, 4))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_conflict_cannot_fit_and_fits_without_any_one_buffer(
-    problem: Problem, lack_bytes: int
+    problem: PlacementProblem, lack_bytes: int
 ) -> None:
     capacity = place(problem).height_bytes - lack_bytes
     assume(capacity >= 0)
-    found = conflict(Problem(problem.buffers, capacity))
+    found = conflict(PlacementProblem(problem.buffers, capacity))
     assert found is not None
     assert found.proven
     assert found.irreducible
     core = tuple(b for b in problem.buffers if b.name in found.names)
-    assert not fits_by_brute_force(Problem(core), capacity)
+    assert not fits_by_brute_force(PlacementProblem(core), capacity)
     for left_out in core:
         rest = tuple(b for b in core if b is not left_out)
-        assert fits_by_brute_force(Problem(rest), capacity)
+        assert fits_by_brute_force(PlacementProblem(rest), capacity)
 
 
 @given(problems(max_buffers=6, max_bytes=9))
 @settings(deadline=None)
-def test_text_reads_back_as_the_same_problem(problem: Problem) -> None:
+def test_text_reads_back_as_the_same_problem(problem: PlacementProblem) -> None:
     assert parse(show(problem)) == problem

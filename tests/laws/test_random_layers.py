@@ -13,7 +13,8 @@ from c_kernels import View, ring_of, row_region, rows_as_bytes, rows_of, table_o
 from c_kernels import whole as whole_layout
 from core_kernels import CoreLibrary
 from found import elements
-from penstock.backends.cortex_m.variants import kernels_for
+from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.selection import select_kernels
 from penstock.hardware.load import load_target
 from penstock.ir.op import Sample, row_count
 from penstock.ir.region import Region
@@ -48,8 +49,9 @@ def test_random_layers(
 def _check(core: CoreLibrary, kernels: str, layer: Sample, number: int) -> None:
     """Some rows of a layer, or all of them, in views of some layout."""
     rng, site, op = np.random.default_rng([number, 1]), layer.site, layer.op
-    fast, lean = kernels_for(op, site, kernels)
-    kernel = fast if lean is None or rng.integers(2) else lean
+    selected = select_kernels(op, site, core_family(kernels))
+    fallback = selected.fallback
+    kernel = selected.kernel if fallback is None or rng.integers(2) else fallback
     count = row_count(site.output.shape)
     lower, upper = 0, count
     if kernel.by_rows and rng.integers(2):

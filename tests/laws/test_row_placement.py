@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from penstock.memory.check import check
 from penstock.memory.laying import improve, lay
-from penstock.memory.problem import Buffer, Column, Problem, peak_live_bytes, shapes
-from penstock.memory.rows import RowOptions, Tables, place_rows, tables_of
+from penstock.memory.problem import Column, LiveBuffer, PlacementProblem, peak_live_bytes, shapes
+from penstock.memory.rows import RowOptions, ShapeTables, place_rows, shape_tables
 from penstock.memory.text import parse, show
+from quick import examples
 
 CHEAP = RowOptions(comparisons=200, orders=3, patience=4)
 
 
 @st.composite
-def tied_problems(draw: st.DrawFn, max_shapes: int, max_bytes: int) -> Problem:
+def tied_problems(draw: st.DrawFn, max_shapes: int, max_bytes: int) -> PlacementProblem:
     """Shapes of up to four buffers that do not overlap in their shape; now and then a fixed one."""
-    buffers: list[Buffer] = []
+    buffers: list[LiveBuffer] = []
     for i in range(draw(st.integers(0, max_shapes))):
         alignment = draw(st.sampled_from((1, 1, 2, 4)))
         fixed = draw(st.sampled_from((None,) * 9 + (draw(st.integers(0, 3)) * 4,)))
@@ -30,21 +31,23 @@ def tied_problems(draw: st.DrawFn, max_shapes: int, max_bytes: int) -> Problem:
             size = draw(st.integers(1, max_bytes))
             life = (lower, lower + draw(st.integers(1, 4)), size)
             if k == 0:
-                buffers.append(Buffer(f"s{i}", *life, alignment, fixed))
+                buffers.append(LiveBuffer(f"s{i}", *life, alignment, fixed))
             else:
                 own = draw(st.sampled_from((1, 2)))
                 distance = -(-distance // own) * own
-                buffers.append(Buffer(f"s{i}.{k}", *life, own, None, f"s{i}", distance))
+                buffers.append(LiveBuffer(f"s{i}.{k}", *life, own, None, f"s{i}", distance))
             distance += size + draw(st.integers(0, 1))
-    return Problem(tuple(draw(st.permutations(buffers))))
+    return PlacementProblem(tuple(draw(st.permutations(buffers))))
 
 
-def pinned_first(problem: Problem) -> tuple[tuple[Buffer, ...], ...]:
+def pinned_first(problem: PlacementProblem) -> tuple[tuple[LiveBuffer, ...], ...]:
     """The shapes, the fixed ones first, as the placer has to lay them."""
     return tuple(sorted(shapes(problem.buffers), key=lambda shape: shape[0].fixed_offset is None))
 
 
-def lies_free(shape: tuple[Buffer, ...], base: int, placed: list[tuple[Buffer, int]]) -> bool:
+def lies_free(
+    shape: tuple[LiveBuffer, ...], base: int, placed: list[tuple[LiveBuffer, int]]
+) -> bool:
     """Whether a shape at a base is aligned, where it is fixed, and apart from what is placed."""
     return shape[0].fixed_offset in (None, base) and all(
         (base + b.distance_bytes) % b.alignment == 0
@@ -58,9 +61,9 @@ def lies_free(shape: tuple[Buffer, ...], base: int, placed: list[tuple[Buffer, i
     )
 
 
-def lay_by_hand(order: tuple[tuple[Buffer, ...], ...]) -> dict[str, int]:
+def lay_by_hand(order: tuple[tuple[LiveBuffer, ...], ...]) -> dict[str, int]:
     """Every shape at the first base of 0, 1, 2, .. where it lies free."""
-    placed: list[tuple[Buffer, int]] = []
+    placed: list[tuple[LiveBuffer, int]] = []
     for shape in order:
         base = 0
         while not lies_free(shape, base, placed):
@@ -69,14 +72,14 @@ def lay_by_hand(order: tuple[tuple[Buffer, ...], ...]) -> dict[str, int]:
     return {buffer.name: at for buffer, at in placed}
 
 
-def ends(tables: Tables, bases: Column) -> Column:
+def ends(tables: ShapeTables, bases: Column) -> Column:
     """Where each row ends."""
     first, last = tables.shapes[:2]
     return np.repeat(bases, last - first) + tables.rows[3] + tables.rows[2]
 
 
 def fits_by_brute_force(
-    order: tuple[tuple[Buffer, ...], ...], ceiling: int, placed: list[tuple[Buffer, int]]
+    order: tuple[tuple[LiveBuffer, ...], ...], ceiling: int, placed: list[tuple[LiveBuffer, int]]
 ) -> bool:
     """Whether any bases at all keep the shapes apart under the ceiling."""
     if not order:
@@ -92,8 +95,10 @@ def fits_by_brute_force(
 
 
 @given(tied_problems(max_shapes=8, max_bytes=30))
-@settings(deadline=None, max_examples=150)
-def test_the_judge_accepts_every_placement_which_is_never_under_the_bound(problem: Problem) -> None:
+@settings(deadline=None, max_examples=examples(150))
+def test_the_judge_accepts_every_placement_which_is_never_under_the_bound(
+    problem: PlacementProblem,
+) -> None:
     placement = place_rows(problem, CHEAP)
     assert check(problem, placement) == ()
     assert placement.bound_bytes == peak_live_bytes(problem) <= placement.height_bytes
@@ -104,8 +109,10 @@ def test_the_judge_accepts_every_placement_which_is_never_under_the_bound(proble
 
 
 @given(tied_problems(max_shapes=4, max_bytes=4))
-@settings(deadline=None, max_examples=100)
-def test_the_lowest_by_brute_force_lies_between_bound_and_placement(problem: Problem) -> None:
+@settings(deadline=None, max_examples=examples(100))
+def test_the_lowest_by_brute_force_lies_between_bound_and_placement(
+    problem: PlacementProblem,
+) -> None:
     placement = place_rows(problem)
     order = pinned_first(problem)
     least = 0
@@ -115,15 +122,15 @@ def test_the_lowest_by_brute_force_lies_between_bound_and_placement(problem: Pro
 
 
 @given(tied_problems(max_shapes=7, max_bytes=9), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=150)
-def test_laying_in_any_order_is_first_fit(problem: Problem, random: Random) -> None:
+@settings(deadline=None, max_examples=examples(150))
+def test_laying_in_any_order_is_first_fit(problem: PlacementProblem, random: Random) -> None:
     found = shapes(problem.buffers)
     assume(found)
     free = [i for i, shape in enumerate(found) if shape[0].fixed_offset is None]
     random.shuffle(free)
     order = [i for i in range(len(found)) if i not in free] + free
     by_hand = lay_by_hand(tuple(found[i] for i in order))
-    tables = tables_of(found)
+    tables = shape_tables(found)
     shelf = np.empty((5, len(problem.buffers)), dtype=np.int64)
     bases = np.zeros(len(found), dtype=np.int64)
     end = max(by_hand[buffer.name] + buffer.size_bytes for buffer in problem.buffers)
@@ -139,10 +146,10 @@ def test_laying_in_any_order_is_first_fit(problem: Problem, random: Random) -> N
 
 
 @given(tied_problems(max_shapes=8, max_bytes=20))
-@settings(deadline=None, max_examples=100)
-def test_improving_any_order_never_raises_what_is_reached(problem: Problem) -> None:
+@settings(deadline=None, max_examples=examples(100))
+def test_improving_any_order_never_raises_what_is_reached(problem: PlacementProblem) -> None:
     assume(problem.buffers)
-    tables = tables_of(shapes(problem.buffers))
+    tables = shape_tables(shapes(problem.buffers))
     bound = peak_live_bytes(problem)
     order = np.argsort(tables.shapes[3] < 0, kind="stable")
     args = (order, tables.pinned, tables.rows, tables.shapes)
@@ -157,5 +164,5 @@ def test_improving_any_order_never_raises_what_is_reached(problem: Problem) -> N
 
 @given(tied_problems(max_shapes=6, max_bytes=9))
 @settings(deadline=None)
-def test_text_reads_back_as_the_same_problem(problem: Problem) -> None:
+def test_text_reads_back_as_the_same_problem(problem: PlacementProblem) -> None:
     assert parse(show(problem)) == problem

@@ -12,7 +12,7 @@ from penstock.ops.registry import OperatorFile, foreign_names, operator_files, o
 
 @pytest.mark.parametrize("file", operator_files(), ids=lambda file: file.module.__name__)
 def test_every_operator_file_lists_at_least_two_samples(file: OperatorFile) -> None:
-    assert len(getattr(file.module, "SAMPLES", ())) >= 2
+    assert len(file.samples) >= 2
 
 
 @pytest.mark.parametrize("op", operators().values(), ids=lambda op: op.__name__)
@@ -23,7 +23,7 @@ def test_every_operator_has_a_sample(op: type[Op]) -> None:
 def test_no_two_operators_have_one_name() -> None:
     classes = [op for file in operator_files() for op in file.ops]
     assert len({op.__name__ for op in classes}) == len(classes)
-    names = [name for file in operator_files() for name in file.foreign_names]
+    names = [name for file in operator_files() for op in file.ops for name in op.TFLITE]
     assert sorted(names) == sorted(foreign_names())
 
 

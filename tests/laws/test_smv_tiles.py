@@ -15,7 +15,11 @@ from penstock.accelerators.smv import KERNELS, Smv
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Sample
-from penstock.pipeline import Request, lower_point, parts_of, place, schedule
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
@@ -69,7 +73,7 @@ def check(graph: Graph, tiler: DrawnTiler, doubled: bool, seed: int) -> None:
     request = Request("law", TARGET, accelerators=accelerators, options=Options(max_stripe=4))
     inputs = inputs_of_graph(graph, seed)
     reference = run_graph(graph, inputs)
-    parts = parts_of(graph, request)
+    parts = assign_engines(graph, request)
     points = place(schedule(parts, TARGET, request.options), TARGET, request.options)
     for point in points[:FEW_POINTS]:
         found = Machine(lower_point(point, accelerators)).run(inputs)

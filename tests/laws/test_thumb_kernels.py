@@ -15,15 +15,15 @@ from c_kernels import Library
 from core_kernels import CoreLibrary
 from dsp_layers import layers
 from kernel_cases import Case
-from penstock.backends.cortex_m.thumb import thumb_kernel
-from penstock.backends.cortex_m.thumb_tables import MOST_WORDS, block_sizes
+from penstock.backends.cores.thumb.kernels import thumb_kernel
+from penstock.backends.cores.thumb.tables import MOST_WORDS, block_sizes
 from penstock.ir.op import Kernel, Sample
 from penstock.ir.tensor import Data
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window
 from strategies import seeds
 
 NAMES = (

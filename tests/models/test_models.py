@@ -12,7 +12,8 @@ import pytest
 
 from available import COMMITTED, MODELS, TARGET, path_of
 from penstock import api
-from penstock.pipeline import Compilation
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.graphs import read
 from penstock.simulators.golden_archive import read_goldens, write_goldens
 from penstock.simulators.goldens import crc32_of
 
@@ -76,7 +77,7 @@ def altered(model: str, archive: Path) -> str:
     goldens = read_goldens(MODELS / f"{model}.npz")
     first, *others = goldens.sets
     tensors = dict(first.tensors)
-    inner = [n.output for n in api.pipeline.read(path_of(model)).nodes]
+    inner = [n.output for n in read(path_of(model)).nodes]
     inner = [value for value in inner if value.origin in tensors]
     victim = inner[len(inner) // 2]
     assert victim.origin is not None

@@ -10,7 +10,7 @@ import pytest
 from penstock import api
 from penstock.ir.graph import Graph
 from penstock.ladder import golden_inputs
-from penstock.pipeline import read
+from penstock.pipeline.graphs import read
 from penstock.simulators.golden_archive import read_goldens
 from penstock.simulators.graph import run_graph
 

@@ -19,7 +19,11 @@ from available import REPOSITORY
 from executors import refused, results
 from penstock import api
 from penstock.errors import PenstockError, ToolError, UsageError
-from penstock.pipeline import Point, parts_of, place, read, schedule, simplify_for
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.search import schedule
 from penstock.workers import LOOKAHEAD, executor_of, mapped
 
 SCRIPT = str(REPOSITORY / "tests" / "executors.py")
@@ -77,7 +81,7 @@ def test_mpi(alone: dict[str, str], host_compilers: Sequence[str]) -> None:
     assert told == {"results": alone, "error": REFUSED}
 
 
-def figures(points: Sequence[Point]) -> list[tuple[int, float]]:
+def figures(points: Sequence[PlacedPoint]) -> list[tuple[int, float]]:
     return [(p.height_bytes, p.schedule.cost.cycles) for p in points]
 
 
@@ -85,8 +89,8 @@ def test_what_is_placed_ahead_of_the_points_that_beat_it_is_left_out() -> None:
     """resnet8 on Ethos-U has schedules that are faster by too little to be listed beside others."""
     pytest.importorskip("ethosu.vela", reason="ethos-u-vela is not installed")
     wanted = api.request("zoo:resnet8", "cortex-m55", accelerators=("ethos_u55",))
-    graph = simplify_for(read(wanted.model), wanted)
-    frontier = schedule(parts_of(graph, wanted), wanted.target, wanted.options)
+    graph = simplify(read(wanted.model), wanted.rounding)
+    frontier = schedule(assign_engines(graph, wanted), wanted.target, wanted.options)
     alone = place(frontier, wanted.target, wanted.options)
     with ThreadPoolExecutor(2) as threads, executor_of(threads) as executor:
         shared = place(frontier, wanted.target, wanted.options, executor)
@@ -167,7 +171,7 @@ def test_an_executor_that_is_closed_is_said() -> None:
 
 
 def test_a_worker_lost_by_the_callers_own_pool_is_said() -> None:
-    refusal = pytest.raises(ToolError, match="a worker ended")
+    refusal = pytest.raises(ToolError, match="a worker terminated")
     with ProcessPoolExecutor(1) as pool, refusal as caught, executor_of(pool) as executor:
         list(mapped(os._exit, (1,), executor))
     assert caught.value.where == "workers=ProcessPoolExecutor"

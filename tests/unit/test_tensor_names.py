@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,12 +10,17 @@ import numpy as np
 import pytest
 
 from available import path_of
+from benchmarks.adversarial_names import buffers, without_labels
 from offloading import compiled
 from penstock import api
+from penstock.codegen.arrays import arrays
+from penstock.codegen.names import Names
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.pipeline import Compilation, lower_point
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point
 from penstock.program.program import Program
+from penstock.program.steps import steps
 from penstock.simulators.machine import Machine
 from tools.tflite_rewriting import renamed, tensor_names
 
@@ -65,22 +69,6 @@ RUNS: dict[str, tuple[str, ...]] = {
 """Accelerators by target."""
 
 
-def without_labels(text: str) -> list[str]:
-    """The tokens of C without comments, its identifiers numbered in order of appearance."""
-    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    numbers: dict[str, str] = {}
-    return [
-        numbers.setdefault(token, f"name{len(numbers)}") if token[0].isidentifier() else token
-        for token in re.findall(r"[A-Za-z_]\w*|\d\w*|\S", code)
-    ]
-
-
-def facts(program: Program) -> list[object]:
-    """What a program consists of, without names."""
-    buffers = [(b.kind, b.memory, b.address, b.size_bytes, b.data) for b in program.buffers]
-    return [program.memories, buffers]
-
-
 def outputs(done: Compilation, program: Program) -> list[np.ndarray]:
     """Outputs of a modelled run for drawn inputs, in their order."""
     random = np.random.default_rng(5)
@@ -101,7 +89,7 @@ def assert_alike(found: Compilation, expected: Compilation) -> None:
     assert code(found) == code(expected)
     programs = ((found.program, expected.program), (least(found), least(expected)))
     for mine, theirs in programs:
-        assert facts(mine) == facts(theirs)
+        assert buffers(mine) == buffers(theirs)
         for array, other in zip(outputs(found, mine), outputs(expected, theirs), strict=True):
             np.testing.assert_array_equal(array, other)
 
@@ -154,3 +142,24 @@ def test_a_max_pool_called_packed_is_not_stored_in_blocks() -> None:
         return compiled(graph, "ethos_u55")
 
     assert_alike(pool("y/packed"), pool("y"))
+
+
+def test_the_function_of_a_step_is_not_called_like_one_of_its_tables(tmp_path: Path) -> None:
+    done = intact("digits", "cortex-m4")
+    raw = Path(path_of("digits")).read_bytes()
+    known = tensor_names(raw)
+    tables = [
+        (step.output.tensor, table)
+        for step in steps(done.program)
+        for table, _ in step.kernel.tables
+        if step.output.tensor in known
+    ]
+    assert tables
+    for tensor, table in tables:
+        path = tmp_path / "digits.tflite"
+        path.write_bytes(renamed(raw, [table if name == tensor else name for name in known]))
+        found = api.compile(str(path), "cortex-m4").compilation
+        names = Names.of(found.program, found.prefix)
+        symbols = [array.symbol for array in arrays(found.program, names)]
+        assert not {*names.steps.values()} & {*symbols}
+        assert_alike(found, done)

@@ -106,7 +106,7 @@ def test_a_number_below_one_is_refused() -> None:
 
 
 def test_a_worker_that_is_lost_is_said() -> None:
-    with pytest.raises(ToolError, match="a worker ended"), executor_of(2) as executor:
+    with pytest.raises(ToolError, match="a worker terminated"), executor_of(2) as executor:
         list(mapped(os._exit, (1, 1), executor))
 
 

@@ -1,4 +1,5 @@
-"""Accelerators that come with penstock, one file or one folder each, through `penstock.uma` alone.
+"""The accelerators that come with penstock.  Each is a module or package that uses only
+`penstock.uma`.
 
-A module of this folder is called as its accelerator, and defines its `UMABackend`.
+A module of this folder has the name of its accelerator and defines its `UMABackend`.
 """

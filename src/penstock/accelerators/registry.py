@@ -1,13 +1,13 @@
-"""Registry: finds accelerators, and opens them by name; nobody lists them.
+"""registry: finds accelerators and opens them by name.
 
     registered in this process      Backend().register()
-    this folder                     a module called as the accelerator; of a family that shares a
-                                    folder, modules in it whose names begin with the folder's
+    this folder                     a module with the name of the accelerator; for a family that
+                                    shares a folder, modules whose names begin with the folder's
     installed packages              an entry point of the group "penstock.backends"
 
     NAME[:attr=value,...]           ultra_trail:dimension=16
 
-What is not asked for is not imported, so a package that is broken harms nobody else.
+Only requested accelerators are imported, so a broken package affects no other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from types import ModuleType
 import penstock.accelerators as folder
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.target_attributes import bad_setting, values
-from penstock.backends.uma import UMABackend, name_clash, registered
+from penstock.backends.uma.backend import UMABackend, registered
+from penstock.backends.uma.checks import name_clash
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.target import Target
 
@@ -35,7 +36,8 @@ OPTION = "--accelerator"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an accelerator is from, and what makes its backend.  `load` raises BackendError."""
+    """The origin of an accelerator, and a function that creates its backend.  `load` raises
+    BackendError."""
 
     name: str
     origin: str
@@ -43,8 +45,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """What `backend list` says of an accelerator; `problem` where it is broken."""
+class ListedAccelerator:
+    """An accelerator as `backend list` shows it; `problem` states why it is broken, if it is."""
 
     name: str
     origin: str
@@ -55,10 +57,10 @@ class Listed:
 
 
 def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
-    """The accelerators that "NAME[:attr=value,...]" name, beside a chip.
+    """The accelerators of the specifications "NAME[:attr=value,...]", for a chip.
 
-    Raises UsageError where there is no such accelerator, attribute or value, BackendError where its
-    description is wrong."""
+    Raises UsageError if there is no such accelerator, attribute or value, and BackendError if an
+    accelerator's description is wrong."""
     found: dict[str, Accelerator] = {}
     for text in texts:
         accelerator = _open(text, chip)
@@ -73,7 +75,7 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
 
 
 def check_is_target(text: str) -> None:
-    """Raises UsageError where what is named as a target is an accelerator."""
+    """Raises UsageError if the name of a target is that of an accelerator."""
     name = text.partition(":")[0]
     if name in names():
         raise UsageError(
@@ -85,13 +87,13 @@ def check_is_target(text: str) -> None:
         )
 
 
-def listed() -> tuple[Listed, ...]:
-    """Every accelerator, by name; those that are broken, too."""
+def listed() -> tuple[ListedAccelerator, ...]:
+    """Every accelerator in order of names, including broken ones."""
     return tuple(_listed(name, sources) for name, sources in sorted(_sources().items()))
 
 
 def names() -> tuple[str, ...]:
-    """Every accelerator's name."""
+    """The names of all accelerators."""
     return tuple(sorted(_sources()))
 
 
@@ -124,7 +126,7 @@ def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
 
 
 def _settings(name: str, settings: str, where: str) -> dict[str, str]:
-    """What "attr=value,..." sets, as texts."""
+    """The values in "attr=value,...", as text."""
     found: dict[str, str] = {}
     for setting in filter(None, settings.split(",")):
         attribute, equals, value = (part.strip() for part in setting.partition("="))
@@ -139,20 +141,20 @@ def _settings(name: str, settings: str, where: str) -> dict[str, str]:
     return found
 
 
-def _listed(name: str, sources: tuple[Source, ...]) -> Listed:
+def _listed(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
     origin = ", ".join(source.origin for source in sources)
     try:
         backend = _only(name, sources).load()
         made = backend.accelerator()
     except PenstockError as error:
-        return Listed(name, origin, {}, (), (), str(error))
+        return ListedAccelerator(name, origin, {}, (), (), str(error))
     patterns = tuple(pattern.name for pattern in made.patterns)
     operators = tuple(dict.fromkeys(strategy.op for strategy in made.strategies))
-    return Listed(name, origin, backend.attributes, patterns, operators)
+    return ListedAccelerator(name, origin, backend.attributes, patterns, operators)
 
 
 def _only(name: str, sources: tuple[Source, ...]) -> Source:
-    """The one source of a name.  Raises BackendError where there are several."""
+    """The only source of a name.  Raises BackendError if there are several."""
     first, *others = sources
     if others:
         raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
@@ -160,7 +162,7 @@ def _only(name: str, sources: tuple[Source, ...]) -> Source:
 
 
 def _sources() -> dict[str, tuple[Source, ...]]:
-    """Where accelerators are from, by name; what this process registered stands before others."""
+    """The sources of all accelerators by name; a registration in this process hides others."""
     found: dict[str, tuple[Source, ...]] = {}
     for source in (*_own(), *_installed()):
         found[source.name] = (*found.get(source.name, ()), source)
@@ -190,7 +192,7 @@ def _own() -> list[Source]:
 
 
 def _class_of(module: ModuleType) -> object:
-    """The backend that a module defines."""
+    """The backend class that a module defines."""
     classes = (
         value
         for value in vars(module).values()
@@ -202,7 +204,7 @@ def _class_of(module: ModuleType) -> object:
 
 
 def _installed() -> list[Source]:
-    """What installed packages bring."""
+    """The accelerators of installed packages."""
     return [
         _source(point.name, _package(point), point.module, lambda _, point=point: point.load())
         for point in entry_points(group=GROUP)
@@ -214,12 +216,12 @@ def _package(point: EntryPoint) -> str:
 
 
 def _source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """A source whose class `load` gives, from the module that defines it."""
+    """A source whose class `load` returns, from the module that defines it."""
     return Source(name, origin, lambda: _made(name, f"{origin}, module {module}", module, load))
 
 
 def _made(name: str, package: str, module: str, load: Callable[[str], object]) -> UMABackend:
-    """The backend of a package.  Raises BackendError where it cannot be made."""
+    """The backend of a package.  Raises BackendError if its constructor fails."""
     try:
         loaded = load(module)
     except (Exception, SystemExit) as error:

@@ -1,7 +1,7 @@
-"""Accelerator: what the compiler knows of one; made by a `UMABackend`, frozen ever after.
+"""accelerator: an accelerator as the compiler sees it, a frozen record that a `UMABackend` creates.
 
-Source of the interface: TVM RFC 0060 (UMA); what that lacked: memories, costs, constraints that
-explain themselves, and what each command does, so that whole programs run before there is silicon.
+Source of the interface: TVM RFC 0060 (UMA).  Additions: memories, costs, constraints with reasons,
+and functional models of commands, so that programs run before there is silicon.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
 from penstock.program.program import Driver, Program
-from penstock.scheduling.part import Left as Left
+from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.tiler import Tiler
 
 CORE_LEVEL = 10
-"""The level of the processor's own kernels; an accelerator's strategies have 11 unless said."""
+"""The level of the processor's kernels; the default level of an accelerator's strategies is 11."""
 
 Value = str | int | bool | float
 
 
 class PassPhase(Enum):
-    """When a pass runs; passes of one phase run in the order of their registration."""
+    """The phase in which a pass runs; passes of a phase run in order of registration."""
 
     PRE_PARTITIONING = "pre_partitioning"
     POST_PARTITIONING_0 = "post_partitioning_0"
@@ -47,9 +47,9 @@ class PassPhase(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AcceleratorTarget(Brief):
-    """What passes and strategies are handed: the accelerator's name, its attributes as the user set
-    them, and the chip that it stands beside; its own memories, by name; `tilers`: who cuts layers,
-    by operator or pattern."""
+    """The context of passes and strategies: the name of the accelerator, its attributes with the
+    user's values, the chip that it is attached to, its own memories by name, and `tilers` by
+    operator or pattern."""
 
     name: str
     attrs: Mapping[str, Value]
@@ -64,8 +64,8 @@ ProgramPass = Callable[[Program, AcceleratorTarget], Program]
 
 @dataclass(frozen=True, slots=True)
 class NamedPattern:
-    """A pattern, and a predicate that a match must pass: True, or False or a text that says why
-    not; the predicate's docstring is the rule."""
+    """A pattern and an optional predicate for its matches.  The predicate returns True, or False or
+    the reason why not; its docstring states the rule."""
 
     name: str
     pattern: Pattern
@@ -74,7 +74,8 @@ class NamedPattern:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One way to run a composite: its kernel; `condition`: as a predicate."""
+    """A kernel for a composite; `condition` is True, or False or the reason why the kernel does not
+    apply."""
 
     name: str
     kernel: Kernel
@@ -86,7 +87,8 @@ Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What runs composites whose main operator is `op` (or whose pattern has that name)."""
+    """A function that chooses implementations for composites whose main operator, or pattern, is
+    `op`."""
 
     op: str
     choose: Choose
@@ -95,10 +97,12 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
-    """How calls of the driver are written: `includes` is text at the head of the model's C;
-    `replace_call_extern` makes the call from its arguments' texts, None: NAME(arguments);
-    `encoder` makes streams of commands, which `submit` is handed (`stream`);
-    `sources` are files by name: the driver's header and a stub of it for simulation."""
+    """How driver calls are written in C.
+
+    `includes` is text at the beginning of the model's C file.  `replace_call_extern` returns the
+    text of a call from the texts of its arguments; None selects NAME(arguments).  `encoder` returns
+    a command stream, which `submit` receives (`stream`).  `sources` are files by name: the driver's
+    header and its implementation for simulation."""
 
     fmt: str = "c"
     includes: str = ""
@@ -110,9 +114,9 @@ class Codegen(Brief):
 
 @dataclass(frozen=True, slots=True)
 class OpenChoice:
-    """The same hardware with other values of attributes that the user left open.
+    """The same hardware with other values of attributes that the user has left open.
 
-    `text`: what to write after --accelerator; `note`: what else the values mean."""
+    `text` is the specification for --accelerator; `note` states a consequence of the values."""
 
     text: str
     note: str
@@ -121,7 +125,7 @@ class OpenChoice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Accelerator(Brief):
-    """All that was registered of an accelerator, with the values of its attributes."""
+    """An accelerator with the values of its attributes."""
 
     target: AcceleratorTarget
     patterns: tuple[NamedPattern, ...]
@@ -135,15 +139,16 @@ class Accelerator(Brief):
 
     @property
     def name(self) -> str:
+        """The name of the accelerator."""
         return self.target.name
 
     @property
     def arenas(self) -> tuple[MemoryRegion, ...]:
-        """Its memories in which tensors may live between calls."""
+        """The accelerator's memories that can hold tensors between calls."""
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """The accelerator with other sizes of those of its arenas that are named."""
+        """The accelerator with other sizes of the named arenas."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(

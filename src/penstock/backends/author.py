@@ -1,8 +1,7 @@
-"""Functions that an accelerator's author wrote: how they are asked, and what is said where they
-fail.
+"""Calls to functions supplied by the author of a backend, with validation of their results.
 
-A rule (predicate, constraint, condition) answers True, or False or a text that says why not; its
-docstring is the rule.
+A rule is a predicate, constraint or condition.  It returns True to accept a node, and False or a
+text with the reason to refuse it.  Its docstring states the rule for error messages.
 """
 
 from __future__ import annotations
@@ -24,17 +23,19 @@ from penstock.ir.op import row_count
 _Answer = TypeVar("_Answer")
 Rule = Callable[[Node], bool | str]
 
-_ON_NODES = (
-    "node.op is a Composite: its .nodes are what it claims, the last of which computes node.output"
+_HELP_NODE = (
+    "node.op is a Composite; its .nodes are the claimed nodes, and the last computes node.output"
 )
 MOST_CYCLES = 2**40
-"""A call takes fewer: so sums of cycles fit 64 bits."""
-_ON_CALLS = "return the Breakdown of the call"
-_ON_COSTS = "return the cycles of one call that computes so many rows of the output"
+"""Exclusive upper bound of the cycles of one call; keeps sums over a network within 64 bits."""
+_HELP_CALL = "return the Breakdown of the call"
+_HELP_COST = "return the cycles of one call that computes the given number of output rows"
 
 
 def broken_rule(rule: Rule, node: Node) -> str | None:
-    """Why the rule refuses a composite; None where it takes it.  Raises BackendError.
+    """Return the reason why a rule refuses a composite node, or None if the rule accepts it.
+
+    Raises BackendError if the rule raises or returns neither a truth value nor a text.
 
     >>> from penstock.ops.relu import SAMPLES
     >>> from penstock.ir.graph import Value
@@ -47,8 +48,8 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
     >>> broken_rule(few_rows, node)
     'Images have at most 3 rows: this one has 4'
     """
-    where = f'rule "{name_of(rule)}", asked of {node.origin or node.name}'
-    why = refusal(_asked(rule, (node,), where, _ON_NODES), where)
+    where = f'rule "{name_of(rule)}", applied to {node.origin or node.name}'
+    why = refusal(_call(rule, (node,), where, _HELP_NODE), where)
     if why is None:
         return None
     said = (rule.__doc__ or "").strip().split("\n\n")[0]
@@ -57,46 +58,54 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 
 
 def refusal(answer: object, where: str) -> str | None:
-    """Why an answer is no; "" where it does not say, None where it is yes.  Raises BackendError."""
+    """Return the reason of a refusal ("" if none is given), or None if the answer is acceptance.
+
+    Raises BackendError if `answer` is neither a truth value nor a non-empty text.
+    """
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""
     if isinstance(answer, str) and answer:
         return answer
     raise BackendError(
         "backend-007",
-        f"the answer is {answer!r}",
+        f"the rule returned {answer!r}",
         where=where,
-        why="a rule answers True, or False or a text that says why not",
-        help="return one of them in every branch; its docstring states the rule",
+        why="a rule returns True, False, or a text that states why it refuses the node",
+        help="return one of these in every branch; the docstring states the rule",
     )
 
 
 def implementations(
     strategy: Strategy, node: Node, target: AcceleratorTarget
 ) -> tuple[Implementation, ...]:
-    """What a strategy offers for a composite.  Raises BackendError."""
+    """Return the implementations that a strategy offers for a composite node.
+
+    Raises BackendError if the strategy raises or returns anything but a sequence of them.
+    """
     assert isinstance(node.op, Composite)
     where = f'the strategy for "{strategy.op}" of {target.name}, for {node.origin or node.name}'
-    found = _asked(strategy.choose, (node, node.op, target), where, _ON_NODES)
+    found = _call(strategy.choose, (node, node.op, target), where, _HELP_NODE)
     if isinstance(found, Sequence) and all(isinstance(one, Implementation) for one in found):
         return tuple(found)
     raise BackendError(
         "backend-008",
-        f"the strategy returned {_shown(found)}",
+        f"the strategy returned {_shortened(found)}",
         where=where,
-        why="a strategy returns the implementations that the accelerator has, as a sequence",
-        help="return them; an empty sequence says that there is none",
+        why="a strategy returns a sequence of the implementations of the accelerator",
+        help="return a sequence; an empty one means that there is no implementation",
     )
 
 
 def cycles(implementation: Implementation, node: Node) -> float:
-    """Cycles of computing the whole output in one call.  Raises BackendError where the cost of that
-    or of one row is no number of cycles."""
+    """Return the cycles of a single call that computes the whole output.
+
+    Raises BackendError if the cost of the whole output or of one row is not a valid number.
+    """
     engine = node.op.engine if isinstance(node.op, Composite) else "accelerator"
     where = f'{engine}: the cost of "{implementation.name}", for {node.origin or node.name}'
     cost = implementation.kernel.cycles
     if cost is None:
-        raise _bad_cost("there is no cost", where)
+        raise _bad_cost("the kernel has no cost function", where)
     cost_of(cost, 1, (), where)
     return cost_of(cost, row_count(node.output.type.shape), (), where)
 
@@ -104,50 +113,57 @@ def cycles(implementation: Implementation, node: Node) -> float:
 def cost_of(
     cost: Callable[[int, tuple[str, ...]], object], rows: int, homes: tuple[str, ...], where: str
 ) -> float:
-    """Cycles of a call for so many rows; `homes`: see Kernel.
+    """Return the cycles of a call that computes `rows` output rows; `homes`: see `Kernel.cycles`.
 
-    Raises BackendError where that is no number of cycles."""
-    found = _asked(cost, (rows, homes), where, _ON_COSTS)
-    said = f"cost({rows})"
-    if not isinstance(found, Breakdown):
-        return _number(found, said, where)
-    _check_breakdown(found, said, where)
-    return _number(found.cycles, said, where)
+    Raises BackendError if the cost function raises or returns no valid number of cycles.
+    """
+    result = _call(cost, (rows, homes), where, _HELP_COST)
+    expression = f"cost({rows})"
+    if not isinstance(result, Breakdown):
+        return _checked_cycles(result, expression, where)
+    _check_breakdown(result, expression, where)
+    return _checked_cycles(result.cycles, expression, where)
 
 
 def breakdown_of(
-    cost: Callable[..., object], arguments: tuple[object, ...], said: str, where: str
+    cost: Callable[..., object], arguments: tuple[object, ...], expression: str, where: str
 ) -> Breakdown:
-    """What a cost function gives that is asked about one call.  Raises BackendError where that is
-    no Breakdown."""
-    found = _asked(cost, arguments, where, _ON_CALLS)
-    if not isinstance(found, Breakdown):
-        raise _bad_cost(f"{said} is {_shown(found)}, not a Breakdown", where)
-    _number(found.cycles, said, where)
-    return found
+    """Return the Breakdown of one call; `expression` names that call in errors.
+
+    Raises BackendError if the cost function raises or returns anything but a valid Breakdown.
+    """
+    result = _call(cost, arguments, where, _HELP_CALL)
+    if not isinstance(result, Breakdown):
+        raise _bad_cost(f"{expression} is {_shortened(result)}, not a Breakdown", where)
+    _checked_cycles(result.cycles, expression, where)
+    return result
 
 
-def _check_breakdown(found: Breakdown, said: str, where: str) -> None:
-    """Raises BackendError where what an author's function gave is none."""
-    resources = cast(object, found.by_resource)
+def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
+    """Raise BackendError if a field of an author's Breakdown has a wrong type or value."""
+    resources = cast(object, breakdown.by_resource)
     if not isinstance(resources, Mapping):
-        raise _bad_cost(f"by_resource of {said} is {_shown(resources)}, not a mapping", where)
+        text = f"by_resource of {expression} is {_shortened(resources)}, not a mapping"
+        raise _bad_cost(text, where)
     for name, cycles in cast(Mapping[object, object], resources).items():
         if not isinstance(name, str):
-            raise _bad_cost(f"a resource of {said} is {_shown(name)}, not a name", where)
-        _number(cycles, f'"{name}" of {said}', where)
-    macs = found.macs_per_cycle
-    if macs is not None and not _number(macs, f"macs_per_cycle of {said}", where):
-        raise _bad_cost(f"macs_per_cycle of {said} is 0", where)
+            raise _bad_cost(f"a resource of {expression} is {_shortened(name)}, not a name", where)
+        _checked_cycles(cycles, f'"{name}" of {expression}', where)
+    macs = breakdown.macs_per_cycle
+    if macs is not None and not _checked_cycles(macs, f"macs_per_cycle of {expression}", where):
+        raise _bad_cost(f"macs_per_cycle of {expression} is 0", where)
 
 
-def _number(found: object, said: str, where: str) -> float:
-    """Cycles as a number, or what happens in one.  Raises BackendError."""
-    if isinstance(found, bool) or not isinstance(found, Real):
-        raise _bad_cost(f"{said} is {_shown(found)}, not a number", where)
-    number = float(found)
+def _checked_cycles(value: object, expression: str, where: str) -> float:
+    """Return a cycle count or rate as a float.
+
+    Raises BackendError if it is no number, negative, or at least MOST_CYCLES.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _bad_cost(f"{expression} is {_shortened(value)}, not a number", where)
+    number = float(value)
     if not (0 <= number < MOST_CYCLES):
-        raise _bad_cost(f"{said} is {number:g} cycles", where)
+        raise _bad_cost(f"{expression} is {number:g} cycles", where)
     return number
 
 
@@ -156,15 +172,15 @@ def _bad_cost(what: str, where: str) -> BackendError:
         "backend-009",
         what,
         where=where,
-        why="schedules are compared by cycles: a number, at least 0 and below 2^40",
-        help=_ON_COSTS,
+        why="schedules are compared by cycles: a number in [0, 2^40)",
+        help=_HELP_COST,
     )
 
 
-def _asked(
+def _call(
     function: Callable[..., Any], arguments: tuple[object, ...], where: str, help: str
 ) -> object:
-    """The function's answer.  Raises BackendError where it raises."""
+    """Return the result of an author's function; raise BackendError if it raises."""
     try:
         return function(*arguments)
     except PenstockError:
@@ -174,11 +190,12 @@ def _asked(
             "backend-006",
             f"{name_of(function)} raised {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            why="it was called with what it must take; an answer is returned, not raised",
+            why="its arguments are those that the interface documents; it must return a result",
             help=help,
         ) from error
 
 
-def _shown(found: object) -> str:
-    text = repr(found)
+def _shortened(value: object) -> str:
+    """Return the repr of a value, of at most 60 characters."""
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}.."

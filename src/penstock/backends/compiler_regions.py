@@ -1,7 +1,7 @@
-"""Compiler regions: composites of one accelerator that stand beside each other, under one number.
+"""Compiler regions: adjacent composites of one accelerator that share a region number.
 
-The number is the attribute `region`.  A region can run as a whole: no path leads out of one and
-back into it, through others or through another region.
+The number is stored in the attribute `region` of each composite.  A region is convex: no path
+leaves it and returns to it through other nodes or another region, so it can run as one unit.
 Source: TVM, MergeCompilerRegions (UMA's `merge_compiler_regions`).
 """
 
@@ -16,8 +16,11 @@ REGION = "region"
 
 
 def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
-    """The graph whose composites of that engine have numbers of regions, counted from 0 in order;
-    without `merge`, each its own."""
+    """Return the graph with a region number on every composite of `engine`.
+
+    Regions are numbered from 0 in node order.  With `merge`, adjacent composites join one region
+    while it stays convex; otherwise each composite is a region of its own.
+    """
     groups = _Groups(graph)
     composites = (n for n in graph.nodes if isinstance(n.op, Composite) and n.op.engine == engine)
     ours = {node.name: node.op for node in composites}
@@ -43,7 +46,10 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """Nodes in groups, at first each its own; what groups read is at any time without a cycle."""
+    """Disjoint groups of nodes, initially one per node.
+
+    Invariant: the graph obtained by contracting every group to one node is acyclic.
+    """
 
     def __init__(self, graph: Graph) -> None:
         made = {node.name for node in graph.nodes}
@@ -55,8 +61,11 @@ class _Groups:
         self.members = {node.name: [node.name] for node in graph.nodes}
 
     def join(self, first: str, second: str) -> None:
-        """Makes one group of those of two nodes, of which the second reads the first, unless a path
-        leads from one to the other through a third."""
+        """Merge the groups of two nodes, where `second` reads `first`.
+
+        Leaves them apart if a path between the two groups passes through a third group, since
+        merging would create a cycle.
+        """
         upper, lower = self.of[first], self.of[second]
         if upper == lower or self._reaches(upper, lower):
             return
@@ -65,17 +74,17 @@ class _Groups:
             self.members[upper].append(name)
 
     def _reaches(self, upper: str, lower: str) -> bool:
-        """Whether a path leads from one group to the other through a third."""
+        """Return whether a path from group `upper` to `lower` passes through a third group."""
         seen = {lower}
-        waiting = [g for g in self._read_by(lower) if g != upper]
+        waiting = [g for g in self._predecessors(lower) if g != upper]
         while waiting:
             group = waiting.pop()
             if group == upper:
                 return True
             if group not in seen:
                 seen.add(group)
-                waiting += self._read_by(group)
+                waiting += self._predecessors(group)
         return False
 
-    def _read_by(self, group: str) -> list[str]:
+    def _predecessors(self, group: str) -> list[str]:
         return [self.of[s] for name in self.members[group] for s in self.sources[name]]

@@ -1,4 +1,4 @@
-"""Description: what is wrong with that of an accelerator, in the words that its author needs."""
+"""Diagnostics for errors in an accelerator description, in terms of the author's own code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACCELERATORS = _CORE / "accelerators"
 
 
 class Facts(dict[str, _Fact]):
-    """What is known, by name; who asks for anything else is told the names.
+    """A mapping from names to facts whose KeyError lists the names that exist.
 
     >>> Facts({"in_h": 3, "in_w": 4})["height"]
     Traceback (most recent call last):
@@ -29,7 +29,7 @@ class Facts(dict[str, _Fact]):
 
 
 def is_name(value: object) -> bool:
-    """Whether reports can show it as a name: printable text without spaces around it, not empty.
+    """Return whether a value is a valid name: non-empty printable text, no surrounding spaces.
 
     >>> is_name("sram"), is_name(""), is_name(" "), is_name(7)
     (True, False, False, False)
@@ -38,7 +38,7 @@ def is_name(value: object) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Where in an author's file it was raised, as "backend.py:12"; nothing where in none."""
+    """Return the innermost line of author's code in a traceback, as "backend.py:12", or ""."""
     frames = traceback.extract_tb(error.__traceback__)
     own = (frame for frame in reversed(frames) if _is_authors(Path(frame.filename)))
     last = next(own, None)
@@ -46,19 +46,19 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_authors(file: Path) -> bool:
-    """Whether an accelerator's author wrote it: a file on its own, or of those that come along."""
+    """Return whether a file is author's code: outside the package, or a bundled accelerator."""
     inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
     return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
 
 
 def reason_of(error: BaseException) -> str:
-    """An exception and its text, without the quotes that Python puts around a KeyError's."""
+    """Return the type and message of an exception; a KeyError's message without its quotes."""
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
     return f"{type(error).__name__}: {text}"
 
 
 def name_of(function: object) -> str:
-    """What a function, or an object that is called as one, is known by.
+    """Return the name of a function, or of the class of a callable object.
 
     >>> name_of(len)
     'len'
@@ -67,7 +67,7 @@ def name_of(function: object) -> str:
 
 
 def require_callable(value: object, role: str, takes: str, where: str) -> None:
-    """Raises BackendError where `value` cannot be called; `takes` says with what."""
+    """Raise BackendError if `value` is not callable; `takes` describes its parameters."""
     if not callable(value):
         raise BackendError(
             "backend-033",
@@ -79,7 +79,7 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
 
 @contextmanager
 def authors_code(role: str, where: str) -> Generator[None]:
-    """What the author's function raises becomes an error that names the function and the line."""
+    """Convert an exception raised by author's code to a BackendError that names role and line."""
     try:
         yield
     except PenstockError:
@@ -89,5 +89,5 @@ def authors_code(role: str, where: str) -> Generator[None]:
             "backend-042",
             f"the {role} raises {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            help="mend it there; the compiler calls it as it is registered",
+            help="fix it there; the compiler calls this function at registration",
         ) from error

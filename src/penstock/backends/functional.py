@@ -1,4 +1,4 @@
-"""What functional models of driver functions need."""
+"""functional: building blocks of the functional models of driver functions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from penstock.ir.tensor import Array
 
 
 def elements(content: Array, dtype: DTypeLike, *shape: int) -> Array:
-    """The elements that lie at an address: a view of `content`, the bytes from there on.
-
-    What is written into them is written into the memory.
+    """The tensor at an address: a view of `content`, the bytes from the address on.  Writing to the
+    view writes to the memory.
 
     >>> memory = np.zeros(8, np.uint8)
     >>> elements(memory[4:], np.int16, 1, 2)[:] = -2
@@ -32,11 +31,12 @@ def convolved(
     before: tuple[int, int] = (0, 0),
     zero: int = 0,
 ) -> Int64s:
-    """Sums (rows, columns, outputs) of a convolution to `size` rows and columns.
+    """The sums of a convolution; int64, of shape (rows, columns, outputs), with `size` rows and
+    columns.
 
-    `x` (rows, columns, channels), of which `zero` is taken; `weights` (outputs, rows, columns,
-    channels). `before`: rows above and columns to the left that `x` does not have; what lies
-    outside adds nothing.
+    `x` has shape (rows, columns, channels), and `zero` is subtracted from it; `weights` has shape
+    (outputs, rows, columns, channels).  `before` is the padding above and to the left.  Padding
+    adds nothing to a sum.
 
     >>> x, weights = np.arange(4).reshape(2, 2, 1), np.ones((1, 2, 2, 1))
     >>> convolved(x, weights, (2, 2), before=(1, 1))[..., 0]

@@ -1,4 +1,6 @@
-"""What an accelerator's kernels are told: the node that they compute, and where its tensors lie."""
+"""kernel_call: the inputs of an accelerator's kernel: the node to compute, and the addresses of its
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,19 @@ from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.program.expr import Expr, TableEntry, binary
-from penstock.program.program import END, FIRST, Address, Command, Driver, Invoke, View
+from penstock.program.program import (
+    END,
+    FIRST,
+    Address,
+    Command,
+    Driver,
+    DriverRecord,
+    Invoke,
+    Issue,
+    TensorRows,
+    Transfer,
+    View,
+)
 from penstock.tiling.layer import Layer
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.tiler import Tiler
@@ -33,9 +47,10 @@ from penstock.tiling.tiler import Tiler
 class Offloaded:
     """A composite that an accelerator may run.
 
-    `main`: the node inside that does the most multiply-accumulates, the first of them.
-    `homes`: where costs are asked for, () or, for each input and for the output, the name of the
-    accelerator's memory in which it lives, "" for any other."""
+    `main` is the node of the composite with the most multiply-accumulates, the first if there are
+    several.  `homes` is set when costs are computed: for each input and for the output, the name of
+    the accelerator's memory that holds it, or "" for any other memory; an empty tuple if that is
+    not known."""
 
     node: Node
     target: AcceleratorTarget
@@ -43,21 +58,24 @@ class Offloaded:
 
     @cached_property
     def notes(self) -> dict[object, Any]:
-        """What its author's functions remember of it, by keys of theirs: costs are asked often."""
+        """A cache for the functions of the accelerator's author, by keys of their choice; costs are
+        computed often."""
         return {}
 
     @cached_property
     def composite(self) -> Composite:
+        """The operator of the node."""
         assert isinstance(self.node.op, Composite)
         return self.node.op
 
     @property
     def attrs(self) -> Mapping[str, Attribute]:
-        """What graph passes said of the composite."""
+        """The attributes that graph passes have added to the composite."""
         return Facts(self.composite.attributes)
 
     @cached_property
     def main(self) -> Node:
+        """The main node."""
         return main_node(self.composite)
 
     @cached_property
@@ -68,28 +86,35 @@ class Offloaded:
 
     @cached_property
     def parameters(self) -> Mapping[str, int]:
-        """Numbers of the main node's arithmetic by name, as `penstock ops NAME` lists them."""
+        """The integer parameters of the main node's arithmetic by name, as `penstock ops NAME`
+        lists them."""
         return Facts(self.kernel.params)
 
     @cached_property
     def tables(self) -> Mapping[str, Array]:
-        """Arrays of the main node's arithmetic by name: multipliers, shifts, look-up tables."""
+        """The array parameters of the main node's arithmetic by name: multipliers, shifts, look-up
+        tables."""
         return Facts({name: table.array for name, table in self.kernel.tables})
 
     @property
     def inputs(self) -> tuple[TensorType, ...]:
+        """The types of the composite's inputs."""
         return self.node.site.inputs
 
     @property
     def output(self) -> TensorType:
+        """The type of the composite's output."""
         return self.node.site.output
 
     def constant(self, k: int) -> Array:
-        """Elements of constant input k of the main node."""
+        """The elements of constant input k of the main node."""
         return self.main.site.constant(k)
 
     def source(self, k: int) -> int:
-        """Which input of the composite holds input k of the main node, in any memory layout."""
+        """The number of the composite's input that holds input k of the main node, in any memory
+        layout.
+
+        Raises IndexError if the input is computed within the composite."""
         made = {node.name: node for node in self.composite.nodes}
         name = self.main.inputs[k].name
         while name not in self.composite.inputs:
@@ -100,15 +125,15 @@ class Offloaded:
         return self.composite.inputs.index(name)
 
     def tiler(self, default: Tiler) -> Tiler:
-        """Who cuts it for local memories: the tiler that was registered last for its pattern or
-        its main operator, else the accelerator's own."""
+        """The tiler for local memories: the last one registered for the composite's pattern or main
+        operator, or else `default`."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, default)
 
     def layer(self, rows: int | None = None) -> Layer:
-        """The main operator as a tiler sees it; of a call that computes so many rows of the output,
-        wherever they are."""
+        """The main operator as a tiler sees it; if `rows` is given, of a call that computes that
+        many rows of the output, at any position."""
         layer = layer_of(self.main.op, self.main.site, self.main.name)
         shape = self.main.site.output.shape
         if rows is None or len(shape) < 2:
@@ -116,15 +141,16 @@ class Offloaded:
         return layer.stripe(layer.axes[row_axis(len(shape))].name, rows)
 
     def macs(self, rows: int) -> int:
-        """Nominal multiply-accumulates of the first rows of the output, so many."""
+        """Nominal multiply-accumulates of the first `rows` rows of the output."""
         return self.work(rows).macs
 
     def work(self, rows: int) -> Work:
-        """What computing the first rows of the output takes."""
+        """The work of computing the first `rows` rows of the output."""
         return self.node.op.work(self.node.site, self._first(rows))
 
     def bytes(self, rows: int) -> int:
-        """Bytes of the first rows of the output, and of what they need of inputs and constants."""
+        """Bytes of the first `rows` rows of the output, and of the inputs and constants that they
+        depend on."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)
@@ -134,7 +160,7 @@ class Offloaded:
         )
 
     def _first(self, rows: int) -> Region:
-        """The first rows of the output, so many."""
+        """The region of the first `rows` rows of the output."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:
@@ -147,8 +173,8 @@ MAIN = "main"
 
 
 def main_node(composite: Composite) -> Node:
-    """The node inside that a pass has named, else the one that does the most multiply-accumulates,
-    the first of several."""
+    """The main node of a composite: the one that a pass has named, or else the first of those with
+    the most multiply-accumulates."""
     named = dict(composite.attributes).get(MAIN)
     if named is not None:
         return next(node for node in composite.nodes if node.name == named)
@@ -167,6 +193,7 @@ class Operand:
 
     @property
     def type(self) -> TensorType:
+        """The type of the tensor."""
         return self.view.type
 
     @property
@@ -176,12 +203,12 @@ class Operand:
 
     @property
     def contiguous(self) -> bool:
-        """Whether every row has its place, one behind the other."""
+        """Whether all rows are stored consecutively."""
         return self.view.contiguous
 
     @property
     def address(self) -> Address:
-        """The first byte of a tensor that lies contiguous."""
+        """The address of the first byte of a contiguous tensor.  Raises ValueError for others."""
         if not self.contiguous:
             raise ValueError(
                 f'the rows of "{self.view.tensor}" do not lie one behind the other: take row(r)'
@@ -189,7 +216,7 @@ class Operand:
         return Address(self.view.buffer, self.view.offset)
 
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
-        """The byte at an offset into a row, wherever the schedule has put that row."""
+        """The address of a row, wherever the schedule has placed it, plus `offset_bytes`."""
         rows = self.view.rows
         if rows.table is not None:
             place: Expr = TableEntry(rows.table, row)
@@ -199,13 +226,20 @@ class Operand:
         inside = binary("+", place, self.view.offset)
         return Address(self.view.buffer, binary("+", inside, offset_bytes))
 
+    def rows(self, lower: Expr, upper: Expr, offset_bytes: int = 0) -> TensorRows:
+        """Rows [lower, upper), wherever the schedule has placed them; each begins `offset_bytes`
+        bytes into the row."""
+        view = self.view
+        offset = binary("+", view.offset, offset_bytes)
+        return TensorRows(view.buffer, view.rows, lower, upper, offset)
+
 
 @dataclass(frozen=True)
 class KernelCall(Offloaded):
-    """A call of a kernel: rows [first, end) of the output, at most `rows` of them.
+    """A call of a kernel: computes rows [first, end) of the output, at most `rows` rows.
 
-    `operands`: the main node's and other inputs of the composite, in its order; `result`: its
-    output; `places`: buffers of the kernel's own tables, by name."""
+    `operands` are the inputs of the composite, in order; `result` is its output.  `places` maps
+    each table of the kernel to its buffer."""
 
     operands: tuple[Operand, ...]
     result: Operand
@@ -218,26 +252,29 @@ class KernelCall(Offloaded):
     end: Expr = END
 
     def operand(self, k: int) -> Operand:
-        """Input k of the main node, which must come from outside the composite."""
+        """Input k of the main node.  Raises IndexError if there is no such input, and ValueError if
+        the input is computed within the composite."""
         names = [value.name for value in self.main.inputs]
         if not 0 <= k < len(names):
             raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")
         return self.operands[self.composite.inputs.index(names[k])]
 
     def table(self, name: str) -> Address:
-        """The first byte of a table of the kernel's own."""
+        """The address of a table of the kernel."""
         return Address(Facts(self.places)[name])
 
     @property
     def scratch(self) -> Address:
-        """The first byte of the working memory that the kernel asked for."""
+        """The address of the scratch that the implementation has requested.  Raises ValueError if
+        it has requested none."""
         if self.scratch_buffer is None:
             raise ValueError("the implementation states no scratch_bytes")
         return Address(self.scratch_buffer)
 
     @property
     def fetched(self) -> Address:
-        """The first byte of the constants that the implementation has fetched."""
+        """The address of the prefetched constants.  Raises ValueError if the implementation
+        prefetches none."""
         if self.fetched_buffer is None:
             raise ValueError("the implementation fetches nothing")
         return Address(self.fetched_buffer)
@@ -247,9 +284,50 @@ class KernelCall(Offloaded):
         """A call of a function of the accelerator's driver."""
         return Invoke(driver, arguments)
 
+    @staticmethod
+    def invoke_record(driver: Driver, record: DriverRecord) -> Invoke:
+        """A call of a function of the accelerator's driver, whose arguments are the fields of a
+        frozen dataclass, in order.
+
+        The functional model receives the record, with numbers and bytes in its fields; an encoder
+        finds it in `StreamCommand.record`, with numbers and places."""
+        return Invoke(driver, record)
+
+    def issue(
+        self,
+        operation: object,
+        inputs: Sequence[TensorRows],
+        result: TensorRows | None = None,
+        *,
+        tables: Sequence[Address] = (),
+        scratch: Address | None = None,
+        prefetched: Address | None = None,
+    ) -> Issue:
+        """An operation for the command stream: computes rows [first, end) of the output.
+
+        `operation` is a frozen dataclass of the accelerator; its encoder receives it unchanged, in
+        a `StreamOperation`.  `inputs` and `result` are rows of operands (`Operand.rows`); `result`
+        defaults to the rows of the output that the call computes."""
+        result = result or self.result.rows(self.first, self.end)
+        return Issue(
+            operation,
+            self.first,
+            self.end,
+            tuple(inputs),
+            result,
+            tuple(tables),
+            scratch,
+            prefetched,
+        )
+
+    @staticmethod
+    def transfer(source: Address, target: Address, size_bytes: int) -> Transfer:
+        """A copy for the command stream."""
+        return Transfer(source, target, size_bytes)
+
 
 Compute = Callable[[KernelCall], Sequence[Command]]
-"""An accelerator's kernel: the commands of a call."""
+"""An accelerator's kernel: returns the commands of a call."""
 
 
 def offloading_kernel(
@@ -268,7 +346,7 @@ def offloading_kernel(
     placed: PlacedCost | None = None,
     filled: FilledCost | None = None,
 ) -> Kernel:
-    """A kernel whose commands `compute` makes; `cycles`: see Kernel."""
+    """The kernel whose commands `compute` returns; the other arguments are those of `Kernel`."""
 
     def body(
         inputs: tuple[View, ...],

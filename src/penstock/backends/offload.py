@@ -1,4 +1,4 @@
-"""offload: which nodes run on accelerators; and the passes that accelerators registered."""
+"""Offloading: assigns nodes to accelerators and runs the passes that accelerators registered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from penstock.backends.accelerator import Accelerator, AcceleratorTarget, Left, PassPhase
+from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
 from penstock.backends.partition import Refusals, choose, partition
 from penstock.backends.portable import Processor, part_of
 from penstock.backends.stream import with_streams
@@ -16,7 +16,7 @@ from penstock.ir.graph import Graph, Node
 from penstock.ir.verify import verify
 from penstock.program.program import Program
 
-_Noun = TypeVar("_Noun", Graph, Program)
+_Result = TypeVar("_Result", Graph, Program)
 _PROGRAM_PHASES = (
     PassPhase.PROGRAM_PHASE_0,
     PassPhase.PROGRAM_PHASE_1,
@@ -26,34 +26,34 @@ _PROGRAM_PHASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Offloaded:
-    """The graph with what accelerators claim as composites; and what is `left` to the processor."""
+class OffloadedGraph:
+    """The graph with the composites of accelerators; `left`: CPU fallbacks."""
 
     graph: Graph
-    left: tuple[Left, ...]
+    left: tuple[CpuFallback, ...]
 
 
-def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> Offloaded:
-    """Each accelerator in turn claims what it takes of what is left.
+def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> OffloadedGraph:
+    """Partitions the graph for each accelerator in turn; earlier accelerators take precedence.
 
-    Raises BackendError where an accelerator's description is wrong."""
+    Raises BackendError if the description of an accelerator is wrong."""
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
         return processor.work_cycles(part_of(node, target.engines[0]))
 
-    left: tuple[Left, ...] = ()
+    left: tuple[CpuFallback, ...] = ()
     for accelerator in accelerators:
         graph, refusals = claimed(graph, accelerator)
         before = {item.node.name: item.reason for item in left}
         graph, left = choose(graph, accelerator, cycles, refusals)
         left = tuple(replace(item, reason=_both(before, item)) for item in left)
-    return Offloaded(graph, left)
+    return OffloadedGraph(graph, left)
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
-    """The graph with what an accelerator claims, after its passes; and why it claims no more."""
-    graph = _passed(graph, accelerator, PassPhase.PRE_PARTITIONING)
+    """The graph with an accelerator's composites, after its graph passes, and the refusals."""
+    graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
     graph, refusals = partition(
         graph,
         accelerator.patterns,
@@ -61,18 +61,18 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
         accelerator.name,
         merge=accelerator.merge_compiler_regions,
     )
-    graph = _passed(graph, accelerator, PassPhase.POST_PARTITIONING_0)
-    return _passed(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
+    graph = _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
+    return _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
 
 
-def _both(before: Mapping[str, str], left: Left) -> str:
-    """Why the accelerators asked before, and the last one, leave a node."""
-    said = before.get(left.node.name)
-    return f"{said}; {left.reason}" if said else left.reason
+def _both(before: Mapping[str, str], left: CpuFallback) -> str:
+    """Reasons of all accelerators so far for a CPU fallback."""
+    earlier = before.get(left.node.name)
+    return f"{earlier}; {left.reason}" if earlier else left.reason
 
 
-def require_nothing_left(left: Sequence[Left]) -> None:
-    """Raises TargetError where a node is left to the processor."""
+def require_nothing_left(left: Sequence[CpuFallback]) -> None:
+    """Raises TargetError if there is a CPU fallback."""
     if left:
         first = left[0]
         more = f", and {len(left) - 1} more" if len(left) > 1 else ""
@@ -86,34 +86,33 @@ def require_nothing_left(left: Sequence[Left]) -> None:
 
 
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """The program after every accelerator's passes, phase by phase; then, of those that have an
-    encoder, with streams."""
+    """The program after all program passes, phase by phase, with encoded command streams."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
-            program = _passed(program, accelerator, phase)
+            program = _after_passes(program, accelerator, phase)
     for accelerator in accelerators:
         program = with_streams(program, accelerator)
     return program
 
 
-def _passed(noun: _Noun, accelerator: Accelerator, phase: PassPhase) -> _Noun:
-    """The noun after the passes of a phase.  Raises BackendError where one fails."""
+def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
+    """The graph or program after the passes of a phase.  Raises BackendError if one fails."""
     for run in accelerator.passes(phase):
-        found = _run(run, noun, accelerator.target, phase)
-        if type(found) is not type(noun):
+        found = _run(run, result, accelerator.target, phase)
+        if type(found) is not type(result):
             raise _wrong_pass(run, accelerator, phase, f"it gives {found!r:.80}")
-        noun = found
-    return noun
+        result = found
+    return result
 
 
 def _run(
-    run: Callable[[_Noun, AcceleratorTarget], _Noun],
-    noun: _Noun,
+    run: Callable[[_Result, AcceleratorTarget], _Result],
+    result: _Result,
     target: AcceleratorTarget,
     phase: PassPhase,
-) -> _Noun:
+) -> _Result:
     try:
-        found = run(noun, target)
+        found = run(result, target)
         if isinstance(found, Graph):
             verify(found)
     except BackendError:
@@ -129,11 +128,11 @@ def _wrong_pass(
     run: object, of: Accelerator | AcceleratorTarget, phase: PassPhase, why: str
 ) -> BackendError:
     name = getattr(run, "__name__", type(run).__name__)
-    noun = "program" if phase in _PROGRAM_PHASES else "graph"
+    kind = "program" if phase in _PROGRAM_PHASES else "graph"
     return BackendError(
         "backend-082",
         f"pass {name} fails",
         where=f"{of.name}, phase {phase.name}",
         why=why,
-        help=f"a pass of this phase takes a {noun} and the target, and gives the {noun} again",
+        help=f"a pass of this phase takes a {kind} and the target, and gives the {kind} again",
     )

@@ -1,12 +1,12 @@
-"""Names of operators: ours ("Conv2D"), TFLite's ("CONV_2D"), and Relay's ("nn.conv2d").
+"""Names by which patterns and strategies refer to operators: penstock's, TFLite's and Relay's.
 
-A name of ours or of TFLite stands for the operator that understands it; one that says more than its
-operator ("RELU6", "LESS") for the nodes whose field says so.  The names of Relay, which UMA's users
-write, are a table.  Source: TVM 0.12, `relay/op` (names), `relay/frontend/tflite.py` (which TFLite
-operator becomes which).
+"Conv2D", "CONV_2D" and "nn.conv2d" denote the same operator.  A name may also select nodes by a
+field of the operator, as "RELU6" and "LESS" do.  Operators state their own names (`ir.op.Op`); this
+module resolves them.  Source of the Relay names: TVM 0.12, `relay/op`, and
+`relay/frontend/tflite.py` for the operator that each TFLite operator becomes.
 
-Relay's bias_add and requantize after a layer are no nodes of ours, but inputs and types of the
-layer; they have the kinds `BIAS_ADD` and `REQUANTISE`.
+Relay's bias_add and requantize after a layer are not nodes in penstock: the bias is an input of the
+layer, and requantisation follows from its output type.  `Fused` names them.
 """
 
 from __future__ import annotations
@@ -16,174 +16,96 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from penstock.errors import BackendError
 from penstock.ir.graph import Node
+from penstock.ir.op import Op
 from penstock.ops.registry import operator_files, operators
-
-BIAS_ADD = "BiasAdd"
-REQUANTISE = "Requantise"
-CLAMP = "Relu"
-WITH_BIAS = frozenset({"Conv2D", "DepthwiseConv2D", "FullyConnected", "TransposeConv"})
-"""Operators whose input 2 is the bias."""
-COMMUTATIVE = frozenset({"Add", "Maximum", "Minimum", "Mul", "SquaredDifference"})
-VARIADIC = frozenset({"Concatenation"})
 
 Attributes = tuple[tuple[str, object], ...]
 
 
+class Fused(Enum):
+    """An operator of Relay that is part of a layer with weights; by name, the operators that may
+    follow the layer as a node of their own."""
+
+    BIAS_ADD = "nn.bias_add"
+    REQUANTISE = "qnn.requantize"
+
+
+Kind = type[Op] | Fused
+"""What a node, or a part of it, computes."""
+
+
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a name stands for: nodes of one of `kinds` whose fields are as `attributes` say and for
-    which `holds`."""
+class Sense:
+    """One thing that a name denotes: nodes, or parts of nodes, of `kind` whose fields have the
+    values of `attributes` and that satisfy `condition`, called with the operator and its site."""
 
-    kinds: tuple[str, ...]
+    kind: Kind
     attributes: Attributes = ()
-    holds: Callable[[Node], bool] | None = None
+    condition: Callable[..., bool] | None = None
 
-    def fits(self, node: Node, kind: str) -> bool:
-        """Whether the node, or what is fused into it as `kind`, has the name."""
+    def fits(self, node: Node, kind: Kind) -> bool:
+        """Whether the part of the node that computes `kind` is denoted."""
         return (
-            kind in self.kinds
+            kind is self.kind
             and has_attributes(node, self.attributes)
-            and (self.holds is None or self.holds(node))
+            and (self.condition is None or self.condition(node.op, node.site))
         )
 
 
-def _along_one_axis(node: Node) -> bool:
-    """Whether rows or columns are one, and the window there, too."""
-    _, height, width, _ = node.inputs[0].type.shape
-    op: Any = node.op
-    return (height, op.rows.size) == (1, 1) or (width, op.columns.size) == (1, 1)
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Everything that a name denotes."""
 
+    senses: tuple[Sense, ...]
 
-def _of_a_whole_image(node: Node) -> bool:
-    """Whether rows and columns become one element."""
-    x, y = node.inputs[0].type, node.output.type
-    op: Any = node.op
-    if node.kind != "Mean":
-        return x.shape[1:3] == (op.rows.size, op.columns.size) and y.shape[1:3] == (1, 1)
-    return x.rank == 4 and op.axes == (1, 2)
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(sense.kind for sense in self.senses)
 
-
-def _kinds(*kinds: str, **attributes: object) -> Meaning:
-    return Meaning(kinds, tuple(attributes.items()))
-
-
-_RELAY: Mapping[str, Meaning] = {
-    "abs": _kinds("Abs"),
-    "add": _kinds("Add"),
-    "argmax": _kinds("ArgMax"),
-    "argmin": _kinds("ArgMin"),
-    "clip": _kinds(CLAMP),
-    "concatenate": _kinds("Concatenation"),
-    "equal": _kinds("Compare", relation="EQUAL"),
-    "exp": _kinds("Exp"),
-    "expand_dims": _kinds("Reshape"),
-    "greater": _kinds("Compare", relation="GREATER"),
-    "greater_equal": _kinds("Compare", relation="GREATER_EQUAL"),
-    "image.resize2d": _kinds("ResizeBilinear", "ResizeNearest"),
-    "less": _kinds("Compare", relation="LESS"),
-    "less_equal": _kinds("Compare", relation="LESS_EQUAL"),
-    "max": _kinds("ReduceMax"),
-    "maximum": _kinds("Maximum"),
-    "mean": _kinds("Mean"),
-    "min": _kinds("ReduceMin"),
-    "minimum": _kinds("Minimum"),
-    "multiply": _kinds("Mul"),
-    "nn.avg_pool2d": _kinds("AveragePool2D"),
-    "nn.batch_flatten": _kinds("Reshape"),
-    "nn.batch_matmul": _kinds("BatchMatmul"),
-    "nn.batch_to_space_nd": _kinds("BatchToSpace"),
-    "nn.bias_add": _kinds(BIAS_ADD),
-    "nn.conv1d": Meaning(("Conv2D",), holds=_along_one_axis),
-    "nn.conv2d": _kinds("Conv2D"),
-    "nn.conv2d_transpose": _kinds("TransposeConv"),
-    "nn.dense": _kinds("FullyConnected"),
-    "nn.depth_to_space": _kinds("DepthToSpace"),
-    "nn.depthwise_conv2d": _kinds("DepthwiseConv2D"),
-    "nn.global_avg_pool2d": Meaning(("AveragePool2D", "Mean"), holds=_of_a_whole_image),
-    "nn.global_max_pool2d": Meaning(("MaxPool2D",), holds=_of_a_whole_image),
-    "nn.leaky_relu": _kinds("LeakyRelu"),
-    "nn.log_softmax": _kinds("LogSoftmax"),
-    "nn.max_pool2d": _kinds("MaxPool2D"),
-    "nn.mirror_pad": _kinds("MirrorPad"),
-    "nn.pad": _kinds("Pad"),
-    "nn.prelu": _kinds("Prelu"),
-    "nn.relu": _kinds(CLAMP, activation="RELU"),
-    "nn.softmax": _kinds("Softmax"),
-    "nn.space_to_batch_nd": _kinds("SpaceToBatch"),
-    "nn.space_to_depth": _kinds("SpaceToDepth"),
-    "not_equal": _kinds("Compare", relation="NOT_EQUAL"),
-    "reshape": _kinds("Reshape"),
-    "rsqrt": _kinds("Rsqrt"),
-    "sigmoid": _kinds("Logistic"),
-    "squeeze": _kinds("Reshape"),
-    "strided_slice": _kinds("Slice"),
-    "subtract": _kinds("Sub"),
-    "sum": _kinds("Sum"),
-    "take": _kinds("Gather"),
-    "tanh": _kinds("Tanh"),
-    "tile": _kinds("Tile"),
-    "transpose": _kinds("Transpose"),
-    "where": _kinds("Select"),
-}
-
-_QUANTISED = {
-    "qnn.abs": "abs",
-    "qnn.add": "add",
-    "qnn.avg_pool2d": "nn.avg_pool2d",
-    "qnn.batch_matmul": "nn.batch_matmul",
-    "qnn.concatenate": "concatenate",
-    "qnn.conv1d": "nn.conv1d",
-    "qnn.conv2d": "nn.conv2d",
-    "qnn.conv2d_transpose": "nn.conv2d_transpose",
-    "qnn.dense": "nn.dense",
-    "qnn.depthwise_conv2d": "nn.depthwise_conv2d",
-    "qnn.exp": "exp",
-    "qnn.leaky_relu": "nn.leaky_relu",
-    "qnn.mul": "multiply",
-    "qnn.rsqrt": "rsqrt",
-    "qnn.sigmoid": "sigmoid",
-    "qnn.softmax": "nn.softmax",
-    "qnn.subtract": "subtract",
-    "qnn.tanh": "tanh",
-}
-"""Relay's operators on quantised tensors, and their twins.  Their arguments for scales and zero
-points, which our types hold, may be given or not."""
+    def fits(self, node: Node, kind: Kind) -> bool:
+        """Whether the part of the node that computes `kind` is denoted."""
+        return any(sense.fits(node, kind) for sense in self.senses)
 
 
 @cache
 def meanings() -> Mapping[str, Meaning]:
-    """Every name that a pattern or a strategy may say, and what it stands for.
+    """By name that a pattern or a strategy may use, what it denotes.
 
     >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
     True
-    >>> meanings()["RELU6"]
-    Meaning(kinds=('Relu',), attributes=(('activation', 'RELU6'),), holds=None)
+    >>> (relu6,) = meanings()["RELU6"].senses
+    >>> kind_name(relu6.kind), relu6.attributes
+    ('Relu', (('activation', 'RELU6'),))
     """
-    found = {"qnn.requantize": Meaning(("Quantize", REQUANTISE)), **_RELAY}
-    found |= {name: _RELAY[twin] for name, twin in _QUANTISED.items()}
-    for kind, op in operators().items():
-        found[kind] = Meaning((kind,))
-        found |= {name: Meaning((kind,), _said_by(name, op)) for name in op.FOREIGN}
-    return found
+    found: dict[str, list[Sense]] = {fused.value: [Sense(fused)] for fused in Fused}
+    for name, op in operators().items():
+        found.setdefault(name, []).append(Sense(op))
+        for tflite in op.TFLITE:
+            found.setdefault(tflite, []).append(Sense(op, _selected_field(tflite, op)))
+        for relay in op.RELAY:
+            sense = Sense(op, relay.attributes, relay.condition)
+            found.setdefault(relay.name, []).append(sense)
+    return {name: Meaning(tuple(senses)) for name, senses in found.items()}
 
 
-def _said_by(name: str, op: type) -> Attributes:
-    """The field that a name of a model format speaks of, where one of its values has that name."""
-    types = field_types(op)
+def _selected_field(name: str, op: type[Op]) -> Attributes:
+    """The enumeration field that a TFLite name selects: ("activation", "RELU6") for "RELU6"."""
     return tuple(
         (field, name)
-        for field, type in types.items()
+        for field, type in field_types(op).items()
         if issubclass(type, Enum) and name in type.__members__
     )
 
 
 def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
-    """What a name stands for.  Raises BackendError, `where` being what the author wrote; `also`:
-    what else it might have been meant to be.
+    """What a name denotes.
+
+    Raises BackendError for an unknown name.  `where`: the author's expression, for the error;
+    `also`: further names to suggest, such as those of patterns.
 
     >>> meaning("RELU", 'is_op("RELU")') == meaning("nn.relu", 'is_op("nn.relu")')
     True
@@ -202,37 +124,49 @@ def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
 
 
 def is_called(name: str, node: Node) -> bool:
-    """Whether the node's operator, without what is fused into it, has the name."""
-    return name in meanings() and meanings()[name].fits(node, node.kind)
+    """Whether the name denotes the node's operator itself, not a part that is fused into it."""
+    return name in meanings() and meanings()[name].fits(node, type(node.op))
 
 
-def arguments(name: str) -> frozenset[int] | None:
-    """How many arguments the name takes in a pattern; None: as many as one likes.
+def argument_counts(name: str) -> frozenset[int] | None:
+    """How many arguments the name may take in a pattern; None: any number.
 
-    >>> sorted(arguments("nn.conv2d")), arguments("CONCATENATION"), arguments("nn.bias_add")
-    ([2, 3], None, frozenset({2}))
+    >>> sorted(argument_counts("nn.conv2d")), argument_counts("CONCATENATION")
+    ([2, 3], None)
+    >>> argument_counts("nn.bias_add")
+    frozenset({2})
     """
-    counts = _inputs() | {BIAS_ADD: frozenset({2}), REQUANTISE: frozenset({1})}
     kinds = meanings()[name].kinds
-    if name.startswith("qnn.") or not VARIADIC.isdisjoint(kinds):
+    variadic = any(not isinstance(kind, Fused) and kind.VARIADIC for kind in kinds)
+    if name.startswith("qnn.") or variadic:
         return None
+    counts = _input_counts()
     return frozenset[int]().union(*(counts[kind] for kind in kinds))
 
 
 @cache
-def _inputs() -> dict[str, frozenset[int]]:
-    """By kind, how many inputs its samples have; a bias may be left out."""
-    found: dict[str, set[int]] = {kind: set() for kind in operators()}
+def _input_counts() -> Mapping[Kind, frozenset[int]]:
+    """How many inputs each kind has, as its samples show; a bias may be omitted."""
+    found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
-        for sample in getattr(file.module, "SAMPLES", ()):
-            kind, count = type(sample.op).__name__, len(sample.site.inputs)
-            found[kind] |= {count, count - (kind in WITH_BIAS)}
+        for sample in file.samples:
+            op, count = type(sample.op), len(sample.site.inputs)
+            found.setdefault(op, set()).update({count, count - (op.BIAS_INPUT is not None)})
     return {kind: frozenset(counts) for kind, counts in found.items()}
+
+
+def kind_name(kind: Kind) -> str:
+    """Name of a kind in messages.
+
+    >>> kind_name(Fused.BIAS_ADD)
+    'nn.bias_add'
+    """
+    return kind.value if isinstance(kind, Fused) else kind.__name__
 
 
 @cache
 def field_types(record: type) -> Mapping[str, type]:
-    """By field of a frozen record, its type; of unions and generics, object."""
+    """By field of a frozen record, its type; `object` for unions and generics."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record)
@@ -241,25 +175,28 @@ def field_types(record: type) -> Mapping[str, type]:
     }
 
 
-def attribute_names(kind: str) -> tuple[str, ...]:
-    """What has_attr may ask an operator for.
+def attribute_names(kind: Kind) -> tuple[str, ...]:
+    """Attributes of an operator that `has_attr` accepts, nested ones by dotted names.
 
-    >>> attribute_names("MaxPool2D")[:3], attribute_names("Softmax")
-    (('rows', 'rows.size', 'rows.stride'), ('beta',))
+    >>> from penstock.ops.max_pool2d import MaxPool2D
+    >>> attribute_names(MaxPool2D)[:3]
+    ('rows', 'rows.size', 'rows.stride')
     """
     found: list[str] = []
-    for name, type in field_types(operators()[kind]).items() if kind in operators() else ():
+    for name, type in ({} if isinstance(kind, Fused) else field_types(kind)).items():
         found += [name, *(f"{name}.{inner}" for inner in field_types(type))]
     return tuple(found)
 
 
 def has_attributes(node: Node, attributes: Attributes) -> bool:
-    """Whether the node's operator has each attribute, nested ones by a dotted name, and of that
-    value; members of enumerations go by their name, lists for tuples."""
-    return all(_has(node.op, name, value) for name, value in attributes)
+    """Whether the node's operator has all these attribute values.
+
+    Nested attributes have dotted names; an enumeration member is given by name, a tuple also as a
+    list."""
+    return all(_has_attribute(node.op, name, value) for name, value in attributes)
 
 
-def _has(op: object, name: str, wanted: object) -> bool:
+def _has_attribute(op: object, name: str, wanted: object) -> bool:
     found = op
     for part in name.split("."):
         if not is_dataclass(found) or part not in {f.name for f in fields(found)}:

@@ -1,14 +1,14 @@
-"""packed: between the composites of an engine, channels lie in packs.
+"""Channel-blocked tensors between the composites of an engine.
 
-What a composite reads is unpacked inside it, and what it computes is packed there; so it still says
-what it means, and its kernel reads and writes packs.  The processor packs and unpacks what crosses
-to it and from it: once for each tensor, whoever reads it.
+Each composite unpacks its inputs and packs its output internally.  Its nodes thus still define the
+exact arithmetic, while its kernel reads and writes channel blocks.  At the border to other engines,
+the CPU packs and unpacks each tensor once, whatever the number of its readers.
 
-    processor     x ------------> x/packed                y/packed ----> y
+    CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
 
-An engine that takes images as they are, too, needs no processor: with `borders` false, only what
-composites alone make and read lies in packs.
+An engine that also accepts plain images (NHWC) needs no conversion on the CPU: with
+`borders=False`, only tensors that composites of the engine both produce and consume are packed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from penstock.ops.slice import Slice
 def packed(
     graph: Graph, engine: str, pack: int, *, borders: bool = True, least_channels: int = 1
 ) -> Graph:
-    """The graph whose composites of `engine` read and write int8 in packs of `pack` channels;
-    `borders`: also what somebody else makes or reads; otherwise only tensors of so many channels.
+    """Return the graph with packed int8 tensors between the composites of `engine`.
 
-    Tensors are one image, (1, H, W, C), or one row, (1, C); a composite that reads or writes others
-    stays as it is."""
+    A pack is a block of `pack` channels.  With `borders`, tensors that other engines produce or
+    consume are packed too; without, only tensors of at least `least_channels` channels that stay
+    on the engine.  Packed tensors have the shape (1, H, W, C) or (1, C); a composite with an input
+    or output of another shape is unchanged.
+    """
     packing = _Packing(graph, engine, pack, borders, least_channels)
     for node in graph.nodes:
         packing.take(node)
@@ -43,7 +45,7 @@ def packed(
 
 @dataclass
 class _Packing:
-    """Nodes so far; values of which there are packs already."""
+    """State of the rewrite: the nodes emitted so far, and packed values by original name."""
 
     graph: Graph
     engine: str
@@ -51,7 +53,7 @@ class _Packing:
     borders: bool
     least_channels: int
     nodes: list[Node] = field(default_factory=list[Node])
-    there: dict[str, Value] = field(default_factory=dict[str, Value])
+    packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
     def __post_init__(self) -> None:
         self.outputs = {value.name for value in self.graph.outputs}
@@ -59,7 +61,7 @@ class _Packing:
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
-        """The node, or what it becomes."""
+        """Append a node, rewritten to read and write packed values if it can be."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -74,31 +76,31 @@ class _Packing:
         self.nodes.append(replace(node, op=op, inputs=inputs, output=output))
         if output == node.output:
             return
-        self.there[node.name] = output
+        self.packed_values[node.name] = output
         if self._is_read_elsewhere(node):
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """The packs of a value, made by the processor where nobody has made them."""
-        if value.name not in self.there:
+        """Return the packed form of a value; emit the conversion on the CPU if there is none."""
+        if value.name not in self.packed_values:
             if not self.borders:
                 return value
             made = _packing(value, self.pack, self.taken)
             self.nodes += made
-            self.there[value.name] = made[-1].output
-        return self.there[value.name]
+            self.packed_values[value.name] = made[-1].output
+        return self.packed_values[value.name]
 
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
-        """The composite's nodes, between those that unpack and those that pack."""
+        """Return the composite's nodes, preceded by unpacking and followed by packing."""
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
-            if value.name in self.there:
-                before += _unpacking(self.there[value.name], value, self.pack, self.taken)
-        behind: list[Node] = []
+            if value.name in self.packed_values:
+                before += _unpacking(self.packed_values[value.name], value, self.pack, self.taken)
+        after: list[Node] = []
         enough = node.output.type.shape[-1] >= self.least_channels
         if self.borders or (enough and not self._is_read_elsewhere(node)):
-            behind = _packing(node.output, self.pack, self.taken)
-        return (*before, *composite.nodes, *behind)
+            after = _packing(node.output, self.pack, self.taken)
+        return (*before, *composite.nodes, *after)
 
     def _is_packable(self, node: Node) -> bool:
         if not isinstance(node.op, Composite) or node.op.engine != self.engine:
@@ -106,7 +108,7 @@ class _Packing:
         return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
 
     def _is_read_elsewhere(self, node: Node) -> bool:
-        """Whether somebody wants the output as it was."""
+        """Return whether the unpacked output is a graph output or has a reader off the engine."""
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
 
@@ -116,8 +118,10 @@ def _is_image(type: TensorType) -> bool:
 
 
 def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """What packs a value: its image, padded with zeros to whole packs, in packs.  New values get
-    names that are not `taken`."""
+    """Return the nodes that pack a value: reshape to an image, pad channels with 0, pack.
+
+    New values get names that are not in `taken`.
+    """
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
     image = value.type.shape
@@ -131,7 +135,7 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
 
 
 def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """What makes a value of its packs."""
+    """Return the nodes that compute `value` from its packed form."""
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
     steps: list[tuple[str, Op]] = [("whole", UnpackChannels(-(-channels // pack)))]
@@ -145,7 +149,7 @@ def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) ->
 def _chain(
     first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
 ) -> Iterable[Node]:
-    """Nodes one behind the other; the last makes `last`, if it is given."""
+    """Yield a chain of nodes that starts at `first`; its output is `last`, if given."""
     every = list(steps)
     stem = (last or first).name
     for k, (label, op) in enumerate(every):

@@ -1,10 +1,10 @@
-"""Partition: an accelerator claims what its patterns match; what it then cannot run goes back.
+"""Partitioning of a graph between an accelerator and the processor.
 
-    partition   Graph -> Graph with composites
-    choose      how each composite runs; those that the accelerator cannot run are dissolved
-    dissolve    composites back into their nodes
+    partition   turns subgraphs that patterns match into composites
+    choose      selects the kernel of each composite, and dissolves those that have none
+    dissolve    replaces composites by their nodes
 
-None of them changes what is computed.
+The results of the graph do not change.
 
 >>> from penstock.backends.pattern import is_op, wildcard
 >>> from penstock.frontends.builder import GraphBuilder
@@ -29,8 +29,8 @@ from dataclasses import dataclass, field, replace
 from penstock.backends.accelerator import (
     CORE_LEVEL,
     Accelerator,
+    CpuFallback,
     Implementation,
-    Left,
     NamedPattern,
     Strategy,
 )
@@ -38,14 +38,16 @@ from penstock.backends.author import Rule, broken_rule, cycles, implementations,
 from penstock.backends.compiler_regions import with_regions
 from penstock.backends.kernel_call import main_node
 from penstock.backends.operator_names import is_called, meaning
-from penstock.backends.pattern import Operator, last_operators, matches
+from penstock.backends.operator_types import element_type_problem
+from penstock.backends.pattern import Operator, last_operators
+from penstock.backends.pattern_matching import matches
 from penstock.errors import BackendError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 
 Refusals = Mapping[str, str]
-"""By name of a node that no composite claims, why."""
+"""Reason why no composite claims a node, by the node's name."""
 
 
 def partition(
@@ -55,13 +57,13 @@ def partition(
     engine: str,
     merge: bool = True,
 ) -> tuple[Graph, Refusals]:
-    """The graph in which what the patterns match has become composites of `engine`, and why the
-    other nodes have not.
+    """Turns matches of patterns into composites of `engine`; returns the graph and the refusals.
 
-    Patterns take in order of registration, each from the outputs upwards what is left and what its
-    predicate and the constraints allow; at a node, the largest match first.  What is computed
-    inside a match may be read by nothing outside.  Neighbouring composites become one region where
-    `merge` says so.  Raises BackendError where the author's functions fail.
+    Patterns claim nodes in order of registration, each from the outputs upwards, the largest match
+    first.  A match is refused if another pattern has claimed one of its nodes, if a node outside
+    reads an intermediate value, or if element types, the predicate or a constraint forbid it.  With
+    `merge`, adjacent composites form one region.  Raises BackendError if the author's functions
+    fail.
     """
     search = _Search(graph, engine)
     for named in patterns:
@@ -74,8 +76,7 @@ def partition(
 
 
 def dissolve(graph: Graph, refused: Collection[str]) -> Graph:
-    """The graph in which the composites of these names are nodes again, each where its composite
-    stood."""
+    """The graph with the composites of these names replaced by their nodes, in place."""
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.name in refused and isinstance(node.op, Composite):
@@ -90,16 +91,19 @@ def choose(
     accelerator: Accelerator,
     processor_cycles: Callable[[Node], int],
     refusals: Refusals | None = None,
-) -> tuple[Graph, tuple[Left, ...]]:
-    """The graph whose composites of the accelerator know how they run, and what stays with the
-    processor: every other node that computes, in order.
+) -> tuple[Graph, tuple[CpuFallback, ...]]:
+    """Selects a kernel for each composite of the accelerator.
 
-    Of the strategies for a composite's main operator or pattern, those of the highest level take
-    it, with the implementation of least cycles whose condition holds; where none does, the next
-    level.  Where that one needs scratch, the best of those that need none serves where there is no
-    room.  The processor's kernels have `CORE_LEVEL`, and are preferred to that level and below.
-    `processor_cycles`: what a node costs there; `refusals`: what `partition` said.
-    Raises BackendError where strategies are missing or fail.
+    Returns the graph, in which composites without a kernel are dissolved, and the CPU fallbacks:
+    every other node that computes, in order, with reason and cycles.
+
+    Strategies for the composite's main operator or pattern are tried in order of decreasing level,
+    down to `CORE_LEVEL`, the level of the processor's kernels.  The first level with an
+    implementation whose condition holds decides, by least cycles.  If that implementation needs
+    scratch memory, the best one with the least scratch is the fallback kernel.
+
+    `processor_cycles`: cycles of a node on the processor; `refusals`: those of `partition`.
+    Raises BackendError if strategies are missing or fail.
 
     >>> from penstock.zoo.registry import open_zoo
     >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen
@@ -137,7 +141,7 @@ def choose(
     result = dissolve(graph.with_nodes(tuple(chosen)), refused)
     unmatched = f"no pattern of {accelerator.name} matches it"
     left = (
-        Left(node, reasons.get(node.name, unmatched), processor_cycles(node))
+        CpuFallback(node, reasons.get(node.name, unmatched), processor_cycles(node))
         for node in result.nodes
         if not node.op.ALIAS and not isinstance(node.op, Composite)
     )
@@ -146,7 +150,9 @@ def choose(
 
 @dataclass
 class _Search:
-    """Composites found so far, by their names, and what was refused, by node."""
+    """Composites so far, by name, and the reasons of refusals, by node.
+
+    A reason comes with its rank; the highest-ranking reason of a node is reported."""
 
     graph: Graph
     engine: str
@@ -161,7 +167,7 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Makes a composite of the first match that ends with the node and may be one."""
+        """Turns the first admissible match that ends with the node into a composite."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -175,12 +181,12 @@ class _Search:
                     self.refused[name] = reason[0], f'pattern "{named.name}" {reason[1]}'
 
     def partitioned(self) -> Graph:
-        """The graph with the composites, each where its last node stood."""
+        """The graph with the composites, each at the position of its last node."""
         kept = (n for n in self.graph.nodes if n.name in self.found or n.name not in self.claimed)
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """Of every node that is not claimed, the most telling reason."""
+        """The highest-ranking reason of every node that is not claimed."""
         unmatched = 0, f"no pattern of {self.engine} matches it"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
@@ -189,7 +195,7 @@ class _Search:
         }
 
     def _escape(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """What is computed inside and seen outside."""
+        """Why a match is refused whose intermediate values are used outside; None if none is."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -201,8 +207,12 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """What the predicate or a constraint has against a match."""
+        """Why element types, the predicate or a constraint refuse a match; None if none does."""
         node = self._composite(names, named.name)
+        for name in sorted(names, key=self.position.__getitem__):
+            problem = element_type_problem(self.graph.nodes[self.position[name]])
+            if problem is not None:
+                return 2, f"matches, but is refused: {problem.what}"
         for rule in (*((named.predicate,) if named.predicate else ()), *rules):
             reason = broken_rule(rule, node)
             if reason is not None:
@@ -210,7 +220,7 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """The node that a match becomes."""
+        """The composite of a match, as a node."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())
@@ -220,7 +230,7 @@ class _Search:
 
 
 def _check_pattern(named: NamedPattern, engine: str) -> None:
-    """Raises BackendError where a pattern can claim no node."""
+    """Raises BackendError if a pattern cannot claim any node."""
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(
@@ -243,7 +253,7 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 
 
 def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """The strategies for the composite's pattern or main operator."""
+    """The strategies for a composite's pattern or main operator."""
     main = main_node(composite)
     return tuple(
         strategy
@@ -253,8 +263,8 @@ def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strateg
 
 
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
-    """Raises BackendError where a strategy is for nothing that there is, or a pattern's composites
-    have no strategy at all."""
+    """Raises BackendError if a strategy is for an unknown operator or pattern, or if all composites
+    of a pattern lack a strategy."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
@@ -285,7 +295,7 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 
 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
-    """The composite with its kernel; or why there is none."""
+    """The composite with its kernels, or the reason why there are none."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)
@@ -311,7 +321,7 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """The one of least cycles, the first of equals."""
+    """The implementation with the least cycles; the first of equals."""
     return min(able, key=lambda i: cycles(i, node))
 
 

@@ -1,20 +1,19 @@
-"""C kernels on a processor: portable ones take every operator; cycles by a linear model."""
+"""Parts that run C kernels on a processor, and their cycles by a linear model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.backends.cortex_m.figures import priced
-from penstock.backends.cortex_m.variants import kernels_for
-from penstock.hardware.target import Engine, Target
+from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.selection import select_kernels
+from penstock.backends.operator_types import check_element_types
+from penstock.hardware.target import CALLER, Engine, Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, whole_work
-from penstock.scheduling.cost import Around
-from penstock.scheduling.part import PULL, Part, Parts
-
-CALLER = "caller"
-"""The engine of what the caller does."""
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import PULL, Part
+from penstock.scheduling.model.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Processor:
 
     engine: Engine
 
-    def work_cycles(self, part: Part, around: Around = ()) -> int:
+    def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Cycles of the part's whole output: linear in products, elements and loops."""
         if not part.nodes:
             return 0
@@ -37,11 +36,13 @@ class Processor:
             + work.loops * engine.cycles_per_loop
         )
 
-    def call_cycles(self, part: Part, around: Around = ()) -> int:
+    def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Cycles that each call adds, at most."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
-    def cycles(self, part: Part, stripes: Sequence[int], around: Around = ()) -> int:
+    def cycles(
+        self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
+    ) -> int:
         """Cycles of calls, given the number of rows that each computes."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
@@ -53,9 +54,10 @@ class Processor:
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
-    """Every node that computes, as a part of its own, on the accelerator that claims it or on the
-    target's first engine; and before them, with `stream_input`, the caller who hands over the
-    inputs row by row."""
+    """One part per computing node, on the accelerator that claims it or the target's first engine.
+
+    With `stream_input`, the first parts stand for the caller, which supplies the inputs row by
+    row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [part_of(node, engine) for node in graph.nodes if not node.op.ALIAS]
@@ -66,11 +68,12 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 
 
 def part_of(node: Node, processor: Engine) -> Part:
-    """A node with the kernels that serve it, on the engine that runs it."""
+    """The part of one node: its kernels and the engine that runs it.
+
+    Raises ModelError if no kernel computes the node's element types."""
     op, site = node.op, node.site
     if isinstance(op, Composite):
-        return Part((node,), op.engine, op.kernel(site), lean=op.lean, fetching=op.fetching)
-    kernel, lean = kernels_for(op, site, processor.kernels)
-    kernel = priced(op, site, kernel, processor.kernels)
-    lean = lean and priced(op, site, lean, processor.kernels)
-    return Part((node,), processor.name, kernel, lean=lean)
+        return Part((node,), op.engine, op.kernel(site), fallback=op.lean, prefetching=op.fetching)
+    check_element_types(node)
+    selected = select_kernels(op, site, core_family(processor.kernels))
+    return Part((node,), processor.name, selected.kernel, fallback=selected.fallback)

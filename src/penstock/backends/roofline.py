@@ -1,6 +1,7 @@
-"""Roofline: what a call costs where an accelerator's author states nothing better.
+"""Roofline model: the default cost of an accelerator call.
 
-Source: Williams, Waterman, Patterson, Roofline: an insightful visual performance model, 2009.
+Source: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model
+for multicore architectures", Communications of the ACM 52(4), 2009.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from penstock.hardware.target import Target
 
 DEFAULT_MACS_PER_CYCLE = 1.0
 ABOVE_0 = 1e-9
-"""The least figure where 0 would be none."""
+"""Lower limit of figures that must be positive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """A call takes as long as its products, or as its bytes (inputs, constants, output), whichever
-    is longer; and `cycles_per_call` to begin.  Where nothing is multiplied, elements count."""
+    """The cycles of a call: `cycles_per_call`, plus the larger of compute and memory time.
+
+    Compute time is the number of multiply-accumulates, or of output elements if that is larger,
+    divided by `macs_per_cycle`.  Memory time is the number of bytes of inputs, constants and output
+    divided by `bytes_per_cycle`."""
 
     macs_per_cycle: float
     bytes_per_cycle: float
@@ -28,12 +32,12 @@ class Roofline:
 
     @staticmethod
     def of(chip: Target) -> Roofline:
-        """The default: one product a cycle, and the bandwidth of the chip's memory."""
+        """The default: one multiply-accumulate a cycle, and the bandwidth of the arena's memory."""
         bandwidth = chip.memory_for("arena").bandwidth_bytes_per_cycle
         return Roofline(DEFAULT_MACS_PER_CYCLE, bandwidth, 0.0)
 
     def check(self, where: str) -> None:
-        """Raises BackendError where a figure is none."""
+        """Raises BackendError if a figure is not a finite number or too small."""
         figures = (
             ("macs_per_cycle", self.macs_per_cycle, ABOVE_0),
             ("bytes_per_cycle", self.bytes_per_cycle, ABOVE_0),
@@ -50,7 +54,7 @@ class Roofline:
                 )
 
     def cycles(self, offloaded: Offloaded, rows: int) -> float:
-        """Cycles of a call that computes so many rows of the output."""
+        """Cycles of a call that computes `rows` rows of the output."""
         work = offloaded.work(rows)
         operations = max(work.macs, work.elements)
         longest = max(
@@ -60,7 +64,7 @@ class Roofline:
 
 
 def is_figure(value: object, least: float) -> bool:
-    """Whether a value is a finite number of at least that.
+    """Whether a value is a finite number of at least `least`; booleans are no numbers.
 
     >>> is_figure(0.5, 0), is_figure(float("nan"), 0), is_figure("8", 0), is_figure(True, 0)
     (True, False, False, False)

@@ -1,10 +1,12 @@
-"""stream: an accelerator's calls as bytes.  Its driver is handed a stream of commands, and where
-the buffers lie that these use; it does them one after the other.
+"""stream: the calls of an accelerator as command streams, constants of the program.
 
-No control depends on data, so the body of a call is unrolled for every interval of rows that the
-program asks it for; each becomes a stream, a constant of the program.  What is left of the body is
-one invocation: submit(stream, bytes, bases...), in C submit(stream, bytes, bases), an array of
-pointers.
+The driver of such an accelerator receives a stream of commands and the base addresses of the
+buffers that the commands use, and executes them in order.
+
+No control depends on data.  The compiler therefore unrolls the body of a call once for each
+interval of rows that the program computes with it, and encodes each result as one stream.  The body
+is then replaced by a single invocation: submit(stream, bytes, bases...); in C
+submit(stream, bytes, bases), where `bases` is an array of pointers.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from penstock.backends.accelerator import Accelerator, Codegen
-from penstock.errors import BackendError
+from penstock.backends.stream_commands import (
+    AnyStreamCommand,
+    Encoder,
+    Place,
+    StreamCommand,
+    StreamOperation,
+    StreamRows,
+    StreamTransfer,
+)
+from penstock.errors import BackendError, PenstockError
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, DType, TensorType
@@ -28,83 +39,28 @@ from penstock.program.program import (
     Command,
     Driver,
     Invoke,
+    Issue,
     Kind,
     Loop,
     Program,
+    TensorRows,
+    Transfer,
 )
-from penstock.program.steps import as_step
+from penstock.program.steps import as_step, steps, walk
 
 ALIGNMENT_BYTES = 16
-"""Each stream begins at a multiple of it."""
+"""Alignment of each stream."""
 Variables = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An address in a stream: a number of bytes behind one of the bases of the submission, and the
-    name of the memory in which that lies."""
-
-    base: int
-    offset_bytes: int
-    memory: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamCommand:
-    """An invocation, as an encoder is handed it."""
-
-    name: str
-    arguments: tuple[int | Place, ...]
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The arguments that are numbers."""
-        return tuple(n for n in self.arguments if isinstance(n, int))
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """The arguments that are addresses."""
-        return tuple(p for p in self.arguments if isinstance(p, Place))
-
-
-@dataclass(frozen=True, slots=True)
-class RowCall:
-    """A call that computes rows [first, end) of its output: numbers that say what, places of its
-    tables and of its working memory, and, by number of a tensor, the place of each row."""
-
-    numbers: tuple[int, ...]
-    places: tuple[Place, ...]
-    rows: Mapping[int, Mapping[int, Place]]
-    first: int
-    end: int
-
-    @staticmethod
-    def of(commands: Sequence[StreamCommand]) -> RowCall:
-        """What commands say whose names end in begin (numbers), places (if there are any), row
-        (tensor, row, place) and run (first, end)."""
-        by_name: dict[str, list[StreamCommand]] = {}
-        for command in commands:
-            by_name.setdefault(command.name.rpartition("_")[2], []).append(command)
-        (begin,), (run,) = by_name["begin"], by_name["run"]
-        rows: dict[int, dict[int, Place]] = {}
-        for command in by_name["row"]:
-            tensor, row = command.numbers
-            (rows.setdefault(tensor, {})[row],) = command.places
-        places = (place for command in by_name.get("places", ()) for place in command.places)
-        return RowCall(begin.numbers, tuple(places), rows, *run.numbers)
-
-
-Encoder = Callable[[Sequence[StreamCommand]], bytes]
-"""Makes the bytes of the commands of one call."""
-
-
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
-    """The program in which the accelerator's calls are submissions of streams; as it is where the
-    accelerator has no encoder.
+    """The program with the accelerator's calls replaced by submissions of command streams;
+    unchanged if the accelerator has no encoder.
 
-    Raises BackendError where the encoder fails."""
+    Raises BackendError if the encoder fails, or if a kernel issues operations and there is none."""
     encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
     if encoder is None or submit is None:
+        _require_no_issues(program, accelerator.name)
         return program
     rows = _rows_by_step(program, accelerator.name)
     memory = next(m for m in program.memories if not m.writable)
@@ -133,10 +89,23 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
     )
 
 
+def _require_no_issues(program: Program, engine: str) -> None:
+    """Raises BackendError if a call of the engine issues stream commands."""
+    for call in steps(program):
+        issued = [c for c in walk(call.body) if isinstance(c, Issue | Transfer)]
+        if call.engine == engine and issued:
+            raise BackendError(
+                "backend-085",
+                f"kernel {call.kernel.name} issues stream commands, but {engine} has no encoder",
+                where=f'{engine}, "{call.output.tensor}"',
+                help='register an encoder, fmt="stream"; or invoke functions of the driver',
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """Buffers that a submission is handed, of those that it uses: every constant, and of those in
-    a writable memory the first one."""
+    """The base addresses that a submission passes: of the buffers that a step uses, every constant,
+    and in each writable memory the one with the lowest address."""
 
     buffers: Mapping[str, Buffer]
     names: tuple[str, ...]
@@ -144,9 +113,10 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
+        """The bases of a step, in the order in which its body first uses them."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
-        used = [buffers[name] for name in dict.fromkeys(a.buffer for a in _addresses(step.body))]
+        used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
         first: dict[str, Buffer] = {}
         for buffer in used:
             key = buffer.memory if buffer.memory in writable else buffer.name
@@ -155,7 +125,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """Where a byte of a buffer is, behind one of the bases."""
+        """The address of a byte of a buffer, relative to one of the bases."""
         found, at = self.buffers[buffer], offset_bytes
         if found.memory not in self.writable:
             return Place(self.names.index(buffer), at, found.memory)
@@ -165,9 +135,59 @@ class _Bases:
 
 
 @dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Resolves the addresses of commands, given the values of the variables around them."""
+
+    bases: _Bases
+    variables: Variables
+
+    def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
+        """The command as the encoder receives it."""
+        match command:
+            case Invoke():
+                arguments = tuple(map(self.argument, command.arguments))
+                record = command.with_values(arguments)
+                return StreamCommand(command.driver.name, arguments, record)
+            case Issue():
+                return StreamOperation(
+                    command.operation,
+                    evaluate(command.first, self.variables),
+                    evaluate(command.end, self.variables),
+                    tuple(map(self.rows, command.inputs)),
+                    self.rows(command.result),
+                    tuple(map(self.place, command.tables)),
+                    None if command.scratch is None else self.place(command.scratch),
+                    None if command.prefetched is None else self.place(command.prefetched),
+                )
+            case Transfer():
+                source, target = self.place(command.source), self.place(command.target)
+                return StreamTransfer(source, target, command.size_bytes)
+
+    def argument(self, argument: Expr | Address) -> int | Place:
+        """The value of an argument."""
+        if isinstance(argument, Address):
+            return self.place(argument)
+        return evaluate(argument, self.variables)
+
+    def place(self, address: Address) -> Place:
+        """The address, relative to one of the bases."""
+        return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
+
+    def rows(self, tensor: TensorRows) -> StreamRows:
+        """The addresses of rows of a tensor, relative to one of the bases."""
+        lower, upper = (
+            evaluate(tensor.lower, self.variables),
+            evaluate(tensor.upper, self.variables),
+        )
+        origin = self.bases.place(tensor.buffer, evaluate(tensor.offset, self.variables))
+        offsets = [origin.offset_bytes + tensor.rows.offset(row) for row in range(lower, upper)]
+        return StreamRows(origin.base, lower, offsets, origin.memory)
+
+
+@dataclass(frozen=True, slots=True)
 class _Streams:
-    """The streams of a step, one behind the other; where each begins and how long it is, by the
-    first row that it computes."""
+    """The streams of a step, concatenated; by the first row that a stream computes, its offset
+    (`begin`) and `size` in bytes."""
 
     raw: bytes
     begin: tuple[int, ...]
@@ -185,15 +205,15 @@ class _Streams:
         count = row_count(step.output.type.shape)
         begin, size, raw = [0] * count, [0] * count, b""
         for first, end in intervals:
-            flat = _flat(step.body, {FIRST.name: first, END.name: end})
-            commands = [_command(invoke, variables, bases) for invoke, variables in flat]
+            flat = _unrolled(step.body, {FIRST.name: first, END.name: end})
+            commands = [_Resolver(bases, variables).command(each) for each, variables in flat]
             found = _encoded(encoder, commands, f'{engine}, "{step.output.tensor}"')
             begin[first], size[first] = len(raw), len(found)
             raw += found + bytes(-len(found) % ALIGNMENT_BYTES)
         return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """The invocation that is left: which stream it is follows from the first row."""
+        """The invocation that replaces the body; the first row selects the stream."""
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
@@ -202,8 +222,11 @@ class _Streams:
 
 
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
-    """What writes a call in C from its arguments' texts, None: NAME(arguments); of a submission,
-    unless the author says otherwise, bases are one array."""
+    """Returns the function that writes a driver call in C from the texts of its arguments; None for
+    the plain form NAME(arguments).
+
+    A submission passes its bases as one array, unless the author of the backend has registered a
+    `replace_call_extern`."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
@@ -216,62 +239,65 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
     return text
 
 
-def _encoded(encoder: Encoder, commands: Sequence[StreamCommand], where: str) -> bytes:
+def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str) -> bytes:
+    """The bytes that the encoder returns.  Raises BackendError."""
     try:
         found = cast(object, encoder(commands))
+    except PenstockError:
+        raise
     except Exception as error:
         raise BackendError(
             "backend-083",
             "the encoder fails",
             where=where,
             why=f"{type(error).__name__}: {error}",
-            help="an encoder takes the commands of a call, StreamCommands, and gives bytes",
+            help="an encoder takes a sequence of stream commands and returns bytes",
         ) from error
     if not isinstance(found, bytes) or not found:
         raise BackendError(
             "backend-084",
-            f"the encoder gives {found!r:.60}, must give bytes",
+            f"the encoder returns {found!r:.60}, must return bytes",
             where=where,
-            help="return the commands of the call as bytes, at least one",
+            help="return at least one byte",
         )
     return found
 
 
-def _command(invoke: Invoke, variables: Variables, bases: _Bases) -> StreamCommand:
-    arguments = tuple(
-        bases.place(a.buffer, evaluate(a.offset, variables))
-        if isinstance(a, Address)
-        else evaluate(a, variables)
-        for a in invoke.arguments
-    )
-    return StreamCommand(invoke.driver.name, arguments)
-
-
-def _flat(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Invoke, Variables]]:
-    """Every invocation in order, with the values of the variables around it."""
+def _unrolled(
+    commands: Sequence[Command], variables: Variables
+) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
+    """Every command of a body in execution order, with the values of the variables around it."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
-                yield from _flat(command.body, {**variables, command.variable: value})
-        elif isinstance(command, Invoke):
+                yield from _unrolled(command.body, {**variables, command.variable: value})
+        elif isinstance(command, Invoke | Issue | Transfer):
             yield command, variables
 
 
 def _values(loop: Loop, variables: Variables) -> range:
-    """The values that a loop's variable takes."""
+    """The values of a loop's variable."""
     return range(evaluate(loop.lower, variables), evaluate(loop.upper, variables), loop.step)
 
 
-def _addresses(commands: Sequence[Command]) -> Iterator[Address]:
-    for command in commands:
-        if isinstance(command, Loop):
-            yield from _addresses(command.body)
-        elif isinstance(command, Invoke):
-            yield from (a for a in command.arguments if isinstance(a, Address))
+def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
+    """The buffers that commands use, in order, with repetitions."""
+    for command in walk(commands):
+        match command:
+            case Invoke():
+                yield from (a.buffer for a in command.arguments if isinstance(a, Address))
+            case Issue():
+                beside = (*command.tables, command.scratch, command.prefetched)
+                yield from (address.buffer for address in beside if address is not None)
+                yield from (rows.buffer for rows in (*command.inputs, command.result))
+            case Transfer():
+                yield from (command.source.buffer, command.target.buffer)
+            case _:
+                pass
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """By step of the accelerator, the intervals of rows that the program calls it for."""
+    """By step of the engine, the intervals of rows that the program computes with it."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -282,7 +308,7 @@ def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, in
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """The rows of its output that a call computes."""
+    """The interval of rows of its output that a call computes."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
@@ -292,7 +318,7 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Every call in order, with the values of the variables around it."""
+    """Every call in execution order, with the values of the variables around it."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -302,6 +328,7 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
+    """The command with the bodies of the given steps replaced."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

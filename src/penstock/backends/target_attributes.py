@@ -1,4 +1,4 @@
-"""Attributes of an accelerator: what its author declares, and what its users set."""
+"""Attributes of an accelerator: declared with defaults by its author, set by its users."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ RESERVED: Mapping[str, str] = {
         "is an attribute that every target of TVM has",
     ),
 }
-"""Names that an attribute cannot have, and why."""
+"""Names that attributes must not have, and the reason, as a message continues the name."""
 
-MOST = 2**40
-"""Numbers are smaller: no size, count or rate of a device reaches it, and costs end there too."""
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+LIMIT = 2**40
+"""Upper limit, exclusive, of the magnitude of numbers; no size, count or rate of a device reaches
+it.  Costs have the same limit."""
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
-    """Raises BackendError where there cannot be an attribute of that name and default."""
-    if type(default) not in _WORDS:
+    """Raises BackendError if an attribute must not have this name or default; `known` are the
+    attributes declared so far."""
+    if type(default) not in _KINDS:
         raise BackendError(
             "backend-030",
             f'the default of attribute "{name}" is {default!r}, must be a str, int, bool or float',
@@ -37,7 +39,7 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
             why="users write its value as name=value, and the default says of which type it is",
             help='give each number an attribute of its own, or take a text, or "" for none',
         )
-    problem = _problem_of_name(name, known)
+    problem = _name_problem(name, known)
     if problem:
         raise BackendError(
             "backend-031",
@@ -48,7 +50,8 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
         )
 
 
-def _problem_of_name(name: object, known: Mapping[str, Value]) -> str:
+def _name_problem(name: object, known: Mapping[str, Value]) -> str:
+    """Why an attribute must not have a name; empty if it may."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         return "a name is made of letters, digits and _, and does not begin with a digit"
     if name in RESERVED:
@@ -63,23 +66,24 @@ def values(
     where: str,
     least: Mapping[str, float] | None = None,
 ) -> dict[str, Value]:
-    """Every attribute's value: as given, texts read by the attribute's type, else the default.
+    """The value of every declared attribute: the given one, otherwise the default.
 
-    `least`: the least value of those attributes that have one.
+    Given texts are parsed as the type of the default.  `least` holds the lower limits of those
+    attributes that have one.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}
 
-    Raises UsageError where there is no such attribute, or it cannot have that value."""
+    Raises UsageError for an unknown attribute or a value that it must not have."""
     found = dict(declared)
     for name, value in given.items():
         if name not in declared:
             raise unknown_attribute(accelerator, declared, name, where)
-        read = _value(value, declared[name])
+        read = _converted(value, declared[name])
         if read is None:
             raise UsageError(
                 "usage-019",
-                f"attribute {name} is {value!r}, must be {_WORDS[type(declared[name])]}",
+                f"attribute {name} is {value!r}, must be {_KINDS[type(declared[name])]}",
                 where=where,
                 help=f"leave it out for {declared[name]!r}",
             )
@@ -88,8 +92,8 @@ def values(
 
 
 def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
-    """The value.  Raises UsageError where a number is less than the least, or beyond `MOST`."""
-    if not isinstance(value, str) and abs(value) >= MOST:
+    """The value itself.  Raises UsageError for a number less than `least` or not below `LIMIT`."""
+    if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
             "usage-019",
             f"attribute {name} is {_shortened(str(value))}, its magnitude must be below 2^40",
@@ -113,7 +117,7 @@ def _shortened(text: str) -> str:
 def unknown_attribute(
     accelerator: str, declared: Mapping[str, Value], name: str, where: str
 ) -> UsageError:
-    """The error that lists what there is."""
+    """The error about an unknown attribute; its help lists the declared ones."""
     near = difflib.get_close_matches(name, declared, 1)
     listed = ", ".join(f"{known}={default}" for known, default in declared.items())
     return bad_setting(
@@ -125,12 +129,12 @@ def unknown_attribute(
 
 
 def bad_setting(what: str, where: str, help: str) -> UsageError:
-    """The error about what is set of an accelerator."""
+    """A UsageError about the settings of an accelerator."""
     return UsageError("usage-023", what, where=where, help=help)
 
 
-def _value(given: object, default: Value) -> Value | None:
-    """The value in the default's type; None where it cannot be."""
+def _converted(given: object, default: Value) -> Value | None:
+    """The value, converted to the type of the default; None if that is impossible."""
     kind = type(default)
     if kind is float and type(given) is int:
         return float(given)
@@ -142,7 +146,7 @@ def _value(given: object, default: Value) -> Value | None:
 def _read(text: str, kind: type[Value]) -> Value | None:
     try:
         if kind is bool:
-            return _TRUTHS[text.lower()]
+            return _BOOLEANS[text.lower()]
         return int(text, 0) if kind is int else _finite(float(text))
     except (ValueError, KeyError):
         return None

@@ -1,4 +1,4 @@
-"""The command line: words on a terminal; no decisions."""
+"""The command line: parses options, calls `penstock.api`, prints results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import signal
 import sys
 from types import FrameType
 
-OBJECTS_BETWEEN_SEARCHES = 1_000_000
-"""So many more objects are there before those in cycles are looked for: the modules and the nouns
-live to the end, and a tenth of the time went into looking through them."""
+OBJECTS_BEFORE_COLLECTION = 1_000_000
+"""Threshold of the cyclic garbage collector.  Modules and stage results live until the process
+ends, so searching them for garbage at Python's default threshold costs a tenth of the run time."""
 
 
 def main() -> None:
-    """The entry point, see `app.main`.  A request to stop (SIGINT, SIGTERM) ends it in silence, and
-    temporary files and child processes with it; importing takes long enough to be interrupted."""
-    gc.set_threshold(OBJECTS_BETWEEN_SEARCHES)
-    atexit.register(gc.freeze)  # nor at the end, when it all goes
+    """The entry point, see `app.main`.
+
+    SIGINT and SIGTERM end the process silently and remove temporary files and child processes.
+    Imports take long enough to be interrupted, hence the local import."""
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
+    atexit.register(gc.freeze)  # skip the collection at exit, too
     before = signal.signal(signal.SIGTERM, _exit)
     try:
         from penstock.cli import app
@@ -30,7 +32,7 @@ def main() -> None:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    """Unwinds the stack, as the signal's own action would not."""
+    """Unwind the stack; the default action of the signal would not."""
     sys.exit(128 + number)
 
 

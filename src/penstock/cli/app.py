@@ -1,4 +1,4 @@
-"""main: parses the command line, runs a verb, turns errors into messages and exit codes."""
+"""The command-line application: registers commands, maps errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from penstock.cli import backend, verbs
+from penstock.cli import backend, build, check, execute, lists, show
 from penstock.cli.parameters import with_records
 from penstock.errors import OutputError, PenstockError, UsageError, internal_error
 
-# Typer's own class of what is wrong with a command line; where it stands differs by version.
+# Typer's base class of command-line errors; its module depends on the version of Typer.
 _COMMAND_LINE: type[Exception] = next(
     base
     for base in typer.BadParameter.__mro__
@@ -26,18 +26,18 @@ _COMMAND_LINE: type[Exception] = next(
 
 app = typer.Typer(
     name="penstock",
-    help="Quantised neural networks into bare C, in the memory that the device has.",
+    help="Compile quantised neural networks to C for microcontrollers and accelerators.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile):
-    app.command()(with_records(verb))
-for verb in (verbs.golden, verbs.show, verbs.targets, verbs.ops, verbs.options, verbs.demo):
-    app.command()(verb)
+for command in (build.compile, build.explore, execute.run, check.verify, execute.profile):
+    app.command()(with_records(command))
+for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
+    app.command()(command)
 backend_app = typer.Typer(
-    help="The accelerators that there are; and a package for a new one.", no_args_is_help=True
+    help="List accelerators, or create a package for a new one.", no_args_is_help=True
 )
 backend_app.command("list")(backend.list_backends)
 backend_app.command("new")(backend.new)
@@ -59,18 +59,19 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Quantised neural networks into bare C, in the memory that the device has."""
+    """Compile quantised neural networks to C for microcontrollers and accelerators."""
     del show_version
 
 
 def main() -> None:
-    """The entry point: exits with 0 done, 1 the model, target or budget, 2 usage, 3 our fault."""
+    """Run the command line and exit: 0 success, 1 error in the model, target or budget, 2 usage
+    error, 3 internal error."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # names of files need not be in the terminal's code
+        if isinstance(stream, TextIOWrapper):  # file names may not be encodable
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(prog_name="penstock", standalone_mode=False)
-        if sys.stdout is not None:  # closed by the caller
+        if sys.stdout is not None:  # the caller closed it
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except PenstockError as error:
@@ -83,16 +84,16 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(_refused(error) or internal_error(error))
-    except Exception as error:  # whatever else is raised is our fault, and says so in one place
+    except Exception as error:  # any other exception is a defect of penstock
         _fail(internal_error(error))
 
 
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))
-"""What devices and file systems refuse a write with."""
+"""Error numbers of failed writes that are not defects of penstock."""
 
 
 def _refused(error: OSError) -> OutputError | None:
-    """The error of a write that the machine refused; None where it is our fault."""
+    """The error for a write that the operating system refused; None for other errors."""
     if error.errno not in _REFUSALS:
         return None
     return OutputError(
@@ -105,14 +106,14 @@ def _refused(error: OSError) -> OutputError | None:
 
 def _fail(error: PenstockError) -> NoReturn:
     if "--json" in sys.argv:
-        with suppress(OSError):  # where standard output is full, the message below says so
+        with suppress(OSError):  # if standard output is full, the message below states it
             print(json.dumps({"error": error.parts()}, indent=2), flush=True)
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 
 
 def _fail_usage(error: Any) -> NoReturn:
-    """What Typer says of a command line, as an error of ours; help where nothing was said."""
+    """Report an error of Typer as a UsageError; without arguments, print the help."""
     if len(sys.argv) == 1:
         error.show()
         sys.exit(error.exit_code)

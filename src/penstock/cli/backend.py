@@ -1,4 +1,4 @@
-"""penstock backend: the accelerators that there are; and a package for a new one."""
+"""The commands `backend list` and `backend new`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.scaffold import new_backend
 
 
 def list_backends(as_json: p.Json = False) -> None:
-    """List the accelerators, with their attributes, patterns and operators."""
+    """List the accelerators with their attributes, patterns and operators."""
     found = listed()
     if as_json:
         print_json({"backends": [dataclasses.asdict(one) for one in found]})
@@ -37,11 +37,14 @@ def list_backends(as_json: p.Json = False) -> None:
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and _.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Small letters, digits and _."),
+    ],
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
-    """Write a package with a working accelerator, to be changed into another."""
+    """Create a package with a working example accelerator."""
     folder = name if output is None else output
     bundle = new_backend(name, Path(folder))
     if as_json:

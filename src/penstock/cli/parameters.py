@@ -1,4 +1,4 @@
-"""Parameters that several verbs share: one by one, or as records, an option a field."""
+"""Options that several commands share, singly or as records with one field per option."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Model = Annotated[
 ]
 TargetName = Annotated[
     str,
-    typer.Option("--target", "-t", help="A target's name (`penstock targets`) or a TOML file."),
+    typer.Option("--target", "-t", help="Target name (`penstock targets`) or TOML file."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Sram = Annotated[
     str | None, typer.Option(metavar="SIZE", help="RAM budget, stack included: 64KiB, 64k, 65536.")
 ]
@@ -28,65 +28,68 @@ Memory = Annotated[
     list[str] | None,
     typer.Option(
         metavar="REGION=SIZE",
-        help="Size of one of the target's memories, or of an accelerator's; repeatable.",
+        help="Capacity of a memory of the target or of an accelerator; repeatable.",
     ),
 ]
-Flash = Annotated[str | None, typer.Option(metavar="SIZE", help="Flash budget.")]
+Flash = Annotated[str | None, typer.Option(metavar="SIZE", help="Budget for constants and code.")]
 Stack = Annotated[str, typer.Option(metavar="SIZE", help="Stack reserve, part of the RAM budget.")]
 RoundingName = Annotated[
     str,
     typer.Option(
-        "--rounding", help="double: as TFLite Micro; single: fully connected as newer LiteRT."
+        "--rounding",
+        help="Requantisation: double (as TensorFlow Lite Micro) or single (fully connected layers "
+        "round once, as in newer LiteRT).",
     ),
 ]
 Optimize = Annotated[
     str | None,
     typer.Option(
         metavar="GOAL",
-        help="balanced: the least RAM within 1 % of the fastest point's cycles (default without a "
-        "budget); speed: the fastest point that fits (default with one); size: the least RAM, "
-        "compiled with -Os.",
+        help="balanced (the least RAM within 1 % of the cycles of the fastest point; default "
+        "without a RAM budget), speed (the fastest point that fits; default with one) or size (the "
+        "least RAM, compiled with -Os).",
     ),
 ]
 Accelerator = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[:attr=value,...]",
-        help="An accelerator beside the processor (`penstock backend list`); repeatable.",
+        help="Accelerator to offload to (`penstock backend list`); repeatable.",
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option(help="Fail where accelerators leave a node to the processor."),
+    typer.Option(help="Fail if any node falls back to the processor."),
 ]
 AssumeInt8 = Annotated[
     bool,
     typer.Option(
         "--assume-int8",
-        help="Take a float model as if quantised; its numbers mean nothing.",
+        help="Treat a float model as int8, with made-up scales; outputs are meaningless.",
     ),
 ]
 Dimension = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=N", help="An extent that the model leaves open; repeatable."),
+    typer.Option(metavar="NAME=N", help="Value of a dynamic dimension of the model; repeatable."),
 ]
-StreamInput = Annotated[bool, typer.Option(help="Take the input row by row through a callback.")]
+StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
 CompilerName = Annotated[
-    str, typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc) where it is installed.")
+    str,
+    typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc, if installed)."),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("-o", "--output-folder", metavar="DIR", help="A folder that is not there yet."),
+    typer.Option("-o", "--output-folder", metavar="DIR", help="Output directory; must not exist."),
 ]
 Workers = Annotated[
     int,
-    typer.Option("--workers", metavar="N", help="Processes that share the work; same results."),
+    typer.Option("--workers", metavar="N", help="Processes to use; results do not depend on it."),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a network is compiled within, and how: an option a field."""
+    """Budgets and settings of a compilation: one field per option."""
 
     sram: Sram = None
     memory: Memory = None
@@ -103,24 +106,27 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """Beside a record of options: those that a verb does not take; they keep their defaults."""
+    """Annotation of a record parameter: options that the command omits; they keep their
+    defaults."""
 
     names: tuple[str, ...]
 
 
-def with_records(verb: Callable[..., None]) -> Callable[..., None]:
-    """Gives `verb`, for each parameter that is a record (a dataclass), one command-line option for
-    every field, in the record's place."""
-    parameters = tuple(inspect.signature(verb, eval_str=True).parameters.values())
+NO_LIMITS = Limits()
+
+
+def with_records(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter of a command that is a dataclass by one option per field."""
+    parameters = tuple(inspect.signature(command, eval_str=True).parameters.values())
     records = {x.name: _Record.of(x) for x in parameters if dataclasses.is_dataclass(_type_of(x))}
     options = chain.from_iterable(
         records[x.name].options if x.name in records else [x] for x in parameters
     )
 
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def with_options(**values: Any) -> None:
         made = {name: record.take(values) for name, record in records.items()}
-        verb(**made, **values)
+        command(**made, **values)
 
     signature = inspect.Signature(
         [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
@@ -130,21 +136,21 @@ def with_records(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _type_of(parameter: inspect.Parameter) -> Any:
-    """The type of a parameter, without what stands beside it."""
+    """The type of a parameter without its annotations."""
     annotation = parameter.annotation
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A record's type, and the options that stand for it."""
+    """The type of a record and the options that replace it."""
 
     type: Any
     options: list[inspect.Parameter]
 
     @staticmethod
     def of(parameter: inspect.Parameter) -> _Record:
-        """The options of a parameter that is a record."""
+        """The options that replace a parameter."""
         kind = _type_of(parameter)
         beside = getattr(parameter.annotation, "__metadata__", ())
         without = [name for x in beside if isinstance(x, Without) for name in x.names]
@@ -153,12 +159,12 @@ class _Record:
         return _Record(kind, [_option(f, hints[f.name]) for f in fields])
 
     def take(self, values: dict[str, Any]) -> Any:
-        """The record, of values that are taken out of all."""
+        """Build the record from its options, and remove these from `values`."""
         return self.type(**{option.name: values.pop(option.name) for option in self.options})
 
 
 def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
-    """A field as an option; its help is its own, or stands beside its type."""
+    """A field as an option.  Its help is in the metadata of the field or in its annotation."""
     if "help" in field.metadata:
         hint = Annotated[hint, typer.Option(help=field.metadata["help"])]
     kind = inspect.Parameter.KEYWORD_ONLY

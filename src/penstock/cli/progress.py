@@ -1,4 +1,4 @@
-"""Progress: a bar on stderr when something takes longer than a second, and only on a terminal."""
+"""A progress bar on stderr, shown only on a terminal and only after a second."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PATIENCE_SECONDS = 1.0
 
 @contextmanager
 def progress(stages: int) -> Generator[OnProgress]:
-    """A function to be told the name of each stage as it begins, and how many of its things are
-    done, where it has many; about `stages` are expected."""
+    """A callback that receives the name of each stage as it begins, and how many of its items are
+    done.  `stages` is the expected number of stages."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _ignore

@@ -1,4 +1,4 @@
-"""Where verbs print: a console on stdout, and JSON."""
+"""Output of commands: a console on stdout, and JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rich.console import Console
 
 WIDTH = 120
 _TERMINAL = sys.stdout is not None and sys.stdout.isatty()
-# Names of files and tensors are printed as they are: no markup, no emoji codes in them.
+# Names of files and tensors may look like markup or emoji codes.
 out = Console(width=None if _TERMINAL else WIDTH, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
-    """The one JSON value of a verb."""
+    """Print the JSON value of a command."""
     print(json.dumps(value, indent=2))

@@ -1,4 +1,4 @@
-"""The constant arrays of a model's C: tensors, tables of kernels, tables of rows and bounds."""
+"""Constant arrays of generated C: weights, kernel tables, row tables and loop bounds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.program.steps import steps, views_of, walk
 from penstock.program.tables import entry_bytes, folded_constants
 
 ACCELERATORS_ALIGNMENT_BYTES = 16
-"""Of what accelerators alone read: tables and streams."""
+"""Alignment of data that only accelerators read: tables and command streams."""
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A constant array of the weights file, aligned to `alignment_bytes` or to its elements' size,
-    whichever is larger."""
+    """A constant array of the weights file, aligned to the larger of `alignment_bytes` and the
+    element size."""
 
     symbol: str
     table: Table
@@ -35,7 +35,7 @@ class Array:
 
     @property
     def declaration(self) -> str:
-        """The declarator shared by the header and the definition.
+        """The declarator, which the header and the definition share.
 
         Both state the alignment: without it, a compiler may assume that an array of 16 bytes or
         more is aligned to 16 (System V ABI for x86-64, 3.1.2), which the definition denies."""
@@ -50,7 +50,7 @@ class Array:
 
 
 def arrays(program: Program, names: Names) -> tuple[Array, ...]:
-    """Every array of the weights file: tensors of the model, then tables of kernels."""
+    """All arrays of the weights file: tensors of the model, followed by kernel tables."""
     views = [view for command in walk(program.run) for view in views_of(command)]
     seen = {view.buffer: view.type for view in (*views, *program.outputs)}
     types = dict(seen)
@@ -80,7 +80,7 @@ def arrays(program: Program, names: Names) -> tuple[Array, ...]:
 
 
 def tables(names: Names) -> tuple[str, ...]:
-    """Definitions of the tables that places of rows, and bounds of loops, are looked up in."""
+    """C definitions of the row tables and of the tables of loop bounds."""
     rows = (
         _definition(f"/* rows of {c_text.short(buffer)} */", "uint32_t", symbol, values)
         for (buffer, values), symbol in names.rows.items()

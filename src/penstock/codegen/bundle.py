@@ -1,4 +1,4 @@
-"""Bundle: file names and contents, nothing else; and writing it, all or nothing."""
+"""Bundle: the files of a compiled model, written atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.errors import OutputError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bundle(Brief):
-    """Files of a compiled model by path relative to the bundle's folder."""
+    """Contents of the files of a compiled model, by path relative to the bundle's folder."""
 
     files: tuple[tuple[str, bytes], ...]
 
@@ -24,15 +24,15 @@ class Bundle(Brief):
         return dict(self.files)[name]
 
     def with_files(self, *more: tuple[str, bytes]) -> Bundle:
-        """The same bundle with further files."""
+        """The bundle with additional files."""
         return Bundle((*self.files, *more))
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Writes the files into a new folder: it appears whole or not at all.
+    """Writes the files to a new folder, completely or not at all.
 
-    Raises OutputError where the folder exists and is not empty, or cannot be written."""
-    folder = Path(os.path.realpath(folder))  # a link stays, what it names is replaced
+    Raises OutputError if the folder exists and is not empty, or cannot be written."""
+    folder = Path(os.path.realpath(folder))  # replaces the target of a symbolic link, not the link
     try:
         _require_free(folder)
         with _new_parents(folder):
@@ -65,7 +65,7 @@ def _require_free(folder: Path) -> None:
 
 @contextmanager
 def _new_parents(folder: Path) -> Generator[None]:
-    """The folders above are there; those that were made for it go again when it fails."""
+    """Creates the missing parents of a folder, and removes them if the context fails."""
     missing = [parent for parent in folder.parents if not parent.exists()]
     made: list[Path] = []
     try:
@@ -75,7 +75,7 @@ def _new_parents(folder: Path) -> Generator[None]:
         yield
     except BaseException:
         for parent in reversed(made):
-            with suppress(OSError):  # something else is in it by now
+            with suppress(OSError):  # it is no longer empty
                 parent.rmdir()
         raise
 

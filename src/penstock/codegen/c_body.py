@@ -7,24 +7,35 @@ from dataclasses import dataclass
 
 from penstock.codegen import c_text
 from penstock.codegen.c_expr import Scope, expression
-from penstock.codegen.c_functions import Doing, Function, common, given
+from penstock.codegen.c_functions import Doing, StaticFunction, common, given
 from penstock.codegen.c_loop import loop_lines
 from penstock.codegen.names import NO_TOKEN, Names
 from penstock.codegen.row_interval import row_interval
 from penstock.errors import InternalError
-from penstock.program.program import Call, Command, Copy, Invoke, Loop, Program, Pull, Wait
+from penstock.program.program import (
+    Call,
+    Command,
+    Copy,
+    Invoke,
+    Issue,
+    Loop,
+    Program,
+    Pull,
+    Transfer,
+    Wait,
+)
 from penstock.program.steps import as_step, views_of, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RunBody:
     """The run function's lines, and the functions of its loops."""
 
     loops: tuple[str, ...]
     lines: str
 
 
-def body(program: Program, names: Names, functions: Mapping[Doing, Function]) -> Body:
+def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunction]) -> RunBody:
     """The run entry: a line a command; a loop is a function of its own, which a line calls."""
     writer = _Writer(program, names, functions)
     loops: list[str] = []
@@ -36,7 +47,7 @@ def body(program: Program, names: Names, functions: Mapping[Doing, Function]) ->
             lines += writer.loop_call(symbol, command)
         else:
             lines += writer.command(command, writer.scope, 1)
-    return Body(tuple(loops), "\n".join(lines))
+    return RunBody(tuple(loops), "\n".join(lines))
 
 
 def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
@@ -52,7 +63,7 @@ class _Writer:
 
     program: Program
     names: Names
-    functions: Mapping[Doing, Function]
+    functions: Mapping[Doing, StaticFunction]
 
     @property
     def scope(self) -> Scope:
@@ -94,7 +105,7 @@ class _Writer:
         match command:
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
-            case Invoke():
+            case Invoke() | Issue() | Transfer():
                 raise InternalError("codegen-006", "an invocation stands outside of any call")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)

@@ -1,4 +1,4 @@
-"""Bodies -> C: the loops and driver calls by which an accelerator does a step."""
+"""c_driver: the bodies of accelerator calls in C: loops and calls of driver functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def body_lines(
     call: Call,
     rows: tuple[str, str],
 ) -> tuple[str, ...]:
-    """The lines of a call's body, which computes `rows`, two C expressions."""
+    """The lines of a call's body for the interval `rows`, two C expressions."""
     bounds = {FIRST.name: rows[0], END.name: rows[1]}
     taken = frozenset(p.name for p in names.parameters) | {"y", "lower", "upper"}
     writer = _Writer(program, names, drivers, call.engine)
@@ -43,13 +43,15 @@ def body_lines(
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
+    """Writes the commands of one body."""
+
     program: Program
     names: Names
     drivers: Mapping[str, DriverCode]
     engine: str
 
     def lines(self, command: Command, scope: Scope, depth: int) -> Iterator[str]:
-        """The lines of a command of a body."""
+        """The lines of a command.  Raises BackendError if `replace_call_extern` returns no text."""
         match command:
             case Loop():
                 yield from loop_lines(command, scope, depth, self.lines)
@@ -61,6 +63,7 @@ class _Writer:
                 )
 
     def _invocation(self, command: Invoke, scope: Scope, depth: int) -> Iterator[str]:
+        """The lines of a call of a driver function."""
         pad = c_text.INDENT * depth
         arguments = [self._argument(argument, scope) for argument in command.arguments]
         code = self.drivers.get(self.engine, DriverCode())
@@ -79,7 +82,7 @@ class _Writer:
         yield f"{pad}{text.strip().removesuffix(';')};"
 
     def _argument(self, argument: Expr | Address, scope: Scope) -> str:
-        """A number, or a pointer."""
+        """The C expression of an argument: a number or a pointer."""
         if not isinstance(argument, Address):
             return expression(argument, scope)
         buffer = self.program.buffer(argument.buffer)
@@ -96,10 +99,10 @@ class _Writer:
 
 
 def _is_sum_safe(text: str) -> bool:
-    """Whether a text may stand behind a plus as it is."""
+    """Whether an expression needs no parentheses after a plus sign."""
     return " - " not in text
 
 
 def includes(drivers: Sequence[DriverCode]) -> str:
-    """What stands at the head of the model's C."""
+    """The text at the beginning of the model's C file."""
     return "".join(f"{d.includes.rstrip()}\n" for d in drivers if d.includes)

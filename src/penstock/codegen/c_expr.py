@@ -1,4 +1,4 @@
-"""Expr -> C: bounds and offsets of loops, as a person would write them."""
+"""Formats expressions (loop bounds and offsets) as C with minimal parentheses."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ _FUNCTIONS = {
     "//": "penstock_divide",
     "%": "penstock_modulo",
 }
-_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how strongly a text holds together
-_STRENGTH = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # operator precedence
+_PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """C names: of tables, of loop variables in sight, and of what else may not be hidden."""
+    """C names of tables and visible loop variables; `taken` names must not be shadowed either."""
 
     tables: Mapping[tuple[int, ...], str]
     taken: frozenset[str]
     variables: Mapping[str, str]
 
     def inside(self, variable: str) -> Scope:
-        """The scope of the body of a loop over `variable`, which may hide one of its name."""
+        """The scope of the body of a loop over `variable`, which gets a new C name."""
         taken = self.taken.union(self.variables.values(), self.tables.values())
         name = c_text.free_identifier(variable, taken)
         return replace(self, variables={**self.variables, variable: name})
 
 
 def expression(expr: Expr, scope: Scope) -> str:
-    """The expression in C, an int32_t."""
+    """The expression as C of type int32_t."""
     return _text(expr, scope)[0]
 
 
 def _text(expr: Expr, scope: Scope) -> tuple[str, int]:
-    """The text, and its strength."""
+    """The C text of an expression, and the precedence of its outermost operator."""
     match expr:
         case Var(name):
             return scope.variables[name], _ATOM
@@ -49,7 +49,7 @@ def _text(expr: Expr, scope: Scope) -> tuple[str, int]:
             arguments = f"{expression(left, scope)}, {expression(right, scope)}"
             return f"{_FUNCTIONS[operator]}({arguments})", _ATOM
         case Binary("+" | "-", _, int()):
-            rest, number = _apart(expr)
+            rest, number = _split_constant(expr)
             if number == 0:
                 return _text(rest, scope)
             sign = "+" if number >= 0 else "-"
@@ -60,22 +60,22 @@ def _text(expr: Expr, scope: Scope) -> tuple[str, int]:
             return c_text.integer(expr), _ATOM if expr >= 0 else _SUM
 
 
-def _apart(expr: Expr) -> tuple[Expr, int]:
-    """A sum as what varies and one number: r - 1 + 2 is r and 1."""
+def _split_constant(expr: Expr) -> tuple[Expr, int]:
+    """Splits a sum into its variable part and one constant: r - 1 + 2 into r and 1."""
     match expr:
         case Binary("+", left, int(right)):
-            rest, number = _apart(left)
+            rest, number = _split_constant(left)
             return rest, number + right
         case Binary("-", left, int(right)):
-            rest, number = _apart(left)
+            rest, number = _split_constant(left)
             return rest, number - right
         case _:
             return expr, 0
 
 
 def _infix(operator: str, left: tuple[str, int], right: tuple[str, int]) -> tuple[str, int]:
-    """Parentheses only where they are needed: an equal on the right is weaker than it looks."""
-    strength = _STRENGTH[operator]
-    first = left[0] if left[1] >= strength else f"({left[0]})"
-    second = right[0] if right[1] > strength else f"({right[0]})"
-    return f"{first} {operator} {second}", strength
+    """An infix expression.  A right operand of equal precedence needs parentheses."""
+    precedence = _PRECEDENCE[operator]
+    first = left[0] if left[1] >= precedence else f"({left[0]})"
+    second = right[0] if right[1] > precedence else f"({right[0]})"
+    return f"{first} {operator} {second}", precedence

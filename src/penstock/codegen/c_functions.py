@@ -1,5 +1,4 @@
-"""The static functions of a model's file: one for each step; one for what copies of one tensor, or
-pulls of one streamed input, have in common."""
+"""The static functions of generated C: one per step, per copied tensor and per streamed input."""
 
 from __future__ import annotations
 
@@ -19,13 +18,15 @@ from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, V
 from penstock.program.steps import as_step, as_stream, as_transfer, buffers_of, views_of, walk
 
 Doing = Call | Copy | Pull
-"""Commands that a function does."""
+"""Commands that a function executes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """A function of the model's file.  It takes `given`; a copy's, a token; where it is `by_rows`,
-    an interval of rows; then the offsets of views whose offset depends on loop variables."""
+class StaticFunction:
+    """A static C function.
+
+    Its parameters are, in this order: `given`; a token (copies only); an interval of rows (if
+    `by_rows`); the offsets of views whose offset depends on loop variables."""
 
     symbol: str
     given: tuple[Parameter, ...]
@@ -34,7 +35,7 @@ class Function:
 
 
 def common(command: Doing) -> Doing:
-    """What the commands of one function have in common."""
+    """The command without its rows and loop variables: equal for commands of one function."""
     match command:
         case Call():
             return as_step(command)
@@ -46,8 +47,8 @@ def common(command: Doing) -> Doing:
 
 def functions(
     program: Program, names: Names, drivers: Mapping[str, DriverCode]
-) -> dict[Doing, Function]:
-    """By what its commands have in common, every function of the run entry, in order."""
+) -> dict[Doing, StaticFunction]:
+    """All functions of the run entry in order, by the `common` part of their commands."""
     by_rows: dict[Doing, bool] = {}
     for command in walk(program.run):
         if isinstance(command, Doing):
@@ -60,7 +61,7 @@ def functions(
 
 
 def given(program: Program, names: Names, command: Command) -> tuple[Parameter, ...]:
-    """The memories that a command touches, in order, and callbacks of inputs that it pulls."""
+    """Parameters for the memories that a command accesses and for the inputs that it pulls."""
     buffers = map(program.buffer, buffers_of(command))
     touched = {b.memory for b in buffers if b.kind is not Kind.CONSTANT}
     pulled = {c.target.tensor for c in walk((command,)) if isinstance(c, Pull)}
@@ -70,12 +71,12 @@ def given(program: Program, names: Names, command: Command) -> tuple[Parameter, 
 
 
 def table_symbol(prefix: str, number: int, name: str) -> str:
-    """The array of a table of the kernel of step `number`."""
+    """C name of a kernel table of step `number`."""
     return f"{prefix}_step_{number:02d}_{name}"
 
 
 def view_text(program: Program, names: Names, view: View) -> str:
-    """A penstock_source or penstock_sink of a view."""
+    """Initialiser of the penstock_source or penstock_sink of a view."""
     rows = view.rows
     base = _base(program, names, view)
     if rows.table is not None:
@@ -83,7 +84,7 @@ def view_text(program: Program, names: Names, view: View) -> str:
     return f"{{{base}, NULL, {rows.pitch}, {rows.ring}}}"
 
 
-def _function(frame: _Frame, shared: Doing) -> Function:
+def _function(frame: _Frame, shared: Doing) -> StaticFunction:
     names = frame.names
     match shared:
         case Call():
@@ -93,12 +94,12 @@ def _function(frame: _Frame, shared: Doing) -> Function:
             symbol, text = names.transfers[shared], _transfer(frame, shared)
         case Pull():
             symbol, text = names.streams[shared], _stream(frame, shared)
-    return Function(symbol, given(frame.program, names, shared), frame.by_rows, text)
+    return StaticFunction(symbol, given(frame.program, names, shared), frame.by_rows, text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What every function's text needs."""
+    """Context for formatting the functions of a program."""
 
     program: Program
     names: Names
@@ -106,7 +107,7 @@ class _Frame:
     by_rows: bool
 
     def head(self, result: str, symbol: str, command: Doing) -> str:
-        """The first line of the function of a command."""
+        """The head of a function definition."""
         taken = [p.declaration for p in given(self.program, self.names, command)]
         taken += ["int token"] if isinstance(command, Copy) else []
         taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
@@ -118,19 +119,19 @@ class _Frame:
         return view_text(self.program, self.names, view)
 
     def rows(self, type: TensorType) -> tuple[str, str]:
-        """Rows [lower, upper) of a tensor that the function is for."""
+        """Half-open interval of the rows that the function processes, as C."""
         return ("lower", "upper") if self.by_rows else ("0", str(row_count(type.shape)))
 
 
 def _scratch(frame: _Frame, call: Call) -> str:
-    """The argument that says where a kernel's working memory lies, if it takes one."""
+    """The argument for a kernel's working memory; empty if it takes none."""
     if call.kernel.stack_bytes:
         return ", (int8_t *)scratch"
     return f", {_address(frame.program, frame.names, call.scratch)}" if call.scratch else ""
 
 
 def _step(frame: _Frame, call: Call) -> str:
-    """The function of a step, behind the parameters of its kernel."""
+    """The parameters of a step's kernel, followed by the function of the step."""
     names, kernel = frame.names, call.kernel
     _check_rows(frame, call)
     number = list(names.steps).index(call)
@@ -172,7 +173,7 @@ def _check_rows(frame: _Frame, call: Call) -> None:
 
 
 def _offloaded(frame: _Frame, call: Call) -> str:
-    """The function of a step that an accelerator does."""
+    """The function of a step that an accelerator executes."""
     names = frame.names
     _check_rows(frame, call)
     number = list(names.steps).index(call)
@@ -191,9 +192,9 @@ def _offloaded(frame: _Frame, call: Call) -> str:
 
 
 def _step_comment(call: Call, number: int) -> str:
-    """What the step is in the model file, and the types of all that it reads and writes.
+    """A comment with the step's origin in the model file and the types of its inputs and output.
 
-    Constants whose values the kernel's tables hold are labelled "folded"."""
+    Constants whose values are in the kernel's tables are labelled "folded"."""
     origin = c_text.comment(call.origin.split(": ", 1)[-1])
     members = dict.fromkeys(call.kernel.folded, "folded") | dict(call.kernel.constants)
     shown = [
@@ -209,8 +210,10 @@ def _step_comment(call: Call, number: int) -> str:
 
 
 def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str]]:
-    """Pointers by member of the kernel's parameters: those that are fixed, and those to constants
-    that were copied into a memory, which are known when the step runs."""
+    """Constants of a kernel as pointers, by member of its parameter structure.
+
+    Returns those known at compile time, and those of constants copied into a memory, which the step
+    sets when it runs."""
     fixed: dict[str, str] = {}
     moved: dict[str, str] = {}
     for k, member in call.kernel.constants:
@@ -225,14 +228,16 @@ def _constants(frame: _Frame, call: Call) -> tuple[dict[str, str], dict[str, str
 
 
 def _whole(view: View, text: str) -> str:
-    """The text, of a view that has all rows from its buffer's first byte on."""
+    """`text`, if the view is contiguous from the first byte of its buffer.
+
+    Raises InternalError otherwise."""
     if view.offset != 0 or not view.contiguous:
         raise _unreadable(view)
     return text
 
 
 def _pointer(frame: _Frame, view: View) -> str:
-    """A pointer to elements in a memory."""
+    """A typed pointer to the elements of a contiguous view."""
     c_type = c_text.C_TYPES[view.type.dtype]
     base = _base(frame.program, frame.names, view)
     if not view.contiguous:
@@ -254,7 +259,7 @@ def _unreadable(view: View) -> InternalError:
 
 
 def _initialisers(call: Call, pointers: Mapping[str, str]) -> tuple[str, ...]:
-    """Lines of the kernel's parameters, by name."""
+    """Lines of designated initialisers for a kernel's parameter structure."""
     items = [f".{name} = {c_text.integer(value)}," for name, value in call.kernel.params]
     items += [f".{member} = {pointer}," for member, pointer in pointers.items()]
     lines: list[str] = []
@@ -267,7 +272,7 @@ def _initialisers(call: Call, pointers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _transfer(frame: _Frame, copy: Copy) -> str:
-    """The function that copies a tensor, or rows of it, one by one."""
+    """The function that copies a tensor at once, or rows of it one by one."""
     x, y, type = frame.view(copy.source), frame.view(copy.target), copy.source.type
     begin = f"PENSTOCK_COPY_BEGIN({frame.names.engines[copy.engine]}, token"
     lower, upper = frame.rows(type)
@@ -295,7 +300,7 @@ def _transfer(frame: _Frame, copy: Copy) -> str:
 
 
 def _stream(frame: _Frame, pull: Pull) -> str:
-    """The function that takes rows of a streamed input from the caller."""
+    """The function that requests rows of a streamed input from the caller."""
     names = frame.names
     callback, context = (p.name for p in names.pulls[pull.target.tensor])
     lower, upper = frame.rows(pull.target.type)
@@ -324,12 +329,12 @@ def _memory(frame: _Frame, view: View) -> str:
 
 
 def _tables(names: Names, call: Call, number: int) -> dict[str, str]:
-    """Tables of a step's kernel, by member."""
+    """C names of the tables of a step's kernel, by member."""
     return {name: table_symbol(names.prefix, number, name) for name, _ in call.kernel.tables}
 
 
 def _base(program: Program, names: Names, view: View) -> str:
-    """A pointer to the first byte that a view may show."""
+    """A pointer to the first byte of a view."""
     base = _address(program, names, view.buffer)
     if program.buffer(view.buffer).kind is Kind.CONSTANT:
         base = base if c_text.C_TYPES[view.type.dtype] == "int8_t" else f"(const int8_t *){base}"
@@ -343,7 +348,7 @@ def _base(program: Program, names: Names, view: View) -> str:
 
 
 def _address(program: Program, names: Names, buffer: str) -> str:
-    """Where a buffer begins: in a memory, or a constant array."""
+    """A pointer to the first byte of a buffer in a memory or constant array."""
     found = program.buffer(buffer)
     symbol = names.buffers[buffer]
     if found.kind is Kind.CONSTANT:

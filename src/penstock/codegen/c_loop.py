@@ -1,4 +1,4 @@
-"""Loop -> C: the head of a loop, and its end; what stands inside is its writer's business."""
+"""Formats loops as C; a callback formats the commands in their bodies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from penstock.codegen.c_expr import Scope, expression
 from penstock.program.program import Command, Loop
 
 Lines = Callable[[Command, Scope, int], Iterable[str]]
-"""The lines of a command, in a scope, so many levels deep."""
+"""Formats a command in a scope, indented by the given number of levels, as lines of C."""
 
 
 def loop_lines(loop: Loop, scope: Scope, depth: int, lines: Lines) -> Iterator[str]:
-    """A loop with its body."""
+    """The lines of a loop and its body."""
     lower, upper = expression(loop.lower, scope), expression(loop.upper, scope)
     inner = scope.inside(loop.variable)
     name = inner.variables[loop.variable]

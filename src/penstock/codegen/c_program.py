@@ -1,4 +1,4 @@
-"""Program -> C: the run function, the memory plan, the weights, and the files around them."""
+"""Generates the C files of a program: run function, memory plan, weights and project files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEMPLATES = (
 )
 """Templates of a bundle's files; "model" in their names becomes the model's prefix."""
 BUILD_TYPES: Mapping[Optimise, str] = {"speed": "Release", "size": "MinSizeRel"}
-"""CMake's name for what the code is optimised for: -O3, or -Os."""
+"""CMake build types for -O3 and -Os."""
 NO_DRIVERS: Mapping[str, DriverCode] = {}
 _KERNEL_HEADERS = re.compile(r'#include "kernels/([^"]+)[.]h"')
 _RUNTIME = files("penstock.runtime")
@@ -51,10 +51,15 @@ def generate(
     drivers: Mapping[str, DriverCode] = NO_DRIVERS,
     optimise: Optimise = "speed",
 ) -> Bundle:
-    """The C files of a program.  `prefix` begins every public name; `provenance` says in the header
-    from which model and for what the code is; `keeps_input`: run does not overwrite the input;
-    `drivers`: how calls of accelerators are written, by engine; `optimise`: what the CMake project
-    is built for by default."""
+    """Generates the C files of a program.
+
+    prefix         begins every public name
+    provenance     model and target, for the comment in the header
+    keeps_input    whether run preserves its input
+    drivers        how calls of accelerators are written, by engine
+    optimise       selects the default build type of the CMake project
+
+    Raises BackendError for inconsistent drivers."""
     if program.init or program.reset:
         raise InternalError("codegen-004", "the entries init and reset have no C form yet")
     names = Names.of(program, prefix)
@@ -93,7 +98,7 @@ def generate(
 
 
 def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
-    """How calls of an engine are written.  Raises BackendError where nothing declares them."""
+    """How calls of an engine are written.  Raises BackendError if no driver code declares them."""
     code = drivers[engine]
     if not code.includes and code.replace_call_extern is None:
         raise BackendError(
@@ -110,9 +115,9 @@ def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
 def _sources(
     drivers: Mapping[str, DriverCode], names: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of all drivers; those that two share, once; `names`: of the model's files.
+    """The files of all drivers, equal ones once; `names` are the files of the model.
 
-    Raises BackendError where two files have one name."""
+    Raises BackendError for two different files of the same name."""
     known: dict[str, tuple[str, str | None]] = {name: ("the model", None) for name in names}
     for engine, code in drivers.items():
         for name, text in code.sources:
@@ -129,18 +134,18 @@ def _sources(
 
 
 def stub_sources(drivers: Sequence[DriverCode]) -> tuple[str, ...]:
-    """The C files that stand for the drivers of accelerators until those are linked."""
+    """C files of driver stubs, to be replaced by real drivers."""
     every = (name for code in drivers for name, _ in code.sources)
     return tuple(name for name in every if name.endswith(".c"))
 
 
 def c_sources(prefix: str) -> tuple[str, ...]:
-    """The bundle's own C files that are compiled into the library."""
+    """The C files of a bundle that are compiled into the library, without drivers."""
     return (f"{prefix}.c", f"{prefix}_weights.c", f"{prefix}_arena.c")
 
 
 def render(template: str, holes: Mapping[str, object]) -> bytes:
-    """A template's file, its holes filled."""
+    """Renders a template with values for its variables."""
     environment = Environment(
         loader=PackageLoader("penstock.codegen"),
         undefined=StrictUndefined,
@@ -153,7 +158,7 @@ def render(template: str, holes: Mapping[str, object]) -> bytes:
 
 
 def _headers(program: Program) -> tuple[str, ...]:
-    """The runtime headers that the program needs: kernels, then what loops and copies use."""
+    """Runtime headers of a program: its kernels, and those for loops and copies if used."""
     every = steps(program)
     kernels = dict.fromkeys(step.kernel.name for step in every if not step.body) or ("view",)
     bodies = (command for step in every for command in walk(step.body))
@@ -164,7 +169,7 @@ def _headers(program: Program) -> tuple[str, ...]:
 
 
 def _runtime_files(headers: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Headers of the runtime and all that they include, by name."""
+    """Runtime headers and, transitively, the headers that they include; sorted by name."""
     wanted = [f"{name}.h" for name in (*headers, "view")]
     found: dict[str, bytes] = {}
     while wanted:

@@ -1,4 +1,4 @@
-"""C tokens: names, literals, arrays, comments; templates are filled with these, formatted."""
+"""Formats C tokens: identifiers, literals, array initialisers and comments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME_LENGTH = 40
 
 
 def identifier(text: str) -> str:
-    """A C identifier that tells `text` to a reader: its first name, cut to a readable length.
+    """A readable C identifier for `text`: the last characters of its first name.
 
     >>> identifier("model/conv2d/Relu;model/bias1"), identifier("3x3")
     ('model_conv2d_Relu', '_3x3')
@@ -47,13 +47,13 @@ main example harness kernels all clean help install package test aux con nul prn
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
 RESERVED = KEYWORDS.union(_FILES.split())
-"""Names that no model's files and library can have: keywords of C and C++; headers of the standard
-library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and Windows;
-libraries that -lNAME means."""
+"""Names that a model's files and library must not have: keywords of C and C++; headers of the
+standard library, which NAME.h would hide; files and targets of the bundle, its tests, CMake and
+Windows; system libraries linked with -lNAME."""
 
 
 def prefix(text: str) -> str:
-    """A C identifier that may begin public names and be the name of files and of a library.
+    """A C identifier that is valid as a prefix of public names and as a file and library name.
 
     >>> prefix("kws"), prefix("Main"), prefix("3x3"), prefix("penstock_view")
     ('kws', 'Main_model', 'model_3x3', 'model_penstock_view')
@@ -65,7 +65,7 @@ def prefix(text: str) -> str:
 
 
 def free_identifier(text: str, taken: Collection[str] = ()) -> str:
-    """A C identifier for `text` that is no keyword and none of `taken`.
+    """A C identifier for `text` that is not a keyword and not in `taken`.
 
     >>> free_identifier("rows/x"), free_identifier("x", {"x"}), free_identifier("int")
     ('rows_x', 'x_2', 'int_2')
@@ -76,7 +76,7 @@ def free_identifier(text: str, taken: Collection[str] = ()) -> str:
 
 
 def distinct_identifiers(texts: Iterable[str]) -> dict[str, str]:
-    """By text, C identifiers no two of which are equal, in order.
+    """Distinct C identifiers for texts, in order.
 
     >>> distinct_identifiers(["row 0", "row/0"])
     {'row 0': 'row_0', 'row/0': 'row_0_2'}
@@ -88,7 +88,7 @@ def distinct_identifiers(texts: Iterable[str]) -> dict[str, str]:
 
 
 def wrapped(head: str, items: Iterable[str], tail: str) -> str:
-    """Head, items and tail on one line; where it is full, on more, aligned behind the head.
+    """Head, items and tail, with line breaks between items aligned to the end of the head.
 
     >>> wrapped("f(", ("a,", "b"), ");")
     'f(a, b);'
@@ -105,7 +105,7 @@ def wrapped(head: str, items: Iterable[str], tail: str) -> str:
 
 
 def pieces(text: str) -> tuple[str, ...]:
-    """A call in pieces, cut behind the commas between its own arguments.
+    """Splits a call after the commas between its outermost arguments.
 
     >>> pieces("max(min(a, b), c)")
     ('max(min(a, b),', 'c)')
@@ -120,23 +120,23 @@ def pieces(text: str) -> tuple[str, ...]:
 
 
 def parted(items: Sequence[str]) -> tuple[str, ...]:
-    """The items, a comma after each but the last."""
+    """The items, with a comma after each but the last."""
     return (*(f"{item}," for item in items[:-1]), *items[-1:])
 
 
 def comment(text: str) -> str:
-    """Text that may stand inside a C comment: printable, and without its end."""
+    """Text that is safe inside a C comment: printable, without comment delimiters and trigraphs."""
     printable = "".join(c if c.isprintable() else "?" for c in text)
     return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
 def short(text: str, length: int = 48) -> str:
-    """The beginning of a name, as comments show it."""
+    """A name shortened for comments."""
     return comment(text if len(text) <= length else f"{text[: length - 2]}..")
 
 
 def integer(value: int) -> str:
-    """An int32 literal; the least one cannot be written as a negated literal.
+    """An int32 literal; INT32_MIN has no decimal literal in C.
 
     >>> integer(-2147483648)
     'INT32_MIN'
@@ -145,7 +145,7 @@ def integer(value: int) -> str:
 
 
 def array_body(array: Array) -> str:
-    """The initialisers of an array in aligned columns: 20 bytes or 8 wider numbers a line."""
+    """Initialisers of an array in aligned columns: 20 bytes or 8 wider numbers per line."""
     flat = np.ascontiguousarray(array).ravel()
     if flat.dtype == np.int8 or flat.dtype == np.bool_:
         return _columns(_BYTE_CELLS, flat.view(np.uint8), 20, "")
@@ -161,17 +161,18 @@ def array_body(array: Array) -> str:
 
 
 def _cells(texts: Sequence[str]) -> Array:
-    """Texts of one length as rows of bytes."""
+    """Texts of equal length as a byte matrix, one row per text."""
     return np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), len(texts[0]))
 
 
 _BYTE_CELLS = _cells([f"{v - 256 if v > 127 else v:>4}," for v in range(256)])
-"""By the bits of an int8 its literal."""
+"""Literals of all int8 values, indexed by their bits."""
 
 
 def _columns(cells: Array, places: Array, per_line: int, indent: str) -> str:
-    """Cells by their places, so many on a line, behind spaces, with a line's end behind each full
-    one; a table look-up, since weights are megabytes."""
+    """Lines of `per_line` cells each, selected by index and indented.
+
+    Vectorised as a table lookup, since weights have megabytes."""
     count = len(places) // per_line
     full, rest = places[: count * per_line], places[count * per_line :]
     before, width = len(indent), per_line * cells.shape[1]
@@ -183,6 +184,6 @@ def _columns(cells: Array, places: Array, per_line: int, indent: str) -> str:
 
 
 def type_comment(type: TensorType) -> str:
-    """A tensor's type with its zero point, as comments show it."""
+    """A tensor's type and zero point, for comments."""
     zero = f" zero {type.zero_point}" if type.quantisation else ""
     return f"{type.dtype.value} ({', '.join(map(str, type.shape))}){zero}"

@@ -1,4 +1,4 @@
-"""DriverCode: how calls of an accelerator's driver are written, and the files that come with it."""
+"""DriverCode: how generated C calls the driver of an accelerator, and the driver's files."""
 
 from __future__ import annotations
 

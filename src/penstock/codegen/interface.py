@@ -1,4 +1,4 @@
-"""What callers of a model's C see: memories, inputs, outputs, streamed inputs."""
+"""The public interface of generated C: memories, inputs, outputs and streamed inputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from penstock.program.steps import lives, steps, streams
 
 @dataclass(frozen=True, slots=True)
 class Ram:
-    """A memory that the run function is handed as `pointer`; `array` is what the library brings for
-    it; `plan` says what lies in it, a line each buffer, and `end` where it ends.  `section`: where
-    a linker finds the array of a memory other than that of inputs and outputs."""
+    """A memory that the caller passes to the run function.
+
+    pointer    name of the parameter
+    array      the library's own array for this memory
+    plan       memory plan: one line of C per buffer
+    end        name of the constant that is the end of the plan
+    section    linker section of `array`; empty for the first memory
+    """
 
     note: str
     pointer: str
@@ -33,9 +38,11 @@ class Ram:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of the model, as the header declares it.  `function` takes `pointer`, for
-    which the library brings `array`; where `by_rows`, rows do not lie one behind the other, and
-    the function gives one of them, as `view` says."""
+    """An input or output of the model, as the header declares it.
+
+    The C function `function` returns the address of the tensor in the memory `pointer`, for which
+    the library has `array`.  If `by_rows`, the rows are not contiguous; the function then returns
+    the address of one row, found with `view`."""
 
     function: str
     c_type: str
@@ -54,7 +61,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An input that the run function takes row by row, by calling `pull` with `context`."""
+    """An input that the run function requests row by row by calling `pull` with `context`."""
 
     number: int
     pull: str
@@ -71,7 +78,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """All of it, and the run function's parameters and arguments, as text."""
+    """The public interface of a model, with parameters and arguments of its run function as C."""
 
     prefix: str
     rams: tuple[Ram, ...]
@@ -83,34 +90,34 @@ class Interface:
 
     @property
     def all_inside(self) -> bool:
-        """Whether inputs and outputs lie in the one block of RAM."""
+        """Whether a single memory holds all inputs and outputs."""
         return len(self.rams) == 1 and not self.streams
 
     @property
     def parameters(self) -> str:
-        """Of the run function, in the header."""
+        """Parameters of the run function in the header."""
         return self._joined((f"void *{ram.pointer}" for ram in self.rams), self._pulls)
 
     @property
     def parameters_of_caller(self) -> str:
-        """The same where the run function is defined, and checks pointers before it uses them."""
+        """Parameters in the definition of the run function, which validates the pointers first."""
         return self._joined((f"void *{ram.pointer}_of_caller" for ram in self.rams), self._pulls)
 
     @property
     def arguments(self) -> str:
-        """Of a run in the library's own memories, as a caller writes them."""
+        """Arguments for a run in the library's own memories."""
         pulls = (f"{s.pull}, {s.context}" for s in self.streams)
         return self._joined((ram.array for ram in self.rams), pulls)
 
     @property
     def arguments_without_context(self) -> str:
-        """The same for callbacks that need no context."""
+        """As `arguments`, for callbacks without context."""
         pulls = (f"{s.pull}, NULL" for s in self.streams)
         return self._joined((ram.array for ram in self.rams), pulls)
 
     @property
     def arguments_observed(self) -> str:
-        """The same for the observer's callbacks."""
+        """As `arguments`, for the callbacks of the observer."""
         pulls = (
             f"{self.prefix}_feed_{s.number}, &{self.prefix}_next_{s.number}" for s in self.streams
         )
@@ -125,7 +132,7 @@ class Interface:
 
 
 def interface(program: Program, names: Names) -> Interface:
-    """What callers of the program's C see."""
+    """The public interface of a program."""
     return Interface(
         names.prefix,
         tuple(_ram(program, memory, names) for memory in program.ram()),
@@ -154,14 +161,14 @@ def _ram(program: Program, memory: Memory, names: Names) -> Ram:
 
 
 def _plan(program: Program, memory: Memory, names: Names) -> tuple[str, ...]:
-    """The memory plan, a line each buffer: offset, bytes, steps, tensor."""
+    """The memory plan, one line per buffer: offset, bytes, live range in steps, tensor."""
     inside = [b for b in program.buffers if b.memory == memory.name and b.kind is not Kind.CONSTANT]
-    alive, count = lives(program), len(steps(program))
+    live_ranges, count = lives(program), len(steps(program))
     width = max((len(names.buffers[b.name]) for b in inside), default=0)
     digits = max((len(str(b.address + b.size_bytes)) for b in inside), default=0)
     lines: list[str] = []
     for b in inside:
-        first, last = (_when(step, count) for step in alive.get(b.name, (None, None)))
+        first, last = (_when(step, count) for step in live_ranges.get(b.name, (None, None)))
         span = f"[{b.address:>{digits}}, {b.address + b.size_bytes:>{digits}})"
         lines.append(
             f"{names.buffers[b.name]:<{width}} = {b.address:>{digits}}, /* {span}  "
@@ -171,12 +178,12 @@ def _plan(program: Program, memory: Memory, names: Names) -> tuple[str, ...]:
 
 
 def _when(step: int | None, count: int) -> str:
-    """A step of the plan in words: the caller's turn, a number, or never."""
+    """A step of a live range: its number, "in" or "out" for the caller, "-" for none."""
     return "-" if step is None else "in" if step < 0 else "out" if step >= count else str(step)
 
 
 def _ports(program: Program, views: tuple[View, ...], role: str, names: Names) -> tuple[Port, ...]:
-    """Inputs or outputs: NAME_input, then NAME_input_1, .."""
+    """The inputs or outputs, named PREFIX_input, PREFIX_input_1, ..."""
     found: list[Port] = []
     for k, view in enumerate(views):
         name = f"{names.prefix}_{role}_{k}" if k else f"{names.prefix}_{role}"

@@ -1,4 +1,4 @@
-"""Names: what everything in a program is called in C."""
+"""Names: the C identifiers of all parts of a program."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.program.steps import as_stream, as_transfer, steps, streams, walk
 from penstock.program.tables import RowTable, bound_tables, row_tables
 
 NO_TOKEN = "at_once"
-"""The token of copies that are waited for where they begin."""
+"""Token of copies that complete before the next command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What the run function is handed and hands through: "arena", "int8_t *arena"."""
+    """A parameter of the run function and the functions it calls: "arena", "int8_t *arena"."""
 
     name: str
     declaration: str
@@ -24,11 +24,17 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """By what a program has, its name in C.
+    """The C names of the parts of a program.
 
-    `buffers`: an offset of the memory plan, or a constant array; `rows`: row tables; `bounds`:
-    tables of bounds; `memories`: the pointer to a memory in functions; `steps`: the functions of
-    steps, `transfers` of copies, and `streams` of pulls."""
+    buffers      offsets in the memory plan, or constant arrays
+    rows         row tables
+    bounds       tables of loop bounds
+    memories     pointers to memories
+    pulls        callbacks of streamed inputs, with their contexts
+    steps        functions of steps
+    transfers    functions of copies
+    streams      functions of pulls
+    """
 
     prefix: str
     buffers: Mapping[str, str]
@@ -44,7 +50,7 @@ class Names:
 
     @staticmethod
     def of(program: Program, prefix: str) -> Names:
-        """The names of a program's parts; `prefix` begins every public one, and the functions'."""
+        """The names of a program; `prefix` begins the names of functions and of public objects."""
         commands = tuple(walk(program.run))
         buffers = _buffers(program, prefix)
         copies = [c for c in commands if isinstance(c, Copy)]
@@ -78,13 +84,18 @@ class Names:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the run function takes."""
+        """The parameters of the run function."""
         return (*self.memories.values(), *(p for pair in self.pulls.values() for p in pair))
 
 
 def step_name(step: Call, number: int) -> str:
-    """What the function of a step is called behind the prefix."""
-    return f"step_{number:02d}_{c_text.identifier(step.output.tensor)}"
+    """The name of a step's function, without the prefix; different from its tables' names.
+
+    Tables are called `step_NN_TABLE`.  An identifier made of a tensor's name has no trailing
+    underscore, so that the appended one makes the function's name unique."""
+    name = c_text.identifier(step.output.tensor)
+    tables = {table for table, _ in step.kernel.tables}
+    return f"step_{number:02d}_{name}" + "_" * (name in tables)
 
 
 def _buffers(program: Program, prefix: str) -> dict[str, str]:
@@ -96,7 +107,7 @@ def _buffers(program: Program, prefix: str) -> dict[str, str]:
 
 
 def _memories(program: Program) -> dict[str, Parameter]:
-    """The first is `arena`, others are `MEMORY_arena`."""
+    """Pointers to memories: `arena` for the first, `NAME_arena` for the others."""
     ram = [memory.name for memory in program.ram()]
     others = c_text.distinct_identifiers(ram[1:])
     names = {ram[0]: "arena"} | {name: f"{other}_arena" for name, other in others.items()}
@@ -104,7 +115,7 @@ def _memories(program: Program) -> dict[str, Parameter]:
 
 
 def _pulls(program: Program, prefix: str) -> dict[str, tuple[Parameter, Parameter]]:
-    """By streamed input, the caller's function and its context: `pull`, then `pull_1`, .."""
+    """Callback and context of each streamed input: `pull`, `pull_1`, ..."""
     found: dict[str, tuple[Parameter, Parameter]] = {}
     for k, view in enumerate(streams(program)):
         pull, context = (f"{name}_{k}" if k else name for name in ("pull", "context"))
@@ -116,7 +127,7 @@ def _pulls(program: Program, prefix: str) -> dict[str, tuple[Parameter, Paramete
 
 
 def _tokens(commands: tuple[Command, ...]) -> dict[str, str]:
-    """The tokens of all engines; NO_TOKEN stands for none."""
+    """C names of the tokens of all engines; NO_TOKEN stands for no token."""
     moves = (c for c in commands if isinstance(c, Copy | Wait))
     names = c_text.distinct_identifiers(c.token or NO_TOKEN for c in moves)
     return {token: f"token_{name}" for token, name in names.items()}

@@ -1,4 +1,4 @@
-"""The C that watches a model's C in tests: a copy of every tensor, streamed inputs, a main."""
+"""Test C around generated C: copies of all tensors, streamed inputs, and a main function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from penstock.program.program import Program, View
 from penstock.program.steps import steps
 
 TRACED = "-DPENSTOCK_TRACE=penstock_trace"
-"""Compiles a model's C, and the observer's, so that what every call computes is kept."""
+"""Compiler flag for generated C and observer: records the results of every call."""
 SOURCE, HARNESS = "observer.c", "harness.c"
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A tensor that steps compute, and where it begins in the trace."""
+    """A tensor that steps compute, and its byte offset in the trace."""
 
     view: View
     offset: int
 
 
 def traced(program: Program) -> tuple[Traced, ...]:
-    """The tensors of a trace; one that several steps compute parts of is there once."""
+    """The tensors of a trace; a tensor that several steps compute occurs once."""
     views = {step.output.tensor: step.output for step in steps(program)}
     found: list[Traced] = []
     end = 0
@@ -35,12 +35,12 @@ def traced(program: Program) -> tuple[Traced, ...]:
 
 
 def trace_bytes(program: Program) -> int:
-    """Bytes of a trace; C has no empty arrays."""
+    """Size of a trace, at least 1, since C has no empty arrays."""
     return max(1, sum(t.view.type.size_bytes for t in traced(program)))
 
 
 def generate_observer(program: Program, prefix: str) -> tuple[tuple[str, bytes], ...]:
-    """Files that stand beside the bundle's: the observer, and the program that runs it on hosts."""
+    """Files to add to a bundle: the observer, and a program that runs it on the host."""
     offsets = {t.view.tensor: t.offset for t in traced(program)}
     holes = {
         "model": interface(program, Names.of(program, prefix)),

@@ -1,4 +1,4 @@
-"""Row intervals: regions of whole rows, as kernels count rows."""
+"""Converts regions of whole rows to intervals of flattened row indices, as kernels take them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Interval = tuple[Expr, Expr]
 
 
 def row_interval(command: Call | Copy | Pull) -> Interval:
-    """Rows [lower, upper) that a command computes, copies or pulls, counted through leading axes.
+    """Half-open interval of the rows that a command computes, copies or pulls.
 
-    Raises InternalError where they are not whole rows, one behind the other."""
+    Row indices are flattened over the leading axes.  Raises InternalError unless the region
+    consists of consecutive whole rows."""
     if isinstance(command, Call):
         return _interval(command.out, command.output.type.shape)
     shape = command.target.type.shape
@@ -26,7 +27,7 @@ def row_interval(command: Call | Copy | Pull) -> Interval:
 
 
 def all_rows(command: Call | Copy | Pull) -> bool:
-    """Whether a command is for every row, in each turn of its loops."""
+    """Whether a command processes all rows of its tensor in every iteration."""
     view = command.output if isinstance(command, Call) else command.target
     return row_interval(command) == (0, row_count(view.type.shape))
 

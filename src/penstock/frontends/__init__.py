@@ -1,1 +1,1 @@
-"""Model files into graphs: decoders, which know no operator, and `open`, which asks them."""
+"""Import of model files: decoders, which know no operators, and `open`, which selects one."""

@@ -1,4 +1,4 @@
-"""Accumulators of layers before bias and scaling, for calibration: fast, and the same everywhere.
+"""Accumulators of layers before bias and scaling, for calibration; bit-identical on every machine.
 
     x  (N, ...)  int8, its zero point taken off
     w            int8
@@ -16,23 +16,23 @@ import numpy as np
 
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.ops import sliding
-from penstock.ops.window import Window
+from penstock.opkit import sliding
+from penstock.opkit.window import Window
 
 LARGEST_PRODUCT = 255 * 127
 """Largest magnitude of (x - zero point) * w."""
 
 CHUNK_ELEMENTS = 1 << 22
-"""Weights of a dense layer that are widened at a time."""
+"""Weights of a dense layer that are converted at a time, to bound memory."""
 
 
 def exact_dtype(terms: int) -> type[np.floating]:
-    """The narrower floating type that holds every sum of `terms` products exactly."""
+    """The narrower floating-point type that represents every sum of `terms` products exactly."""
     return np.float32 if terms * LARGEST_PRODUCT <= 2**24 else np.float64
 
 
 def convolved(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
-    """Of a convolution: x (N, H, W, C), w (O, K, L, C / G); returns (N, Ho, Wo, O)."""
+    """Accumulators of a convolution: x (N, H, W, C), w (O, K, L, C / G) -> (N, Ho, Wo, O)."""
     outputs, k, l, depth = w.shape  # noqa: E741
     groups = x.shape[3] // depth
     width = outputs // groups
@@ -49,8 +49,8 @@ def convolved(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> A
 
 
 def convolved_depthwise(x: Array, zero: int, w: Array, rows: Window, columns: Window) -> Array:
-    """Of a depthwise convolution: x (N, H, W, C), w (1, K, L, C * D); returns (N, Ho, Wo, C * D),
-    where D is the depth multiplier."""
+    """Accumulators of a depthwise convolution with depth multiplier D:
+    x (N, H, W, C), w (1, K, L, C * D) -> (N, Ho, Wo, C * D)."""
     _, k, l, outputs = w.shape  # noqa: E741
     kind = exact_dtype(k * l)
     weights = w.astype(kind)
@@ -65,7 +65,7 @@ def convolved_depthwise(x: Array, zero: int, w: Array, rows: Window, columns: Wi
 
 
 def multiplied(x: Array, zero: int, w: Array) -> Array:
-    """Of a fully connected layer: x (B, I), w (O, I); returns (B, O)."""
+    """Accumulators of a fully connected layer: x (B, I), w (O, I) -> (B, O)."""
     outputs, depth = w.shape
     kind = exact_dtype(depth)
     centred = x.astype(kind) - kind(zero)
@@ -81,7 +81,7 @@ def _spatial(x: Array, rows: Window, columns: Window) -> tuple[int, int, int]:
 def _taps(
     x: Array, zero: int, rows: Window, columns: Window, outputs: int, kind: type[np.floating]
 ) -> Iterator[tuple[int, int, Array]]:
-    """For every tap (k, l) the centred input elements under it, one for each output position."""
+    """Yields, per tap (k, l), the input elements less the zero point at all output positions."""
     out = Region.whole((*_spatial(x, rows, columns), outputs))
     centred = sliding.block(x, rows, columns, out).astype(kind) - kind(zero)
     return sliding.taps(centred, x.shape, rows, columns, out)

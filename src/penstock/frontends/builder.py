@@ -1,15 +1,15 @@
-"""GraphBuilder: a Graph made in plain Python, without a model file.
+"""GraphBuilder: builds a graph in Python, without a model file.
 
     >>> net = GraphBuilder("tiny")
     >>> y = net.conv2d(net.input((1, 8, 8, 3)), channels=4, kernel=3, activation="relu")
     >>> net.build(net.softmax(net.fully_connected(y, 10))).macs()
     9472
 
-Methods take values and return the value that they compute.  What is not said is made up: weights
-are drawn (`Dice`), and scales, zero points and biases are calibrated on drawn inputs that are
-carried along from layer to layer (`calibration`).  Calibration activations of drawn layers are
-rounded in floating point and may differ by one from those of the graph; all others are computed by
-the operators themselves.  The same calls give the same bytes on every machine.
+Methods take values and return the value that they compute.  Weights that the caller omits are
+random (`SeededRandom`); scales, zero points and biases are calibrated on random inputs, which are
+evaluated layer by layer (`calibration`).  Calibration samples of layers with random weights are
+rounded in floating point and may differ by one step from the graph; others are exact.  The same
+calls give the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 
 from penstock.frontends.accumulators import convolved, convolved_depthwise, multiplied
 from penstock.frontends.arguments import Clamp, Padding, Pair, clamped, image, positive, windows
+from penstock.frontends.calibrated_graph import CalibratedGraph
 from penstock.frontends.calibration import quantisation as one_quantisation
-from penstock.frontends.growing import GrowingGraph
-from penstock.frontends.layer import Layer, Weights
+from penstock.frontends.weighted_layer import WeightedLayer, Weights
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -39,12 +39,13 @@ SOFTMAX = Quantisation((1 / 256,), (-128,))
 
 
 class GraphBuilder:
-    """Collects nodes; `build` makes the graph.  `samples`: calibration inputs that are drawn; more
-    make the statistics better and the building slower.  `name` of a node: its kind unless said,
-    with a number behind it where that is taken."""
+    """Collects nodes; `build` returns the graph.
+
+    `samples`: number of calibration inputs; more improve the statistics and take longer.  Nodes
+    are named after their kind unless `name` is given; a number is appended to a name in use."""
 
     def __init__(self, name: str, seed: int = 0, samples: int = 1) -> None:
-        self._graph = GrowingGraph(name, seed, samples)
+        self._graph = CalibratedGraph(name, seed, samples)
 
     def input(
         self,
@@ -53,7 +54,7 @@ class GraphBuilder:
         zero_point: int = -1,
         name: str = "input",
     ) -> Value:
-        """An int8 input of the graph; unless said, for real values in [-1, 1]."""
+        """An int8 input of the graph; by default for real values in [-1, 1]."""
         type = TensorType(tuple(shape), DType.INT8, one_quantisation(scale, zero_point))
         return self._graph.input(type, name)
 
@@ -63,7 +64,7 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "constant",
     ) -> Value:
-        """A constant for `apply`; plain numbers where there is no quantisation."""
+        """A constant for `apply`; plain numbers without `quantisation`."""
         return self._graph.constant(elements, quantisation, name)
 
     def conv2d(
@@ -80,7 +81,7 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "conv2d",
     ) -> Value:
-        """Convolution; weights (channels, K, L, C / groups), one scale per output channel."""
+        """Convolution with weights (channels, K, L, C / groups), one scale per output channel."""
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
         depth, zero = x.type.shape[3], x.type.zero_point
         if min(groups, channels) < 1 or depth % groups or channels % groups:
@@ -89,7 +90,7 @@ class GraphBuilder:
                 "must be multiples of the groups",
             )
         clamp = clamped(self._graph, activation)
-        layer = Layer(
+        layer = WeightedLayer(
             Conv2D(rows, columns, clamp),
             clamp,
             shape=(channels, rows.size, columns.size, depth // groups),
@@ -112,12 +113,12 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "depthwise_conv2d",
     ) -> Value:
-        """Depthwise convolution; weights (1, K, L, C * multiplier), a scale per output channel."""
+        """Depthwise convolution with weights (1, K, L, C * multiplier), one scale per channel."""
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
         zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
         channels = x.type.shape[3] * positive(self._graph, multiplier, "multiplier")
-        layer = Layer(
+        layer = WeightedLayer(
             DepthwiseConv2D(rows, columns, multiplier, clamp),
             clamp,
             shape=(1, rows.size, columns.size, channels),
@@ -136,11 +137,11 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "fully_connected",
     ) -> Value:
-        """Dense layer on x seen as (N, I); weights (outputs, I), one scale unless given more."""
+        """Dense layer on x as (N, I), with weights (outputs, I) and one scale by default."""
         depth = math.prod(x.type.shape[1:]) if x.type.rank > 1 else x.type.elements
         zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
-        layer = Layer(
+        layer = WeightedLayer(
             FullyConnected(clamp),
             clamp,
             shape=(positive(self._graph, outputs, "outputs"), depth),
@@ -158,7 +159,7 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "add",
     ) -> Value:
-        """Sum, element by element."""
+        """Element-wise sum."""
         op = Add(clamped(self._graph, activation))
         return self.apply(op, a, b, quantisation=quantisation, name=name)
 
@@ -170,7 +171,7 @@ class GraphBuilder:
         padding: Padding = "valid",
         name: str = "average_pool2d",
     ) -> Value:
-        """Mean under a window, which steps by its own size unless said."""
+        """Average pooling; `stride` defaults to the window's size."""
         pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
         return self.apply(AveragePool2D(*pair), x, quantisation=x.type.quantisation, name=name)
 
@@ -182,7 +183,7 @@ class GraphBuilder:
         padding: Padding = "valid",
         name: str = "max_pool2d",
     ) -> Value:
-        """Largest value under a window, which steps by its own size unless said."""
+        """Max pooling; `stride` defaults to the window's size."""
         pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
         return self.apply(MaxPool2D(*pair), x, quantisation=x.type.quantisation, name=name)
 
@@ -196,7 +197,7 @@ class GraphBuilder:
         return self.apply(Softmax(beta), x, quantisation=SOFTMAX, name=name)
 
     def reshape(self, x: Value, shape: Sequence[int], name: str = "reshape") -> Value:
-        """The same elements under another shape; one extent may be -1."""
+        """Reshape; one extent may be -1 and is inferred."""
         known = math.prod(extent for extent in shape if extent != -1)
         inferred = x.type.elements // known if known else 0
         full = tuple(inferred if extent == -1 else extent for extent in shape)
@@ -209,19 +210,20 @@ class GraphBuilder:
         quantisation: Quantisation | None = None,
         name: str = "",
     ) -> Value:
-        """Any operator.  Without `quantisation`, that of input 0 where the operator moves elements,
-        else one by which the output uses its range (`Trial`).  An operator that fixes its output's
-        quantisation (as softmax does) must be told it."""
+        """Applies any operator.
+
+        Without `quantisation`, the output is calibrated (`OutputCalibration`).  Operators that fix
+        the quantisation of their output, such as softmax, require it."""
         name = self._graph.free_name(name or type(op).__name__.lower())
         return self._graph.apply(op, inputs, quantisation, name)
 
     def build(self, *outputs: Value) -> Graph:
-        """The graph of everything so far.  Raises ModelError where it breaks a rule of graphs."""
+        """The graph of all nodes added so far.  Raises ModelError if it is not valid."""
         return self._graph.graph(outputs)
 
     def _layer(
         self,
-        layer: Layer,
+        layer: WeightedLayer,
         x: Value,
         weights: Weights | None,
         quantisation: Quantisation | None,

@@ -1,14 +1,14 @@
-"""Calibration: scales, zero points and biases by which activations use their range.
+"""Calibration: scales, zero points and biases such that activations use the range of int8.
 
-A layer's weights are int8 numbers without a unit until their scales are chosen.  Here the scales
-and the bias of every output channel are chosen so that on the calibration inputs its values before
-the activation have a spread and a mean of their own, drawn from `SPREADS` and `MEANS`: what folding
-a batch normalisation leaves behind.  So signals neither fade nor explode with depth, and no channel
-is dead.  Idea: data-dependent initialisation, Krähenbühl et al. 2015 (arXiv:1511.06856) and Mishkin
-and Matas 2015 (arXiv:1511.06422).
+Scales and bias of each output channel are chosen such that, on the calibration inputs, its values
+before the activation have a random spread (from `SPREADS`) and mean (from `MEANS`), as they have
+after folding a batch normalisation.  Signals then neither vanish nor explode with depth, and no
+channel is dead.
+Source: data-dependent initialisation, Krähenbühl et al. 2015 (arXiv:1511.06856) and Mishkin and
+Matas 2015 (arXiv:1511.06422).
 
-Spread is the mean absolute deviation, not the standard deviation: of whole accumulators it is a
-quotient of two whole numbers, and so the same on every machine.
+Spread is the mean absolute deviation, not the standard deviation: for integer accumulators it is a
+quotient of two integers, and therefore identical on all machines.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.frontends.dice import Dice
+from penstock.frontends.seeded_random import SeededRandom
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 
 SPREADS = {True: (0.7, 1.5), False: (0.8, 2.4)}
-"""Interval of a channel's mean absolute deviation, in real units, with a clamp at 0 or without."""
+"""Interval of a channel's mean absolute deviation, in real units, by whether values are clamped at
+0."""
 MEANS = {True: (0.0, 1.5), False: (-1.0, 1.0)}
-"""Interval of a channel's mean.  With a clamp, about a third of the values become 0, and of values
-that are clamped at 6, as in MobileNets, less than one in fifty does."""
+"""Interval of a channel's mean, likewise.  With a clamp at 0, about a third of the values become 0;
+with ReLU6, as in MobileNets, less than 2 % reach 6."""
 LEAST_SAMPLES = 16
-"""Below so many values per channel, channels share one deviation.  With one value per channel its
-mean cannot be taken off: the value itself counts as the deviation."""
+"""With fewer values per channel, all channels share one deviation.  A single value per channel is
+itself taken as the deviation, since its mean is unknown."""
 MOST_SAMPLES = 4096
-"""Statistics of a channel take about so many values, evenly spaced."""
+"""Upper bound of the number of values per channel, evenly spaced, that enter statistics."""
 MARGIN = 1 / 16
-"""The range is wider by this share than what was seen, at each end that is not 0."""
+"""Fraction by which the range exceeds the observed one, at each end that is not 0."""
 SMALL_MARGIN = 1 / 3
-"""The same where few values were seen, so that the next ones may well lie outside."""
+"""The same if few values were observed, so that further ones may exceed them."""
 FEW_ELEMENTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Weight scales of a layer, one or one per channel, and its biases."""
+    """Calibrated weight scales of a layer, one or one per channel, and biases."""
 
     scales: tuple[float, ...]
     bias: Array
 
     def interval(self, sums: Array, x_scale: float) -> tuple[float, float]:
-        """Smallest and largest real value before the activation."""
+        """Smallest and largest real value before the activation, given the accumulators."""
         rows = sums.reshape(-1, sums.shape[-1])
         units = np.array(self.scales) * x_scale
         least = (rows.min(axis=0).astype(np.float64) + self.bias) * units
@@ -55,7 +56,7 @@ class Fit:
         return float(least.min()), float(most.max())
 
     def outputs(self, sums: Array, x_scale: float, y: TensorType, bounds: tuple[int, int]) -> Array:
-        """The layer's elements as type `y`, up to one rounding step."""
+        """Output elements of type `y`, exact to one rounding step."""
         factors = np.array(self.scales) * (x_scale / y.scale)
         offsets = self.bias * factors + y.zero_point
         scaled = sums * factors.astype(np.float32)
@@ -65,12 +66,14 @@ class Fit:
         return scaled.astype(np.int8)
 
 
-def fit(sums: Array, x_scale: float, activation: Activation, dice: Dice, per_channel: bool) -> Fit:
-    """Scales and biases of a layer whose accumulators are `sums` (..., channels)."""
+def fit(
+    sums: Array, x_scale: float, activation: Activation, random: SeededRandom, per_channel: bool
+) -> Fit:
+    """Calibrates a layer whose accumulators on the samples are `sums` (..., channels)."""
     channels = sums.shape[-1]
     clamped = activation.value[0] == 0.0
-    spreads = dice.uniform(channels, *SPREADS[clamped])
-    means = dice.uniform(channels, *MEANS[clamped])
+    spreads = random.uniform(channels, *SPREADS[clamped])
+    means = random.uniform(channels, *MEANS[clamped])
     rows = sums.reshape(-1, channels)
     middle, deviation = _statistics(rows)
     if len(rows) < LEAST_SAMPLES or not per_channel:
@@ -84,13 +87,14 @@ def fit(sums: Array, x_scale: float, activation: Activation, dice: Dice, per_cha
 
 
 def are_few(sums: Array) -> bool:
-    """Whether so few values were seen that they say little about their range."""
+    """Whether too few values were observed to estimate their range."""
     return sums.size < max(FEW_ELEMENTS, LEAST_SAMPLES * sums.shape[-1])
 
 
 def _statistics(rows: Array) -> tuple[Array, Array]:
-    """Per channel of `rows` (samples, channels), the mean, rounded, and the mean absolute
-    deviation from it, as a new sample will have it."""
+    """Rounded mean and mean absolute deviation of each channel of `rows` (samples, channels).
+
+    The deviation is corrected for the number of samples (expected deviation of a new sample)."""
     step = len(rows) // MOST_SAMPLES | 1  # odd, so as not to take the same columns of every row
     taken = rows[::step].astype(np.float64)
     count = len(taken)
@@ -101,8 +105,8 @@ def _statistics(rows: Array) -> tuple[Array, Array]:
     return middle, deviation * math.sqrt((count + 1) / (count - 1))
 
 
-def quantisation_of(lower: float, upper: float, dtype: DType, *, few: bool) -> Quantisation:
-    """The quantisation by which real values in [lower, upper] use the range of `dtype`."""
+def fitted_quantisation(lower: float, upper: float, dtype: DType, *, few: bool) -> Quantisation:
+    """The quantisation that maps [lower, upper], with a margin, to the range of `dtype`."""
     margin = (SMALL_MARGIN if few else MARGIN) * (upper - lower)
     lower = lower - margin if lower < 0.0 else 0.0
     upper = upper + margin if upper > 0.0 else 0.0
@@ -113,19 +117,19 @@ def quantisation_of(lower: float, upper: float, dtype: DType, *, few: bool) -> Q
 
 
 def quantisation(scale: float, zero_point: int) -> Quantisation:
-    """One scale, as the single-precision number that model files hold, and one zero point."""
+    """Per-tensor quantisation; the scale is rounded to single precision, as in model files."""
     return Quantisation((float(np.float32(scale)),), (zero_point,))
 
 
 def layer_quantisation(
     reals: tuple[float, float], activation: Activation, *, few: bool
 ) -> Quantisation:
-    """Quantisation of a layer whose values before the activation lie in `reals`.
+    """Quantisation of the output of a layer whose values before the activation are in `reals`.
 
-    An activation with two ends fixes it: TFLite's ReLU6 has scale 6/255 and zero point -128."""
+    An activation with two bounds determines it: ReLU6 has scale 6/255 and zero point -128."""
     least, most = activation.value
     if least is not None and most is not None:
         scale = (most - least) / 255
         return quantisation(scale, -128 + round(-least / scale))
     lower = reals[0] if least is None else max(least, reals[0])
-    return quantisation_of(lower, max(reals[1], lower), DType.INT8, few=few)
+    return fitted_quantisation(lower, max(reals[1], lower), DType.INT8, few=few)

@@ -1,4 +1,4 @@
-"""causes: why a node of a TFLite file is not supported, and what the user can do about it.
+"""Causes and remedies of unsupported TFLite nodes.
 
 An operator file knows only its node.  Whether a conversion of the model helps depends on where the
 node stands: at an input or output of the network, between real-valued operators, or in a network of
@@ -26,7 +26,7 @@ STATEFUL = frozenset(
         "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE",
     )
 )  # fmt: skip
-"""Operators that keep values from one inference to the next.  Source: the TFLite schema."""
+"""Operators with state that persists between inferences.  Source: TFLite schema."""
 
 STATE = "it keeps state from one inference to the next, which this version does not support"
 STATELESS = (
@@ -49,11 +49,11 @@ _TYPES = {
         "quantise the model to int8 in full (post-training integer quantisation)",
     ),
 }
-"""By element type of a node's tensors: the cause and the remedy."""
+"""(cause, remedy) by element type of a node's tensors."""
 
 
 class Severity(IntEnum):
-    """How much a network must change before the node is supported, the most first."""
+    """How much the network must change to be supported; the largest change first."""
 
     STATE = 0
     OPERATOR = 1
@@ -61,31 +61,31 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ImportProblem:
     """Why a node is not supported."""
 
     severity: Severity
     error: PenstockError
 
 
-def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> Problem:
-    """The error of a node with its cause and remedy in this model."""
+def explained(error: PenstockError, node: ForeignNode, model: ForeignModel) -> ImportProblem:
+    """Adds cause and remedy, as they apply in this model, to the error of a node."""
     if node.name in STATEFUL:
-        return Problem(Severity.STATE, _with(error, STATE, STATELESS))
+        return ImportProblem(Severity.STATE, _with(error, STATE, STATELESS))
     if node.name in CONVERSIONS:
-        return Problem(Severity.CONVERSION, _conversion(error, node, model))
+        return ImportProblem(Severity.CONVERSION, _conversion(error, node, model))
     if node.name not in foreign_names():
-        return Problem(Severity.OPERATOR, error)
+        return ImportProblem(Severity.OPERATOR, error)
     if error.code in (OPERATOR, ELEMENT_TYPE):
         found = _types(node)
         for dtype, (why, help) in _TYPES.items():
             if dtype in found:
-                return Problem(Severity.CONVERSION, _with(error, why, help))
-    return Problem(Severity.CONVERSION, error)
+                return ImportProblem(Severity.CONVERSION, _with(error, why, help))
+    return ImportProblem(Severity.CONVERSION, error)
 
 
 def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
-    """QUANTIZE or DEQUANTIZE between int8 and another element type."""
+    """Problem of a QUANTIZE or DEQUANTIZE between int8 and another element type."""
     source, target = (
         values[0].type.dtype if values and values[0] is not None else None
         for values in (node.inputs, node.outputs)
@@ -128,7 +128,7 @@ def _with(error: PenstockError, why: str, help: str) -> PenstockError:
     return type(error)(error.code, error.what, where=error.where, why=why, help=help)
 
 
-def most_severe_first(problems: Sequence[Problem]) -> PenstockError:
-    """All problems as one error, headed by one that no other conversion of the model removes."""
+def most_severe_first(problems: Sequence[ImportProblem]) -> PenstockError:
+    """One error for all problems, headed by the most severe."""
     ordered = sorted(problems, key=lambda problem: problem.severity)
     return collected([problem.error for problem in ordered])

@@ -1,4 +1,4 @@
-"""Node checks: rules that every understood node obeys, whatever its operator, and their graph."""
+"""Checks of imported nodes and graphs that apply to every operator."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from penstock.ir.foreign import MALFORMED, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import DType
-from penstock.ops.checks import require, require_quantised
+from penstock.opkit.checks import require, require_quantised
 
 MOST_ROWS = 2**15
-"""Rows of a tensor that are scheduled: the search asks operators row by row."""
+"""Largest number of rows of a tensor; the scheduler queries operators row by row."""
 
 
 def check_foreign(node: ForeignNode) -> None:
-    """No tensor of elements is empty.  (A list of axes may be.)"""
+    """Raises ModelError if a tensor is empty.  Constant lists, such as of axes, may be empty."""
     for value in (*filter(None, node.inputs), *node.outputs):
         counted = value.data is None or value.type.dtype is DType.INT8
         require(
@@ -24,10 +24,10 @@ def check_foreign(node: ForeignNode) -> None:
 
 
 def check_node(node: Node) -> None:
-    """The output is what operator and inputs give, int8 tensors stand for real numbers, and the
-    kernel's parameters are what C can hold.
+    """Raises ModelError or UnsupportedError if a node is inconsistent.
 
-    Raises ModelError or UnsupportedError."""
+    The output type must be the operator's result type, int8 tensors must be quantised, and the
+    parameters of the portable kernel must fit 32 bits."""
     _check_result(node)
     size = node.output.type.size_bytes
     require(
@@ -53,7 +53,7 @@ def _check_result(node: Node) -> None:
 
 
 def check_rows(graph: Graph) -> None:
-    """Every tensor has few enough rows to be scheduled."""
+    """Raises UnsupportedError if a tensor has more than `MOST_ROWS` rows."""
     inputs = ((value, f"{graph.name}: inputs") for value in graph.inputs)
     for value, where in (*inputs, *((node.output, node.origin) for node in graph.nodes)):
         rows = row_count(value.type.shape)

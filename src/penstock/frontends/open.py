@@ -1,4 +1,4 @@
-"""open: model file -> Graph, by content, not by suffix."""
+"""Reads a model file into a graph; the format is recognised by content, not by suffix."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from penstock.errors import ModelError, UnsupportedError, UsageError
 from penstock.frontends import tflite
-from penstock.frontends.causes import Problem, explained, most_severe_first
+from penstock.frontends.causes import ImportProblem, explained, most_severe_first
 from penstock.frontends.node_checks import check_foreign, check_node, check_rows
 from penstock.frontends.onnx.file import ONNX_BEGIN, File, decode, looks_like_onnx
+from penstock.frontends.onnx.importer import ImportedModel, import_graph
 from penstock.frontends.onnx.rewrites import rewritten
-from penstock.frontends.onnx.scales import scales_of
-from penstock.frontends.onnx.walk import Understood, walked
+from penstock.frontends.onnx.scales import tensor_scales
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
@@ -29,7 +29,7 @@ MOST_BYTES = 2**31
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's contents.  Raises ModelError where there is none or it cannot be read."""
+    """The contents of a file.  Raises ModelError if it does not exist or cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -66,7 +66,7 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
 
 
 def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None:
-    """Raises UsageError where an extent is given for a dimension that is not one of `known`."""
+    """Raises UsageError if the user gives an extent for a dimension that is not in `known`."""
     names = tuple(known)
     wrong = next((name for name, _ in reading.dimensions if name not in names), None)
     if wrong is not None:
@@ -83,7 +83,7 @@ def check_dimensions(known: Iterable[str], reading: Reading, model: str) -> None
 
 
 def unpacked(raw: bytes, name: str) -> bytes:
-    """The bytes, without gzip around them."""
+    """The bytes, decompressed if they are in gzip format.  Raises ModelError for damaged data."""
     if raw[:2] != GZIP_MARK:
         return raw
     try:
@@ -106,18 +106,20 @@ def unpacked(raw: bytes, name: str) -> bytes:
     return found
 
 
-def understand_onnx(file: File, reading: Reading) -> Understood:
-    """The graph that a decoded ONNX model means, and where its tensors are."""
+def understand_onnx(file: File, reading: Reading) -> ImportedModel:
+    """Imports a decoded ONNX model."""
     file = rewritten(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
-    return walked(file, scales_of(file, asked, assumed=reading.assume_int8), reading)
+    return import_graph(file, tensor_scales(file, asked, assumed=reading.assume_int8), reading)
 
 
 def understand(model: ForeignModel) -> Graph:
-    """The graph that a decoded model means, in the file's order, verified."""
+    """The graph of a decoded TFLite model, nodes in the file's order, verified.
+
+    Raises ModelError or UnsupportedError that lists the problems of all nodes."""
     nodes: list[Node] = []
     taken = frozenset(v.name for v in _file_values(model) if v.origin is not None)
-    problems: list[Problem] = []
+    problems: list[ImportProblem] = []
     for foreign in model.nodes:
         try:
             nodes += _understand_node(foreign, taken)
@@ -133,14 +135,14 @@ def understand(model: ForeignModel) -> Graph:
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:
-    """Every tensor of the file that a node reads or writes."""
+    """Every tensor of the file that is an input, an output, or used by a node."""
     yield from (*model.inputs, *model.outputs)
     for node in model.nodes:
         yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
 
 
 def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
-    """The nodes of ours; values between them get names that are not `taken`."""
+    """Imports one node; values that the file lacks get names outside `taken`."""
     understand_it = foreign_names().get(foreign.name)
     if understand_it is None:
         raise foreign.unsupported("operator is not supported")
@@ -158,8 +160,3 @@ def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
     for node in made:
         check_node(node)
     return made
-
-
-def origin_values(graph: Graph) -> dict[int, Value]:
-    """Values that stand in the model file, by their index there."""
-    return {v.origin: v for v in graph.variables() if v.origin is not None}

@@ -1,4 +1,4 @@
-"""Problems: several errors as one."""
+"""Combination of several errors into one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 
 
 def collected(problems: Sequence[PenstockError]) -> PenstockError:
-    """All problems as one error: the first, and the others in its reason."""
+    """One error: the first problem, with the others listed in its reason."""
     first, rest = problems[0], problems[1:]
     if not rest:
         return first

@@ -1,4 +1,4 @@
-"""Reading: what a user may say of how a model file is to be understood."""
+"""Reading: options for the import of a model file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`assume_int8`: a model of real numbers is taken as if it were quantised, with scales made up:
-    its shapes and costs are right, its numbers mean nothing.
-    `dimensions`: (name, extent) of axes that the file leaves open."""
+    """`assume_int8`: import a floating-point model as if it were quantised, with arbitrary scales.
+        Shapes and costs are right; results are meaningless.
+    `dimensions`: (name, extent) of symbolic dimensions."""
 
     assume_int8: bool = False
     dimensions: tuple[tuple[str, int], ...] = ()

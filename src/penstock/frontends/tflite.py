@@ -1,8 +1,8 @@
-"""TFLite: bytes -> ForeignModel.  Decodes the flatbuffer by its schema; knows no operator.
+"""Decoder of TFLite files: bytes -> ForeignModel, without knowledge of operators.
 
 Source: TensorFlow Lite schema, version 3 (package `tflite`).  The flatbuffers runtime for Python
-does not verify what it reads, so every count is checked against the size of the file, and whatever
-its accessors raise on a damaged file becomes one ModelError.
+does not verify its input, so every count is checked against the size of the file, and any exception
+of its accessors becomes a ModelError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA_VERSION = 3
 
 
 _HANDLES = ("RESOURCE", "VARIANT")
-"""Element types of handles to state."""
+"""Element types of handles to persistent state."""
 _OTHER_TYPES: dict[str, str] = dict.fromkeys(
     ("FLOAT16", "BFLOAT16", "FLOAT64"),
     "quantise the model to int8 in full (post-training integer quantisation)",
@@ -40,7 +40,7 @@ _ANY_TYPE = "convert the model without operators that need this type (`penstock 
 
 
 class _Malformed(Exception):
-    """The flatbuffer can be read, but says what cannot be; the text says what."""
+    """The flatbuffer is readable but inconsistent; the text describes the problem."""
 
 
 _DAMAGE = (
@@ -57,15 +57,15 @@ _DAMAGE = (
 
 
 def looks_like_tflite(raw: bytes) -> bool:
-    """Whether the file carries TFLite's identifier."""
+    """Whether the bytes have the identifier of a TFLite file."""
     return raw[4:8] == IDENTIFIER
 
 
 def decode(raw: bytes, name: str) -> ForeignModel:
     """The model in a TFLite file.
 
-    Raises ModelError where the file is damaged, UnsupportedError where its version, number of
-    subgraphs or element types are not taken."""
+    Raises ModelError if the file is damaged, UnsupportedError if its version, number of subgraphs
+    or element types are not supported."""
     try:
         return _Reader(raw, name).model()
     except _Malformed as error:
@@ -86,7 +86,7 @@ def _damaged(name: str, why: str) -> ModelError:
 
 
 class _Reader:
-    """Reads one model; holds what every accessor needs."""
+    """Reads one model."""
 
     def __init__(self, raw: bytes, name: str) -> None:
         self._raw = raw
@@ -117,14 +117,14 @@ class _Reader:
         return ForeignModel(self._name, inputs, outputs, nodes)
 
     def _graph(self) -> Any:
-        """The main subgraph.  Others hold the bodies of control flow, which no operator of ours
-        takes, or the initialisation of state."""
+        """The main subgraph.  Others are bodies of control flow, which no operator
+        supports, or initialise state."""
         if not self._count(self._model, "Subgraphs"):
             raise _Malformed("it has no subgraph")
         return self._model.Subgraphs(0)
 
     def _count(self, table: Any, field: str) -> int:
-        """Length of a vector, which cannot be above the file's size."""
+        """Length of a vector, checked against the file's size."""
         count = getattr(table, field + "Length")()
         if not 0 <= count <= len(self._raw):
             raise _Malformed(
@@ -158,7 +158,7 @@ class _Reader:
         return Value(name, type, self._data(tensor, type, name), index)
 
     def _unique(self, label: str, index: int) -> str:
-        """The label, or where another tensor has it, with the tensor's index behind it."""
+        """The label, with the tensor's index appended if another tensor has it."""
         name = label
         while name in self._names:
             name = f"{name}#{index}"
@@ -180,7 +180,7 @@ class _Reader:
         return DType[label]
 
     def _user_of(self, tensor: int) -> str:
-        """The first node that reads or writes a tensor, in the user's words."""
+        """Description of the first node that reads or writes a tensor."""
         graph = self._graph()
         for i in range(self._count(graph, "Operators")):
             operator = graph.Operators(i)
@@ -278,8 +278,8 @@ class _Reader:
     def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
         """The node's options table, field by field, in snake case.
 
-        Options of another operator are not read, as in TensorFlow Lite; where there are none, the
-        fields have their defaults."""
+        Options of another operator are ignored, as in TensorFlow Lite; missing options have their
+        defaults."""
         code = operator.BuiltinOptionsType()
         kind = _enumeration("BuiltinOptions").get(code)
         union = operator.BuiltinOptions()
@@ -308,14 +308,14 @@ class _Reader:
 def _builtin_code(code: Any) -> int:
     """The operator of an OperatorCode: the larger of its two fields, of which a file may set one.
 
-    The accessors of the package are hand-written and read the older field for both.
+    Both accessors of the package read the older field.
     Source: TensorFlow Lite, `GetBuiltinCode` (schema_utils.cc)."""
     deprecated = code._tab.GetSlot(4, 0, number_types.Int8Flags)
     return max(deprecated, code._tab.GetSlot(10, 0, number_types.Int32Flags))
 
 
 def _schema(name: str) -> Any:
-    """A class of the schema, which the package gathers at run time."""
+    """A class of the schema; the package collects them at run time."""
     return getattr(tflite, name)
 
 
@@ -327,7 +327,7 @@ def _enumeration(name: str) -> dict[int, str]:
 
 
 _EMPTY_TABLE = bytearray(struct.pack("<HHi", 4, 4, 4)), 4
-"""A flatbuffer with a table without fields, and the table's position."""
+"""A flatbuffer with an empty table, and the table's position."""
 
 _SHARED_OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",
@@ -337,14 +337,14 @@ _SHARED_OPTIONS = {
     "MINIMUM": "MaximumMinimumOptions",
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), "ReducerOptions"),
 }
-"""By operator, the table of its options where it is not called like the operator.
+"""Options tables of operators whose table is not named after the operator.
 
 Source: TensorFlow Lite, `flatbuffer_conversions.cc`."""
 
 
 @cache
 def options_table(operator: str) -> str | None:
-    """The table of an operator's options; None where it has none.
+    """Name of the table of an operator's options; None if it has none.
 
     >>> options_table("CONV_2D"), options_table("MEAN"), options_table("RELU")
     ('Conv2DOptions', 'ReducerOptions', None)
@@ -360,7 +360,7 @@ _DERIVED = re.compile("(Length|AsNumpy|IsNone|BufferHasIdentifier)$|^(GetRootAs|
 
 @cache
 def _fields(options: type) -> tuple[str, ...]:
-    """Names of the accessors that an options table has."""
+    """Names of the accessors of an options table."""
     every: dict[str, Callable[..., Any]] = {
         k: v for k, v in vars(options).items() if callable(v) and _ACCESSOR.fullmatch(k)
     }
@@ -368,7 +368,7 @@ def _fields(options: type) -> tuple[str, ...]:
 
 
 def _snake_case(name: str) -> str:
-    """A camel-case name in small letters.
+    """A camel-case name in snake case.
 
     >>> _snake_case("DilationHFactor"), _snake_case("FusedActivationFunction")
     ('dilation_h_factor', 'fused_activation_function')

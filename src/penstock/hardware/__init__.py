@@ -1,1 +1,1 @@
-"""Hardware: facts about chips, with units."""
+"""Targets: chips and boards described as data, with units."""

@@ -1,88 +1,36 @@
-"""load: TOML -> Target, for the targets that come with penstock and for boards that do not."""
+"""Reads target files: TOML text -> `Target`, for the targets shipped with penstock and for others.
+
+A file is checked in three steps: it is TOML, each field has an admissible value (`schema.py`), and
+the fields agree with each other.  Every violation raises a TargetError.
+"""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from penstock.errors import PenstockError, TargetError, UsageError
-from penstock.hardware.size import parse_size
-from penstock.hardware.target import Compiler, Copier, Engine, MemoryRegion, Target
+from penstock.errors import TargetError, UsageError
+from penstock.hardware.faults import EXAMPLE, location, shown, target_error, wrong_field
+from penstock.hardware.schema import TargetFile
+from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
 DEFAULT_TARGET = "cortex-m4"
-"""The target of every command and of every function of the Python API, unless another is given."""
+"""Default of `--target` and of the `target` parameter of the Python API."""
 _FOLDER = files("penstock.hardware") / "targets"
-_EXAMPLE = "`penstock targets --show cortex-m4` prints a description that is right"
-_STRICT = ConfigDict(extra="forbid")
-
-
-def _size(value: object) -> object:
-    try:
-        return parse_size(value) if isinstance(value, str) else value
-    except PenstockError as error:
-        raise ValueError(str(error.what)) from error
-
-
-_Name = Annotated[str, Field(pattern=r"^\S(.*\S)?$")]
-"""Names stand in reports, and in messages: they are not empty, and no spaces are around them."""
-
-
-class _Memory(BaseModel):
-    model_config = _STRICT
-    name: _Name
-    size: Annotated[int, BeforeValidator(_size), Field(gt=0)]
-    holds: tuple[str, ...] = Field(min_length=1)
-    bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
-    latency_cycles: int = Field(ge=0)
-    budget: bool
-
-
-class _Engine(BaseModel):
-    model_config = _STRICT
-    name: _Name
-    kernels: str
-    bandwidth_bytes_per_cycle: float = Field(gt=0, allow_inf_nan=False)
-    cycles_per_mac: float = Field(ge=0, allow_inf_nan=False)
-    cycles_per_element: float = Field(ge=0, allow_inf_nan=False)
-    cycles_per_loop: float = Field(ge=0, allow_inf_nan=False)
-    cycles_per_call: float = Field(ge=0, allow_inf_nan=False)
-
-
-class _Copier(BaseModel):
-    model_config = _STRICT
-    name: _Name
-    setup_cycles: int = Field(ge=0)
-
-
-class _Compiler(BaseModel):
-    model_config = _STRICT
-    zig: tuple[str, ...]
-    gcc: tuple[str, ...]
-    optimise: Literal["speed", "size"]
-
-
-class _Target(BaseModel):
-    model_config = _STRICT
-    name: _Name
-    description: str
-    core: str | None = None
-    compiler: _Compiler
-    memories: tuple[_Memory, ...] = Field(min_length=1)
-    engines: tuple[_Engine, ...] = Field(min_length=1)
-    copier: _Copier | None = None
 
 
 def target_names() -> tuple[str, ...]:
-    """Names of the targets that come with penstock."""
+    """Names of the targets shipped with penstock, sorted."""
     return tuple(sorted(f.name[:-5] for f in _FOLDER.iterdir() if f.name.endswith(".toml")))
 
 
 def target_text(name: str) -> str:
-    """The TOML text of a target that comes with penstock.  Raises UsageError."""
+    """The TOML text of a target shipped with penstock.  Raises UsageError for an unknown name."""
     if name not in target_names():
         raise _unknown(name)
     return (_FOLDER / f"{name}.toml").read_text("utf-8")
@@ -98,9 +46,9 @@ def _unknown(name: str) -> UsageError:
 
 
 def load_target(name: str) -> Target:
-    """The target of that name, or described by that TOML file.
+    """The shipped target of that name, or the target described by the TOML file at that path.
 
-    Raises UsageError where there is none, TargetError where its description is wrong."""
+    Raises UsageError if there is neither, TargetError if the file is unreadable or invalid."""
     if name in target_names():
         return parse_target(target_text(name), name)
     path = Path(name)
@@ -123,36 +71,82 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or "") if isinstance(error, OSError) else str(error)
 
 
-def parse_target(text: str, where: str) -> Target:
-    """The target that a TOML text describes.  Raises TargetError."""
+def parse_target(text: str, file: str) -> Target:
+    """The target described by a TOML text; `file` names it in messages.
+
+    Raises TargetError for text that is not TOML, or that violates the schema."""
     try:
-        read = _Target.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers of 4300 digits, deep nesting
         raise TargetError(
-            "target-002", "the target file is not TOML", where=where, why=str(error), help=_EXAMPLE
+            "target-002", "the target file is not TOML", where=file, why=str(error), help=EXAMPLE
         ) from error
+    try:
+        read = TargetFile.model_validate(data)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-        raise TargetError(
-            "target-003", f"the target's description is wrong: {found}", where=where,
-            help=_EXAMPLE,
-        ) from error  # fmt: skip
-    target = _convert(read)
+        raise target_error(error, data, file) from error
+    _check_kinds(read, file)
+    _check_names(read, data, file)
+    _check_flags(read, file)
+    return _convert(read)
+
+
+def _check_kinds(read: TargetFile, file: str) -> None:
+    """Raises TargetError if no memory holds the arena, or none the constants."""
     for kind in ("arena", "constant"):
-        if not any(kind in memory.holds for memory in target.memories):
+        if not any(kind in memory.holds for memory in read.memories):
             raise TargetError(
-                "target-004", f"no memory holds {kind!r}", where=where,
+                "target-004", f"no memory holds {kind!r}", where=file,
                 help=f'give one memory holds = ["{kind}"]',
             )  # fmt: skip
-    return target
 
 
-def _convert(read: _Target) -> Target:
+def _check_names(read: TargetFile, data: dict[str, Any], file: str) -> None:
+    """Raises TargetError if two memories, or two engines, have one name."""
+    memories = [("memories", k, memory.name) for k, memory in enumerate(read.memories)]
+    engines = [("engines", k, engine.name) for k, engine in enumerate(read.engines)]
+    copiers = [("copier", "name", read.copier.name)] if read.copier else []
+    _check_distinct(memories, (), data, file)
+    _check_distinct((*engines, *copiers), (CALLER,), data, file)
+
+
+def _check_distinct(
+    named: Iterable[tuple[str, str | int, str]],
+    reserved: Iterable[str],
+    data: dict[str, Any],
+    file: str,
+) -> None:
+    """Raises TargetError for the first of the names (table, key in it, name) that is taken."""
+    taken = set(reserved)
+    for table, key, name in named:
+        if name in taken:
+            raise wrong_field(
+                f"name is {shown(name)}",
+                f"distinct from {', '.join(sorted(taken))}",
+                location(file, data, (table, key)),
+                suggestion="choose another name",
+            )
+        taken.add(name)
+
+
+def _check_flags(read: TargetFile, file: str) -> None:
+    """Raises TargetError if a simulated core has no flags to compile for it."""
+    for compiler in ("zig", "gcc"):
+        if read.core is not None and not getattr(read.compiler, compiler):
+            raise wrong_field(
+                f"{compiler} is an empty list",
+                f"the arguments that select {read.core}, the core of this target",
+                f"{file}, [compiler]",
+                suggestion='for example gcc = ["-mthumb", "-mcpu=cortex-m4"]',
+            )
+
+
+def _convert(read: TargetFile) -> Target:
     return Target(
         read.name,
         read.description,
         read.core,
-        Compiler(read.compiler.zig, read.compiler.gcc, read.compiler.optimise),
+        CompilerFlags(read.compiler.zig, read.compiler.gcc, read.compiler.optimise),
         tuple(
             MemoryRegion(
                 m.name, m.size, m.holds, m.bandwidth_bytes_per_cycle, m.latency_cycles, m.budget

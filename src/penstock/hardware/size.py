@@ -1,4 +1,4 @@
-"""Sizes as people write them: 64KiB, 64k, 1.5MiB, 65536."""
+"""Parses sizes with units, such as 64KiB, 64k, 1.5MiB and 65536."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _UNITS = {"": 1, "b": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2, "
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size.
+    """The number of bytes that a text states; k, m and g are binary, kb and mb decimal units.
 
     >>> parse_size("64KiB"), parse_size("64k"), parse_size("65536")
     (65536, 65536, 65536)
     >>> parse_size("1.5KiB")
     1536
 
-    Raises UsageError."""
+    Raises UsageError for a text that is no size or not a whole number of bytes."""
     found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([a-z]*)\s*", text.lower())
     if not found or found[2] not in _UNITS:
         raise UsageError("usage-001", f"{text!r} is not a size", help="write 64KiB, 64k or 65536")

@@ -1,4 +1,4 @@
-"""Target: facts about a chip, with units and, where they are figures, their source."""
+"""Target: the description of a chip or board that the compiler generates code for."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Literal
 
 from penstock.brief import Brief
 
+CALLER = "caller"
+"""Name of the pseudo-engine that stands for the code calling the network; no engine may have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """A memory.  `holds`: kinds of buffers that may live there: arena, constant.  The first that
-    holds an arena has inputs and outputs, too.
+    """A memory of the chip.
 
-    Bandwidth in bytes per cycle, latency in cycles; `budget`: whether its bytes are to be saved,
-    and count where a budget is given.
+    `holds` lists the kinds of buffers placed there: "arena" (activations) and "constant" (weights).
+    The first memory that holds an arena also holds the network's inputs and outputs.  Bandwidth and
+    latency are those of an access by the processor.  `budget` states whether the search saves bytes
+    of this memory and whether a user's memory budget includes it.
     """
 
     name: str
@@ -29,16 +33,19 @@ class MemoryRegion:
 def resized(
     memories: Iterable[MemoryRegion], sizes_bytes: Mapping[str, int]
 ) -> tuple[MemoryRegion, ...]:
-    """The memories, those that are named with another size."""
+    """The memories, with new sizes for those that `sizes_bytes` names."""
     return tuple(replace(m, size_bytes=sizes_bytes.get(m.name, m.size_bytes)) for m in memories)
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What computes: a processor with the kernels of `kernels`.
+    """A processor; `kernels` names the core family whose kernels it runs.
 
-    The figures are a linear model of the cycles of its portable kernels, on memories of the given
-    bandwidth; `penstock profile` shows the estimate beside the simulated count."""
+    The cycles are a linear model of portable kernels, for memories of the given bandwidth:
+
+        cycles = MACs * cycles_per_mac + output elements * cycles_per_element
+                 + innermost loops * cycles_per_loop + calls * cycles_per_call
+    """
 
     name: str
     kernels: str
@@ -51,16 +58,18 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """An engine that copies between memories while others compute; each copy takes `setup_cycles`
-    of a processor to begin, then as long as the slower of the two memories needs."""
+    """An engine that copies between memories while the processor computes (DMA).
+
+    Starting a copy costs the processor `setup_cycles`; the copy then takes as long as the slower of
+    the two memories needs."""
 
     name: str
     setup_cycles: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Compiler(Brief):
-    """How C for the target is compiled: flags of the two compilers, the same for every figure."""
+class CompilerFlags(Brief):
+    """Flags of the two supported C compilers, and whether to optimise for speed or size."""
 
     zig: tuple[str, ...]
     gcc: tuple[str, ...]
@@ -69,32 +78,32 @@ class Compiler(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target(Brief):
-    """A chip.  `core`: the simulated core that runs its code; None where the host itself does."""
+    """A chip or board.  `core` is the simulated core that executes its code, if there is one."""
 
     name: str
     description: str
     core: str | None
-    compiler: Compiler
+    compiler: CompilerFlags
     memories: tuple[MemoryRegion, ...]
     engines: tuple[Engine, ...]
     copier: Copier | None = None
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Target:
-        """The chip with other sizes of those of its memories that are named."""
+        """The target with new sizes for the memories that `sizes_bytes` names."""
         return replace(self, memories=resized(self.memories, sizes_bytes))
 
     def optimised_for(self, optimise: Literal["speed", "size"]) -> Target:
-        """The chip with its C compiled for speed or size."""
+        """The target with its C code compiled for speed or size."""
         return replace(self, compiler=replace(self.compiler, optimise=optimise))
 
     def beside(self, memories: Iterable[MemoryRegion]) -> Target:
-        """The chip with more memories."""
+        """The target with additional memories."""
         return replace(self, memories=(*self.memories, *memories))
 
     def memories_for(self, kind: str) -> tuple[MemoryRegion, ...]:
-        """The memories that may hold buffers of `kind`."""
+        """The memories that hold buffers of `kind`, in the order of the target file."""
         return tuple(memory for memory in self.memories if kind in memory.holds)
 
     def memory_for(self, kind: str) -> MemoryRegion:
-        """The first memory that may hold buffers of `kind`."""
+        """The first memory that holds buffers of `kind`."""
         return next(memory for memory in self.memories if kind in memory.holds)

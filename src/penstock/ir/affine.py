@@ -1,23 +1,23 @@
-"""Affine: the affine form of a propagator, from an output box to the input box that it reads.
+"""Affine: the affine form of a propagator, which maps an output box to the input box that it reads.
 
-An output box [lower, upper) of rank r becomes, per input axis i,
+For an output box [lower, upper) of rank r, the bounds along input axis i are
 
     lower[i] = floor(sum_j matrix[i][j] * out_lower[j] + offset[i])
     upper[i] = ceil(sum_j matrix[i][j] * out_upper[j] + offset[i] + matrix[i][r])
 
-where `matrix` is the augmented matrix without its last row (0, .., 0, 1), and `offset` the start of
-the box for output index 0, negative where there is padding.  Factors are at least 0; constants may
-be negative.  Source: TVM RFC 0037, section "Affine Transforms", with exact fractions in place of
-floats, so that up-scaling by one half stays exact.
+`matrix` is the augmented matrix without its last row (0, .., 0, 1).  `offset` is the start of the
+input box for output index 0; it is negative where the input is padded.  Factors are non-negative;
+constants may be negative.  Source: TVM RFC 0037, section "Affine Transforms", with exact fractions
+instead of floats, so that upscaling stays exact.
 
-The RFC's own example, a 3 x 3 convolution of 8 channels, not padded:
+The RFC's example is a 3 x 3 convolution of 8 channels without padding:
 
 >>> from penstock import Affine
 >>> conv = Affine.diagonal((1, 1, 1, 0), extra=(0, 2, 2, 8))
 >>> conv.extents((1, 3, 3, 4))
 (1, 5, 5, 8)
 
-`a @ b` is a after b: what the producer a reads for what its consumer b reads.
+`a @ b` applies b, then a: the region that producer a reads for what its consumer b reads.
 
 >>> (conv @ conv).extents((1, 3, 3, 4))
 (1, 7, 7, 8)
@@ -38,7 +38,10 @@ Number = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`matrix` has one row per input axis and one column per output axis plus a constant column."""
+    """An affine map from output boxes to input boxes.
+
+    `matrix` has one row per input axis, and one column per output axis plus a column of constants.
+    """
 
     matrix: tuple[tuple[Number, ...], ...]
     offset: tuple[Number, ...]
@@ -47,7 +50,9 @@ class Affine:
     def diagonal(
         factors: Sequence[Number], extra: Sequence[Number] = (), offset: Sequence[Number] = ()
     ) -> Affine:
-        """Input axis i depends on output axis i alone: extent = factor * extent + extra."""
+        """A map in which input axis i depends only on output axis i.
+
+        The input extent is factor * output extent + extra."""
         rank = len(factors)
         extra = extra or (0,) * rank
         rows = tuple(
@@ -57,14 +62,16 @@ class Affine:
 
     @staticmethod
     def constant(shape: Sequence[int], out_rank: int) -> Affine:
-        """The whole input, whatever the output box."""
+        """A map from every output box to the whole input."""
         return Affine(tuple((0,) * out_rank + (extent,) for extent in shape), (0,) * len(shape))
 
     @staticmethod
     def of_augmented(
         matrix: Sequence[Sequence[Number | float]], offset: Sequence[Number | float]
     ) -> Affine:
-        """The form of a whole augmented matrix, its last row (0, .., 0, 1).  Raises UsageError.
+        """The map of a complete augmented matrix.
+
+        Raises UsageError if the last row is not (0, .., 0, 1) or the extents do not match.
 
         >>> Affine.of_augmented([[0.5, 2], [0, 1]], [-1])
         Affine(matrix=((Fraction(1, 2), 2),), offset=(-1,))
@@ -75,16 +82,16 @@ class Affine:
 
     @property
     def augmented(self) -> tuple[tuple[Number, ...], ...]:
-        """The whole augmented matrix."""
+        """The augmented matrix with its last row."""
         return (*self.matrix, (0,) * self.out_rank + (1,))
 
     @property
     def out_rank(self) -> int:
-        """Axes of the output; 0 where the input has no axis, and so no row to count them in."""
+        """Number of output axes; 0 if the input has rank 0, since the matrix then has no row."""
         return len(self.matrix[0]) - 1 if self.matrix else 0
 
     def apply(self, out: Region) -> Region:
-        """The input box, not clipped to the tensor."""
+        """The input box of an output box, not clipped to the tensor."""
         lower: list[int] = []
         upper: list[int] = []
         for row, offset in zip(self.matrix, self.offset, strict=True):
@@ -96,22 +103,22 @@ class Affine:
         return Region(tuple(lower), tuple(upper))
 
     def linear(self, vector: Sequence[Number]) -> tuple[Number, ...]:
-        """Product of a vector with the matrix, its constants left out."""
+        """The product of the matrix and a vector, without the constants."""
         return tuple(
             exact(sum(f * x for f, x in zip(row[:-1], vector, strict=True))) for row in self.matrix
         )
 
     def extents(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Extents of the input box for an output box of `shape` that starts on whole indices."""
+        """Extents of the input box of an output box of `shape` that starts on integer indices."""
         linear = self.linear(shape)
         return tuple(math.ceil(x + row[-1]) for x, row in zip(linear, self.matrix, strict=True))
 
     def __matmul__(self, first: Affine) -> Affine:
-        """This form after `first`, whose input is this one's output: the product of the matrices.
+        """The composition that applies `first`, then this map.
 
-        Law: its box contains `self.apply(first.apply(out))`, and is that box where the factors of
-        `first` are whole.  Factors of a fraction round between the two; the product is wider by as
-        much as that can add.
+        Its box contains `self.apply(first.apply(out))` and equals it if the factors of `first` are
+        integers.  Fractional factors round between the two steps; the composition is wider by as
+        much as that rounding can add.
         """
         assert not self.matrix or self.out_rank == len(first.matrix), "axes do not match"
         first = first.with_rounding()
@@ -121,11 +128,11 @@ class Affine:
         return Affine(matrix, offset)
 
     def with_rounding(self) -> Affine:
-        """The form whose bounds, before they are rounded, contain the rounded bounds of this one,
-        and are those where factors are whole.
+        """A map whose unrounded bounds contain the rounded bounds of this one; equal for integers.
 
-        Of factors with least common denominator q, a bound is a multiple of 1/q plus a constant; so
-        rounding moves it by at most 1 - 1/q plus what the constant lies off such a multiple."""
+        If q is the least common denominator of the factors, each bound is a multiple of 1/q plus a
+        constant.  Rounding therefore moves a bound by at most 1 - 1/q plus the distance of the
+        constant from such a multiple."""
         if all(isinstance(x, int) for row in (*self.matrix, self.offset) for x in row):
             return self
         rows: list[tuple[Number, ...]] = []
@@ -140,7 +147,7 @@ class Affine:
 
 
 def exact(number: Number | float) -> Number:
-    """The same number, an int where it is whole.
+    """The same number as an int if it is an integer, else as a Fraction.
 
     >>> exact(2.25), exact(3.0)
     (Fraction(9, 4), 3)
@@ -154,7 +161,7 @@ def exact(number: Number | float) -> Number:
 def _product(
     row: tuple[Number, ...], augmented: tuple[tuple[Number, ...], ...]
 ) -> tuple[Number, ...]:
-    """A row times a whole augmented matrix."""
+    """The product of a row and a complete augmented matrix."""
     columns = zip(*augmented, strict=True)
     return tuple(exact(sum(f * x for f, x in zip(row, c, strict=True) if f)) for c in columns)
 

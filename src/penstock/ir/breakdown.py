@@ -1,4 +1,4 @@
-"""Breakdown: what calls on an accelerator cost, resource by resource."""
+"""Breakdown: cycles of accelerator calls, in total and by hardware resource."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """Cycles of calls in all; by name of a resource, those for which the calls need it, however
-    much of that others hide; and the multiply-accumulates that the multipliers do in a cycle at
-    most, None where others than they compute.
+    """Cycles of one or more calls.
+
+    cycles: elapsed cycles in total.
+    by_resource: busy cycles of each resource by name; resources work in parallel, so that the busy
+        cycles of one may be hidden by those of another.
+    macs_per_cycle: peak multiply-accumulates per cycle; None if the multipliers are not used.
 
     >>> once = Breakdown(12, {"multipliers": 10, "memory": 7}, 64)
     >>> (once + once).cycles, once.limit, once.utilisation(320, 10)
@@ -22,7 +25,7 @@ class Breakdown:
     macs_per_cycle: float | None = None
 
     def __add__(self, other: Breakdown) -> Breakdown:
-        """Both, one after the other, on the same multipliers."""
+        """The breakdown of both, executed one after the other on the same multipliers."""
         names = dict.fromkeys((*self.by_resource, *other.by_resource))
         mine, others = self.by_resource, other.by_resource
         return Breakdown(
@@ -33,12 +36,12 @@ class Breakdown:
 
     @property
     def limit(self) -> str | None:
-        """The resource that is needed longest, the first of equals; None where none is named."""
+        """The resource with the most busy cycles (the first of several); None if there is none."""
         return max(self.by_resource, key=self.by_resource.__getitem__, default=None)
 
     def utilisation(self, macs: int, cycles: float) -> float | None:
-        """The part of what the multipliers could do in so many cycles that so many
-        multiply-accumulates are, in [0, 1]; None where they do nothing."""
+        """Utilisation of the multipliers, in [0, 1], by `macs` multiply-accumulates in `cycles`
+        cycles; None if they are not used."""
         if self.macs_per_cycle is None or not cycles:
             return None
         return macs / (cycles * self.macs_per_cycle)

@@ -1,19 +1,21 @@
-"""Composite: several nodes as one operator, which an accelerator runs as a unit.
+"""Composite: a sub-graph as one operator, which an accelerator runs as a unit.
 
-What is inside computes as it would outside; nothing outside sees the tensors between.
+The inner nodes compute what they would compute in the graph; intermediate tensors are not visible
+outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.brief import Brief
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 
@@ -24,14 +26,16 @@ Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Composite(Brief):
-    """Nodes in topological order, of which the last computes the output; `inputs` names the values
-    that the composite's inputs are inside, constants too, in order.
+class Composite(Brief, OperatorDefaults):
+    """Nodes in topological order; the last one computes the output.
 
-    `name`: the pattern that found them; `engine`: the accelerator that claims them; `attributes`:
-    what passes say of it; `chosen`: how the accelerator runs it, once that is decided; `lean`: how
-    it does with the least scratch, where that is less; `fetching`: how it does where constants
-    have been fetched before."""
+    name: the pattern that matched the nodes.
+    engine: the accelerator that runs them.
+    inputs: names that the operands of the composite, constants included, have inside, in order.
+    attributes: facts that passes have attached, by name.
+    chosen: the preferred kernel; None until the accelerator has chosen one.
+    lean: the kernel with the least scratch, if it needs less than `chosen`.
+    fetching: kernels that read prefetched constants."""
 
     name: str
     engine: str
@@ -45,16 +49,13 @@ class Composite(Brief):
         default_factory=dict[Region, Mapping[str, Region]], init=False, repr=False, compare=False
     )
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
-
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """The type of the last node's output."""
         del inputs
         return self.nodes[-1].output.type
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        """Node by node, only what the region needs; the rest stays zero and is not read."""
+        """Evaluates the regions that `out` needs, node by node; other elements are unread zeros."""
         del site
         wanted = self._wanted(out)
         known = dict(zip(self.inputs, inputs, strict=True))
@@ -67,14 +68,15 @@ class Composite(Brief):
         return _computed(last, known, {last.name: out})
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        """What the nodes that read an input need of it: the smallest region that contains it."""
+        """For each input, the smallest region that contains what the inner nodes read of it."""
         wanted = self._wanted(out)
         nothing = (Region.of(*((0, 0) for _ in type.shape)) for type in site.inputs)
         return tuple(wanted.get(n, empty) for n, empty in zip(self.inputs, nothing, strict=True))
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        """The product along the path from an input to the output; the whole input where several
-        paths that differ lead there."""
+        """For each input, the composition of the maps along the path to the output.
+
+        Where several paths have different maps, the whole input."""
         rank = site.output.rank
         path = {self.nodes[-1].name: Affine.diagonal((1,) * rank)}
         for node in reversed(self.nodes):
@@ -90,7 +92,7 @@ class Composite(Brief):
         return tuple(path.get(n, Affine.constant((0,) * t.rank, rank)) for n, t in shapes)
 
     def work(self, site: Site, out: Region) -> Work:
-        """The sum of what the nodes do."""
+        """The sum of the work of the inner nodes."""
         del site
         wanted = self._wanted(out)
         every = [n.op.work(n.site, wanted[n.name]) for n in self.nodes if n.name in wanted]
@@ -101,29 +103,31 @@ class Composite(Brief):
         )
 
     def kernel(self, site: Site) -> Kernel:
-        """How the accelerator runs it, which is decided when the graph has been partitioned."""
+        """The kernel that the accelerator has chosen; set when the graph is partitioned."""
         del site
         assert self.chosen is not None, f"{self.name} has no implementation yet"
         return self.chosen
 
     def in_place(self, site: Site) -> tuple[int, ...]:
-        """None: an accelerator may read and write in any order."""
+        """No input: an accelerator may read and write in any order."""
         del site
         return ()
 
     def attribute(self, name: str, default: Attribute | None = None) -> Attribute | None:
-        """What a pass said of it under that name."""
+        """The attribute of that name, set by a pass; `default` if there is none."""
         return dict(self.attributes).get(name, default)
 
     def _wanted(self, out: Region) -> Mapping[str, Region]:
-        """By value inside, the region of it that region `out` of the output needs, if it needs any:
-        of padding, nothing is read.  Found once for each region: searches ask again and again."""
+        """The region of each inner value that region `out` of the output needs, by name.
+
+        Values of which nothing is needed are left out.  Results are cached, since searches ask for
+        the same regions many times."""
         if out not in self._known:
             self._known[out] = self._found(out)
         return self._known[out]
 
     def _found(self, out: Region) -> Mapping[str, Region]:
-        """The same, from the last node upwards."""
+        """Computes `_wanted` by walking the nodes backwards."""
         wanted = {} if out.empty else {self.nodes[-1].name: out}
         for node in reversed(self.nodes):
             if node.name in wanted:
@@ -135,6 +139,6 @@ class Composite(Brief):
 
 
 def _computed(node: Node, known: Mapping[str, Array], wanted: Mapping[str, Region]) -> Array:
-    """What is wanted of the node's output."""
+    """The wanted region of the node's output."""
     operands = tuple(known[value.name] for value in node.inputs)
     return node.op.evaluate(node.site, operands, wanted[node.name])

@@ -1,6 +1,6 @@
-"""ForeignModel: a model file, decoded but not yet understood.
+"""ForeignModel: a decoded model file, before its nodes are imported.
 
-Front ends make it and know no operator; operator files understand a `ForeignNode` of their name.
+Decoders create it without knowledge of operators; operator files import its nodes by name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Attribute = int | float | bool | str | tuple[int | float, ...]
 
 @dataclass(frozen=True, slots=True)
 class ForeignNode:
-    """A node of a model file.  Optional inputs that are absent are None.
+    """A node of a model file.  Absent optional inputs are None.
 
-    `attributes` are the format's own, in snake case: "stride_h", "fused_activation_function".
+    `attributes`: the format's attributes in snake case, such as "stride_h".
     """
 
     name: str
@@ -55,7 +55,7 @@ class ForeignNode:
         return float(value)
 
     def choice(self, attribute: str, names: tuple[str, ...]) -> str:
-        """An enumeration attribute: the file holds an index into `names`."""
+        """An enumeration attribute, which the file stores as an index into `names`."""
         index = self.integer(attribute)
         if not 0 <= index < len(names):
             raise ModelError(
@@ -67,8 +67,8 @@ class ForeignNode:
         return names[index]
 
     def require_count(self, attribute: str, found: int, of: str) -> None:
-        """Raises ModelError where an attribute states another number of inputs or outputs than the
-        node has."""
+        """Raises ModelError unless an attribute states the number of inputs or outputs of the
+        node."""
         stated = self.integer(attribute, found)
         if stated != found:
             raise ModelError(
@@ -79,7 +79,7 @@ class ForeignNode:
             )
 
     def input(self, k: int) -> Value:
-        """Input k, which must be there."""
+        """Input k.  Raises ModelError if it is absent."""
         value = self.inputs[k] if k < len(self.inputs) else None
         if value is None:
             raise ModelError(
@@ -91,11 +91,11 @@ class ForeignNode:
         return value
 
     def optional(self, k: int) -> Value | None:
-        """Input k, or None where it is absent."""
+        """Input k, or None if it is absent."""
         return self.inputs[k] if k < len(self.inputs) else None
 
     def output(self, k: int = 0) -> Value:
-        """Output k, which must be there."""
+        """Output k.  Raises ModelError if it is absent."""
         if k >= len(self.outputs):
             raise ModelError(
                 "model-013",
@@ -106,21 +106,21 @@ class ForeignNode:
         return self.outputs[k]
 
     def constant(self, k: int) -> Array:
-        """Elements of input k, which must be constant."""
+        """Elements of input k.  Raises UnsupportedError if it is computed."""
         value = self.input(k)
         if value.data is None:
             raise self.unsupported(f'input {k} "{value.name}" is computed, must be constant')
         return value.data.array(value.type)
 
     def constant_ints(self, k: int) -> tuple[int, ...]:
-        """Elements of input k, which must be constant integers, as a flat tuple."""
+        """Elements of input k, a flat tuple.  Raises UnsupportedError unless constant integers."""
         array = self.constant(k)
         if array.dtype.kind not in "iu":
             raise self.unsupported(f"input {k} holds {array.dtype}, must hold integers")
         return tuple(int(x) for x in array.ravel())
 
     def unsupported(self, what: str, *, help: str = "") -> UnsupportedError:
-        """An error that this node is well-formed but not taken; to be raised by the caller."""
+        """An error for a well-formed but unsupported node, to be raised by the caller."""
         return UnsupportedError(
             "model-020",
             f"{self.name}: {what}",
@@ -131,7 +131,7 @@ class ForeignNode:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What an operator file makes of a foreign node: one of ours."""
+    """A node of the graph, as an operator file creates it from a foreign node."""
 
     op: Op
     inputs: tuple[Value, ...]

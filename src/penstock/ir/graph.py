@@ -1,6 +1,6 @@
-"""Value, Node, Graph: what is computed, in which types.  Frozen; nodes stand in topological order.
+"""Graph: the computation as nodes in topological order, with typed values between them.
 
-Values are known by their names, which are unique in a graph.
+All records are frozen.  A value is identified by its name, which is unique in a graph.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from penstock.ir.tensor import Data, TensorType
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Value(Brief):
-    """A tensor: computed, or constant where it has `data`.
+    """A tensor: a constant if it has `data`, else an input or the result of a node.
 
-    `origin`: its index in the model file, by which ground truth is compared; None where it is ours.
+    origin: index of the tensor in the model file, by which results are compared with ground truth;
+        None for a tensor that the compiler has added.
     """
 
     name: str
@@ -31,8 +32,10 @@ class Value(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Node(Brief):
-    """One operator between its inputs and its output.  `name` is the output's; `origin` says where
-    it stands in the model file, in the user's words."""
+    """An operator with its inputs and its output.
+
+    The name of a node is that of its output.  `origin` describes its location in the model file for
+    messages and reports."""
 
     op: Op
     inputs: tuple[Value, ...]
@@ -45,7 +48,7 @@ class Node(Brief):
 
     @property
     def kind(self) -> str:
-        """The operator's name, or the pattern's that found a composite."""
+        """The name of the operator; for a composite, of the pattern that matched it."""
         return self.op.name if isinstance(self.op, Composite) else type(self.op).__name__
 
     @property
@@ -58,13 +61,13 @@ class Node(Brief):
 
     @property
     def variable_inputs(self) -> tuple[Value, ...]:
-        """Inputs that are computed, not constant."""
+        """Inputs that are not constant."""
         return tuple(v for v in self.inputs if v.data is None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Graph(Brief):
-    """Nodes in topological order between inputs and outputs."""
+    """A network: inputs, outputs, and nodes in topological order."""
 
     name: str
     inputs: tuple[Value, ...]
@@ -72,11 +75,11 @@ class Graph(Brief):
     nodes: tuple[Node, ...]
 
     def producers(self) -> Mapping[str, Node]:
-        """By name of a value, the node that computes it."""
+        """The node that computes each value, by name."""
         return {node.output.name: node for node in self.nodes}
 
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
-        """By name of a value that is read, the nodes that read it, in order."""
+        """The nodes that read each value, in order, by its name; unread values are absent."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(v.name for v in node.inputs):
@@ -84,22 +87,22 @@ class Graph(Brief):
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     def variables(self) -> tuple[Value, ...]:
-        """Inputs of the graph, then every computed value in order."""
+        """The graph's inputs, then the result of each node in order."""
         return (*self.inputs, *(node.output for node in self.nodes))
 
     def constants(self) -> tuple[Value, ...]:
-        """Constant values that a node reads, each once, in order of first use."""
+        """Constants that nodes read, each once, in order of first use."""
         every = (v for node in self.nodes for v in node.inputs if v.data is not None)
         return tuple({v.name: v for v in every}.values())
 
     def names(self) -> frozenset[str]:
-        """Names of all values, including those inside composites."""
+        """Names of all values, including values inside composites."""
         inside = (n for node in self.nodes if isinstance(node.op, Composite) for n in node.op.nodes)
         every = (v.name for n in (*self.nodes, *inside) for v in (*n.inputs, n.output))
         return frozenset((*(v.name for v in (*self.inputs, *self.outputs)), *every))
 
     def macs(self) -> int:
-        """Nominal multiply-accumulates of one inference, padding taps included."""
+        """Multiply-accumulates of one inference; taps on padding are included."""
         return sum(whole_work(node).macs for node in self.nodes)
 
     def with_nodes(self, nodes: tuple[Node, ...]) -> Graph:
@@ -107,7 +110,7 @@ class Graph(Brief):
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, followed by a number if it is one of `taken`.
+    """`name` if it is not one of `taken`, else `name` with a number appended.
 
     >>> free_name("y", {"x"}), free_name("x", {"x", "x#2"})
     ('y', 'x#3')
@@ -117,5 +120,5 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def whole_work(node: Node) -> Work:
-    """Work of computing the node's whole output."""
+    """The work of computing all of a node's output."""
     return node.op.work(node.site, Region.whole(node.output.type.shape))

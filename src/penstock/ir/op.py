@@ -1,8 +1,8 @@
-"""Op: what every operator says about itself; and Kernel: how a processor is told to run it.
+"""Op: the interface of operators; Kernel: how a processor or an accelerator runs one.
 
-An operator is a frozen value: its attributes are its fields.  It has one output; an operator of a
-model file with several (a split) becomes several nodes.  What depends on the tensors that it stands
-between is asked with a `Site`, the types of its inputs and output.
+An operator is a frozen dataclass whose fields are its attributes.  It has one output; an operator
+of a model file with several outputs, such as a split, becomes several nodes.  Methods that depend
+on the operands receive a `Site` with the types of inputs and output.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown
+from penstock.ir.operator_facts import LayerKind, OnnxName, RelayName
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -22,8 +23,9 @@ from penstock.ir.tensor import Array, Data, DType, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where an operator stands: types of inputs and output; `constants[k]` is the data of input k
-    where the model fixes it, else None."""
+    """The operands of an operator: types of inputs and output, and the data of constant inputs.
+
+    `constants[k]` is the data of input k; None if the input is not constant."""
 
     inputs: tuple[TensorType, ...]
     output: TensorType
@@ -38,8 +40,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What computing a region takes: nominal multiply-accumulates (padding taps included), output
-    elements that need other arithmetic, and runs of an innermost loop over a window's rows."""
+    """The work of computing a region, as input of cost models.
+
+    macs: multiply-accumulates, including those on padding.
+    elements: output elements computed by other arithmetic.
+    loops: executions of the innermost loop over a row of a window."""
 
     macs: int
     elements: int
@@ -48,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Constant elements that a kernel reads: type and data."""
+    """A constant array that a kernel reads: type and data."""
 
     type: TensorType
     data: Data
@@ -64,11 +69,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The first `size_bytes` of a kernel's table are copied into the memory of tensors before the
-    part's first call, by its accelerator, in so many cycles; the kernel reads them there.
+    """A prefetch of the first `size_bytes` bytes of a kernel's table.
 
-    `commands`: makes what copies them, from an address in memory of constants to another
-    (`program.Address`): invocations of the accelerator's driver."""
+    The accelerator copies them to the memory of tensors, in `cycles` cycles, before the first call
+    of the kernel, which reads the copy.  `commands` returns the commands of the copy, given source
+    and target as `program.Address`."""
 
     table: str
     size_bytes: int
@@ -78,39 +83,38 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A call of the C kernel `name` in `runtime/`; or of what an accelerator has for it.
+    """A C kernel of `runtime/` with its parameters, or the implementation of an accelerator.
 
     `params`: integer members of the kernel's parameter structure, by name.
     `tables`: array members, made at compile time (multipliers, look-up tables).
-    `constants`: (input, member): inputs that the kernel reads from constant memory as they stand in
-        the model (weights, bias); the other inputs are seen through views, in order.
-    `folded`: constant inputs whose elements are in tables, in an order of the kernel's own.
-    `scratch_bytes`: working memory that the call needs, planned beside the tensors; `stack_bytes`:
-        so little of it that the call has it on its stack.
-    `by_rows`: the kernel computes any interval of rows (`row_axis`) and sees data through views, so
-        rings and row tables serve as well as whole tensors; otherwise it takes whole tensors only.
-    `accumulates`: row r of the output is row r - 1 of it, and what the inputs add; the kernel goes
-        on from there, reading the row before its first one, if any, through its output's view.
-    `body`: on an accelerator, what makes the commands of a call (`program.Body`); then no C kernel
-        is called.
-    `cycles`: on an accelerator, the cycles of a call by how many rows of the output it computes,
-        and where its tensors live: () or, for each input and for the output, "" or the name of a
-        memory of the accelerator's; with what they are made of, or not.
-    `traffic`: by what they are, the bytes that a call for rows [first, end) of the output moves,
-        where the accelerator's author says so.
-    `work_cycles`: what computing the whole output takes, where the kernel knows better than its
-        engine; `call_cycles`: what each call adds; `odd_cycles`: what a call adds besides that
-        computes an odd number of rows.
-    `alignment_bytes`: rows of its inputs and of its output begin at multiples of it.
-    `fetch`: what of its constants must be there before.
-    `placed`: on an accelerator whose calls take more or less time depending on where their rows
-        lie, what a call takes once they have addresses.  `filled`: what a call takes that fetches
-        constants, before anything has addresses.
-    `classes`: letters of the cheapest proved requantisation of each output channel, or of the
-        reference's, where there are weights (docs/requantisation.md).
-    `constant_channels`: output channels proved to have the same value for every input, in ascending
-        order.  Where `skips_constant`, the kernel has that value in a table, drops the channels'
-        weights and executes no multiply-accumulate for them.
+    `constants`: (input, member) of constant inputs that the kernel reads as the model stores them,
+        such as weights and bias; it reads the other inputs through views, in order.
+    `folded`: constant inputs that are not read at run time, since tables hold their elements in an
+        order of the kernel's choice.
+    `scratch_bytes`: working memory of a call, placed beside the tensors.
+    `stack_bytes`: working memory of a call on the stack.
+    `by_rows`: the kernel computes any interval of rows (`row_axis`) and accesses tensors through
+        views, so that these may be ring buffers or have a row table; otherwise it needs whole,
+        contiguous tensors.
+    `accumulates`: each output row is the previous one plus a contribution of the inputs; the kernel
+        reads the row before its first one through the view of its output.
+    `body`: returns the commands of a call on an accelerator (`program.Body`); without it, the call
+        is a call of the C kernel.
+    `cycles`: cycles of a call on an accelerator, given the number of output rows and the memories
+        of its tensors: () or, for each input and the output, a name ("" for the first memory).
+    `traffic`: bytes that a call for rows [first, end) moves, by kind, if the accelerator states it.
+    `work_cycles`: cycles of computing the whole output, if known better than by the engine's
+        model; `call_cycles`: cycles that each call adds; `odd_cycles`: further cycles of a call
+        for an odd number of rows.
+    `alignment_bytes`: alignment of the rows of its inputs and output.
+    `fetch`: the prefetch of constants that the kernel relies on.
+    `placed`: cost of a call whose tensors have addresses, where cycles depend on these.
+    `filled`: cost of a call that also copies constants, before addresses are known.
+    `classes`: a letter for the requantisation of each output channel: the cheapest that is proved
+        exact, or the reference (docs/requantisation.md); empty without weights.
+    `constant_channels`: output channels proved to be constant for every input, in ascending order.
+    `skips_constant`: a table holds the values of constant channels; their weights are dropped and
+        no multiply-accumulate is executed for them.
     """
 
     name: str
@@ -137,7 +141,7 @@ class Kernel:
     skips_constant: bool = False
 
     def executed_macs(self, nominal: int, channels: int) -> int:
-        """How many of the multiply-accumulates of all output channels the kernel executes."""
+        """How many of `nominal` multiply-accumulates of `channels` channels it executes."""
         skipped = len(self.constant_channels) if self.skips_constant else 0
         return nominal * (channels - skipped) // channels if skipped else nominal
 
@@ -147,44 +151,64 @@ class Kernel:
 
     @property
     def window_rows(self) -> int:
-        """Rows of the window that the kernel slides over its input; 0 where it has none."""
+        """Rows of the kernel's sliding window; 0 if it has none."""
         return dict(self.params).get("kernel_h", 0)
 
 
 class Op(Protocol):
-    """What every operator must be able to say.  Laws in `tests/laws` run over every operator.
+    """The interface of every operator.  `tests/laws` checks its laws for every operator.
 
-    `needs` is exact; `affine` contains it, and equals it on unclipped regions; `evaluate` reads
-    nothing outside `needs`.  An operator whose kernel accumulates is given one input more, its own
-    output, of which it reads the row before `out` (`row_before`), unless `out` begins with row 0.
+    Laws: `needs` is exact.  The box of `affine` contains `needs`; both are equal on unclipped
+    regions.  `evaluate` reads nothing outside `needs`.
+
+    If the kernel of an operator accumulates, `evaluate` receives its own output as an additional
+    last input and reads the row before `out` (`row_before`), unless `out` begins with row 0.
     """
 
-    FOREIGN: ClassVar[tuple[str, ...]]
-    """Names of this operator in model file formats, such as "CONV_2D"."""
+    TFLITE: ClassVar[tuple[str, ...]]
+    """Names of the operator in TFLite files, such as "CONV_2D"."""
+
+    ONNX: ClassVar[Mapping[str, OnnxName]]
+    """By name in ONNX, how a node of that name is presented to the operator's file."""
+
+    RELAY: ClassVar[tuple[RelayName, ...]]
+    """Names of the operator in Relay, such as "nn.conv2d"."""
 
     ALIAS: ClassVar[bool]
-    """The output is the bytes of input 0, in the same order: no work, a view."""
+    """The output has the bytes of input 0 in the same order, so that no work is needed."""
+
+    BIAS_INPUT: ClassVar[int | None]
+    """The input that is the bias of a layer with weights; None where the operator has none."""
+
+    COMMUTATIVE: ClassVar[bool]
+    """The two inputs may be exchanged."""
+
+    VARIADIC: ClassVar[bool]
+    """The operator takes any number of inputs."""
+
+    LAYER_KIND: ClassVar[LayerKind | None]
+    """The kind of layer with weights that the operator is; None where it has no weights."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """Shape and element type of the output (without quantisation).
 
-        Raises ModelError where the inputs do not fit together."""
+        Raises ModelError if the inputs are not compatible."""
         ...
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
-        """Elements of region `out` of the output, in exact arithmetic; shape `out.shape`."""
+        """Elements of region `out` of the output by the reference arithmetic; shape `out.shape`."""
         ...
 
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
-        """Region of each input that region `out` of the output reads, clipped to the input."""
+        """The region of each input that computing region `out` reads, clipped to the input."""
         ...
 
     def affine(self, site: Site) -> tuple[Affine, ...]:
-        """Affine form of `needs`, one per input."""
+        """The affine form of `needs`, one map per input."""
         ...
 
     def work(self, site: Site, out: Region) -> Work:
-        """Work that computing region `out` takes."""
+        """The work of computing region `out` of the output."""
         ...
 
     def kernel(self, site: Site) -> Kernel:
@@ -192,32 +216,33 @@ class Op(Protocol):
         ...
 
     def in_place(self, site: Site) -> tuple[int, ...]:
-        """Inputs over which the output may be written while they are read: element i of the output
-        depends on no element of that input but i."""
+        """Indices of the inputs that the output may overwrite.
+
+        Element i of the output depends on no element of such an input but element i."""
         ...
 
 
 @runtime_checkable
 class Reducing(Protocol):
-    """What an operator may say besides: that its sums can be taken in parts."""
+    """An operator whose sums can be computed in several steps (optional interface)."""
 
     def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """By axis that is summed over, the (input, dimension) pairs that run along it together.
+        """For each summation axis, the (input, dimension) pairs that it runs along.
 
-        Of index i along one of them, the output reads nothing along the others but index i."""
+        A product of the sum has the same index along all dimensions of one axis."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A small instance of an operator, for the laws; operator files list theirs as `SAMPLES`."""
+    """A small instance of an operator for the laws; operator files list theirs as `SAMPLES`."""
 
     op: Op
     site: Site
 
 
 def row_axis(rank: int) -> int:
-    """The axis of rows: a row is the last two axes of a tensor of rank 3 or more, else the last.
+    """The axis of rows.  A row spans the last two axes if the rank is at least 3, else the last.
 
     Axes before it are flattened into the row index: (N, H, W, C) has N x H rows of W x C.
     """
@@ -225,7 +250,7 @@ def row_axis(rank: int) -> int:
 
 
 def row_before(out: Region) -> Region:
-    """The row above a region, as wide as it is; empty above row 0.
+    """The row before a region, with the same other intervals; empty before row 0.
 
     >>> row_before(Region.of((0, 1), (3, 7), (0, 5), (2, 4))).intervals
     ((0, 1), (2, 3), (0, 5), (2, 4))
@@ -236,7 +261,7 @@ def row_before(out: Region) -> Region:
 
 
 def row_count(shape: tuple[int, ...]) -> int:
-    """Rows of a tensor.
+    """Number of rows of a tensor.
 
     >>> row_count((1, 49, 10, 8)), row_count((4, 32)), row_count((7,))
     (49, 4, 1)

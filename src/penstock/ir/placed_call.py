@@ -1,4 +1,4 @@
-"""PlacedCall: a call of a kernel whose tensors have addresses."""
+"""PlacedCall: a kernel call whose tensors have addresses, as cost models see it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from penstock.ir.breakdown import Breakdown
 
 @dataclass(frozen=True)
 class PlacedRows:
-    """Where each row of a tensor begins: addresses in memory number `memory`."""
+    """The address of each row of a tensor, in the memory with index `memory`."""
 
     memory: int
     addresses: npt.NDArray[np.int64]
 
     @cached_property
     def steps(self) -> npt.NDArray[np.int64]:
-        """From each row to the next one, in bytes."""
+        """The distance from each row to the next one, in bytes."""
         return np.diff(self.addresses)
 
 
 class Fill(NamedTuple):
-    """Constants that a call copies for a later use: their address in the memory of `scratch`, and
-    how many bytes."""
+    """A copy of constants that a call makes for a later call.
+
+    The target is `address` in the memory of `PlacedCall.scratch`; the size is in bytes."""
 
     address: int
     size_bytes: int
@@ -36,11 +37,13 @@ class Fill(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCall:
-    """Rows [first, end) of the output are computed.
+    """A call that computes rows [first, end) of its output.
 
-    `inputs`: the node's, None for constants.  `scratch`, `fetched`: addresses of working memory and
-    of constants that were fetched before, in memory number `beside`, as those of `fills`, what this
-    call fetches."""
+    inputs: rows of the node's inputs; None for constants.
+    beside: index of the memory that holds scratch, prefetched constants and copies.
+    scratch: address of the working memory, if there is any.
+    fetched: address of constants that an earlier call has prefetched for this one, if any.
+    fills: copies of constants that this call makes."""
 
     first: int
     end: int
@@ -53,15 +56,15 @@ class PlacedCall:
 
 
 PlacedCost = Callable[[PlacedCall], Breakdown]
-"""What a call takes, to the cycle, as its commands are made."""
+"""Cost model of a placed call: its exact cycles, derived from the commands that it emits."""
 
 
 class Filling(NamedTuple):
-    """Constants that a call copies: how many bytes, and whether the call itself reads them."""
+    """A copy of constants by a call without addresses; `own`: the call itself reads the copy."""
 
     size_bytes: int
     own: bool
 
 
 FilledCost = Callable[[int, tuple[Filling, ...]], Breakdown]
-"""Cycles of a call that also copies constants, by its number of rows."""
+"""Cost model of a call that also copies constants, by its number of output rows."""

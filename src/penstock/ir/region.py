@@ -1,4 +1,4 @@
-"""Region: a half-open box of a tensor, and how boxes meet, join and shift."""
+"""Region: a half-open box of tensor indices, with intersection, hull and translation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The indices i with lower[a] <= i[a] < upper[a] for every axis a.
+    """The indices i with lower[a] <= i[a] < upper[a] along every axis a.
 
     >>> Region((0, 2), (4, 5)).shape
     (4, 3)
@@ -49,12 +49,12 @@ class Region:
         return any(map(le, self.upper, self.lower))
 
     def meet(self, other: Region) -> Region:
-        """The indices in both; empty where they are disjoint."""
+        """The intersection; empty if the boxes are disjoint."""
         lower = tuple(map(max, self.lower, other.lower))
         return Region(lower, tuple(map(max, lower, map(min, self.upper, other.upper))))
 
     def hull(self, other: Region) -> Region:
-        """The smallest box that contains both."""
+        """The smallest box that contains both boxes."""
         if self.empty or other.empty:
             return other if self.empty else self
         return Region(
@@ -71,7 +71,7 @@ class Region:
         )
 
     def replace(self, axis: int, interval: Interval) -> Region:
-        """The same box with another interval along `axis`."""
+        """This box with another interval along `axis`."""
         return Region(
             (*self.lower[:axis], interval[0], *self.lower[axis + 1 :]),
             (*self.upper[:axis], interval[1], *self.upper[axis + 1 :]),

@@ -1,7 +1,7 @@
 """TensorType: shape, element type and quantisation of a tensor.
 
-A quantised tensor stands for real numbers: real = scale * (element - zero_point), with one scale
-for the whole tensor or one per index of `axis` (TFLite quantisation specification).
+A quantised tensor represents real numbers: real = scale * (element - zero_point).  There is one
+scale for the whole tensor or one per index of an axis (TFLite quantisation specification).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 class DType(Enum):
-    """Element type of a tensor; the value is NumPy's name for it."""
+    """Element type of a tensor; the value is its name in NumPy."""
 
     INT8 = "int8"
     UINT8 = "uint8"
@@ -41,13 +41,13 @@ class DType(Enum):
 
     @property
     def upper(self) -> int:
-        """One more than the largest value of an integer type."""
+        """The largest value of an integer type plus one."""
         return int(np.iinfo(self.value).max) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """Scales and zero points; one of each, or one per index along `axis`."""
+    """Scales and zero points: one of each, or one per index along `axis`."""
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
@@ -56,18 +56,18 @@ class Quantisation:
 
 @dataclass(frozen=True, slots=True)
 class ChannelBlocks:
-    """A memory layout in which each row stores its channels in blocks of `size`, one block after
-    the other; each block holds all points of the row.  The last block is padded.
+    """A memory layout that splits the channels of each row into blocks of `size` channels.
 
-    The shape of such a tensor is that of its storage: (1, H, blocks * W, size)."""
+    The blocks of a row are stored one after the other; each holds all W points of the row.  The
+    last block is padded.  The shape of such a tensor is the shape in memory:
+    (1, H, blocks * W, size)."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Shape, element type, what the elements stand for (None: plain numbers), and the memory
-    layout (None: row-major)."""
+    """Shape, element type, quantisation (None: plain numbers) and layout (None: row-major)."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -88,16 +88,16 @@ class TensorType:
 
     @property
     def scale(self) -> float:
-        """The one scale of a per-tensor quantised tensor (1.0 where there is none)."""
+        """The scale of a per-tensor quantised tensor; 1.0 without quantisation."""
         return self.quantisation.scales[0] if self.quantisation else 1.0
 
     @property
     def zero_point(self) -> int:
-        """The one zero point of a per-tensor quantised tensor (0 where there is none)."""
+        """The zero point of a per-tensor quantised tensor; 0 without quantisation."""
         return self.quantisation.zero_points[0] if self.quantisation else 0
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
-        """A row-major tensor of another shape."""
+        """The type of a row-major tensor of another shape, otherwise alike."""
         return TensorType(shape, self.dtype, self.quantisation)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Data(Brief):
-    """Elements of a constant tensor, row-major, little-endian; immutable and hashable."""
+    """Elements of a constant tensor: row-major, little-endian, immutable and hashable."""
 
     raw: bytes
 

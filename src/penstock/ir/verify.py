@@ -1,4 +1,4 @@
-"""verify: the rules of a Graph, as named checks.  Every pass must leave a graph that obeys them."""
+"""verify: the invariants of a Graph, as named checks.  Every pass must preserve them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.ir.graph import Graph, Value
 
 
 def verify(graph: Graph) -> None:
-    """Raises ModelError that names the first broken rule and where."""
+    """Raises ModelError for the first invariant that the graph violates."""
     for check in CHECKS:
         problem = check(graph)
         if problem:
@@ -23,7 +23,7 @@ def verify(graph: Graph) -> None:
 
 
 def names_tell_values_apart(graph: Graph) -> str | None:
-    """Values of one name are one value."""
+    """Values of one name have one type and the same data."""
     found: dict[str, Value] = {}
     every = (value for node in graph.nodes for value in (*node.inputs, node.output))
     for value in (*graph.inputs, *every, *graph.outputs):
@@ -51,7 +51,7 @@ def values_are_written_once(graph: Graph) -> str | None:
 
 
 def values_are_written_before_they_are_read(graph: Graph) -> str | None:
-    """A node reads constants, graph inputs, and outputs of nodes that stand before it."""
+    """A node reads constants, graph inputs, and outputs of earlier nodes."""
     known = {value.name for value in graph.inputs}
     for node in graph.nodes:
         for value in node.inputs:

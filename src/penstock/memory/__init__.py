@@ -1,1 +1,1 @@
-"""Memory: rectangles in time and address space, and where to put them. Knows no networks."""
+"""Memory placement: addresses for buffers with given live ranges, independent of networks."""

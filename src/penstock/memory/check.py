@@ -1,4 +1,4 @@
-"""Check: the independent judge of placements, the O(n^2) way. Shares no code with the placers."""
+"""Check: an independent, quadratic verification of placements.  Shares no code with the placers."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from enum import Enum
 
 import numpy as np
 
-from penstock.memory.problem import Buffer, Placement, Problem
+from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
 
 AT_A_TIME = 64
-"""Buffers that are compared to others at once."""
+"""Number of buffers that are compared with all others in one vectorised step."""
 
 
 class Reason(Enum):
-    """What can be wrong with a placement."""
+    """Kinds of placement faults."""
 
-    MISSING = "missing"  # a buffer has no offset, or more than one
-    UNKNOWN = "unknown"  # an offset belongs to no buffer
+    MISSING = "missing"  # a buffer without exactly one offset
+    UNKNOWN = "unknown"  # an offset of no buffer
     NEGATIVE = "negative"
     MISALIGNED = "misaligned"
     FIXED_MOVED = "fixed moved"
-    UNTIED = "untied"  # not at its distance from its anchor
+    UNTIED = "untied"  # not at the required distance from its anchor
     OVERLAP = "overlap"
     OVER_CAPACITY = "over capacity"
-    WRONG_HEIGHT = "wrong height"  # the height said is not the highest end
+    WRONG_HEIGHT = "wrong height"  # the stated height is not the highest end
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, and with which buffers."""
+    """A fault of a placement, and the buffers concerned."""
 
     reason: Reason
     names: tuple[str, ...]
 
 
-def check(problem: Problem, placement: Placement) -> tuple[Fault, ...]:
-    """Every fault of a placement; none if it is good."""
+def check(problem: PlacementProblem, placement: Placement) -> tuple[Fault, ...]:
+    """Return all faults of a placement; none if it is valid."""
     named = Counter(name for name, _ in placement.offsets)
     offsets = dict(placement.offsets)
     known = {buffer.name for buffer in problem.buffers}
@@ -61,9 +61,8 @@ def check(problem: Problem, placement: Placement) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _overlaps(placed: list[tuple[Buffer, int]]) -> Iterator[tuple[str, str]]:
-    """Every two that share a tick and a byte; each is compared to all that begin after it, so many
-    at a time."""
+def _overlaps(placed: list[tuple[LiveBuffer, int]]) -> Iterator[tuple[str, str]]:
+    """Yield every pair of buffers that share a tick and a byte."""
     placed = sorted(placed, key=lambda pair: pair[0].lower)
     rows = [(b.lower, b.upper, at, at + b.size_bytes) for b, at in placed]
     lower, upper, low, high = np.array(rows, dtype=np.int64).reshape(-1, 4).T

@@ -1,7 +1,7 @@
-"""Conflict: which buffers cannot fit together, with nothing superfluous among them.
+"""Conflict: an irreducible set of buffers that cannot fit into a capacity together.
 
-A deletion filter: leave out buffers, the smallest first and many at once, as long as the rest still
-cannot fit. What stays cannot fit, and fits as soon as any one of it is left out.
+A deletion filter: buffers are removed, the smallest first and many at once, as long as the rest
+    still cannot fit.  The remaining set cannot fit, but does once any one buffer is removed.
 """
 
 from __future__ import annotations
@@ -10,30 +10,41 @@ from dataclasses import dataclass, field
 
 from penstock.errors import InternalError
 from penstock.memory.exact import ExactOptions, fit
-from penstock.memory.problem import Buffer, Problem, live_peak, refuse_ties
+from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, refuse_ties
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictOptions:
-    """How much the filter may spend."""
+    """Budget of the filter.
 
-    max_asks: int = 400  # sets that are tried
-    exact: ExactOptions = field(default_factory=lambda: ExactOptions(max_nodes=2_000))  # per ask
+    max_asks: number of sets tried; exact: budget of exact placement for each set.
+    """
+
+    max_asks: int = 400
+    exact: ExactOptions = field(default_factory=lambda: ExactOptions(max_nodes=2_000))
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Buffers, in the problem's order, that cannot fit into the capacity together."""
+    """Buffers, in the problem's order, that cannot fit into the capacity together.
+
+    proven: whether it is proven that they cannot fit.  If not, the search gave up, and these are
+        the buffers that are live at the peak.
+    irreducible: whether the others fit once any one of them is removed.
+    """
 
     names: tuple[str, ...]
-    proven: bool  # that they cannot fit; else the search gave up, and these are live at the peak
-    irreducible: bool  # that without any one of them the others fit
+    proven: bool
+    irreducible: bool
 
 
-def conflict(problem: Problem, options: ConflictOptions | None = None) -> Conflict | None:
-    """Buffers that cannot fit together into the capacity; None if a placement was found.
+def conflict(problem: PlacementProblem, options: ConflictOptions | None = None) -> Conflict | None:
+    """Return buffers that cannot fit into the capacity together; None if a placement was found.
 
-    Where the live bytes of one tick alone exceed the capacity, all of them are live at the peak.
+    If the live bytes of one tick exceed the capacity, the result is a subset of the buffers that
+    are live at the peak.  Does not support tied buffers.
+
+    Raises InternalError if the problem has no capacity or a tied buffer.
     """
     options = options or ConflictOptions()
     if problem.capacity_bytes is None:
@@ -42,7 +53,7 @@ def conflict(problem: Problem, options: ConflictOptions | None = None) -> Confli
     peak = live_peak(problem)
     at_peak = tuple(buffer for buffer in problem.buffers if buffer.name in set(peak.names))
     start = at_peak if peak.size_bytes > problem.capacity_bytes else problem.buffers
-    fits = fit(Problem(start), problem.capacity_bytes, options.exact).fits
+    fits = fit(PlacementProblem(start), problem.capacity_bytes, options.exact).fits
     if fits:
         return None
     if fits is None:
@@ -54,22 +65,27 @@ def conflict(problem: Problem, options: ConflictOptions | None = None) -> Confli
 
 
 class _Filter:
-    """The set that is known not to fit, and whether each of it is known to be needed for that."""
+    """A set that cannot fit.
 
-    def __init__(self, kept: list[Buffer], capacity_bytes: int, options: ConflictOptions) -> None:
+    kept: the set; sure: whether each of its buffers is known to be necessary.
+    """
+
+    def __init__(
+        self, kept: list[LiveBuffer], capacity_bytes: int, options: ConflictOptions
+    ) -> None:
         self.kept, self.capacity_bytes, self.options = kept, capacity_bytes, options
         self.asks = 0
         self.sure = True
 
-    def leave_out(self, group: list[Buffer]) -> None:
-        """Leave out as many of the group as possible: all at once, or half by half."""
+    def leave_out(self, group: list[LiveBuffer]) -> None:
+        """Remove as many buffers of the group as possible: all at once, or else half by half."""
         if self.asks >= self.options.max_asks:
             self.sure = False
             return
         left_out = {buffer.name for buffer in group}
         rest = [buffer for buffer in self.kept if buffer.name not in left_out]
         self.asks += 1
-        fits = fit(Problem(tuple(rest)), self.capacity_bytes, self.options.exact).fits
+        fits = fit(PlacementProblem(tuple(rest)), self.capacity_bytes, self.options.exact).fits
         if fits is False:
             self.kept = rest
         elif len(group) > 1:

@@ -1,11 +1,12 @@
-"""Exact placement: the greedy one, lowered until it is proven optimal or the work is spent.
+"""Exact placement: lowers the greedy placement until it is proven optimal or the budget is spent.
 
-The search (`stacking`) answers for one ceiling: it fits, it cannot fit, or not known so far. Each
-round asks for the lower bound first, then bisects between what is ruled out and what is reached,
-trying several rankings per ceiling; the next round grants each attempt four times as many nodes.
-After the first round, small problems are put to a constraint solver (`solver`), once.
-Work is counted in nodes and the solver's deterministic seconds, never in time, so the same problem
-has the same answer everywhere.
+The search (`stacking`) decides one ceiling: feasible, infeasible or unknown.  Each round tries the
+lower bound first, then bisects between infeasible and feasible ceilings with several rankings per
+ceiling.  The next round allows four times as many nodes per attempt.  After the first round, a
+constraint solver (`solver`) tries small problems once.
+
+Work is counted in search nodes and the solver's deterministic seconds, never in time, so results
+are the same on every machine.
 """
 
 from __future__ import annotations
@@ -15,37 +16,48 @@ from math import gcd
 
 import numpy as np
 
-from penstock.memory.greedy import place_greedily, placement_of
-from penstock.memory.problem import Buffer, Column, Placement, Problem, peak_live_bytes
+from penstock.memory.greedy import place_greedily, placement_at
+from penstock.memory.problem import Column, LiveBuffer, Placement, PlacementProblem, peak_live_bytes
 from penstock.memory.solver import solve
-from penstock.memory.stacking import Boxes, Tricks, boxes_of, stack
+from penstock.memory.stacking import Boxes, Tricks, buffers_as_boxes, stack
 
 
 @dataclass(frozen=True, slots=True)
 class ExactOptions:
-    """How much the exact placement may spend, and by which tricks."""
+    """Budget and reductions of exact placement.
 
-    max_nodes: int = 20_000  # attempts to lay one buffer, over all rounds
-    max_buffers: int = 4_000  # above, only greedy: the search's tables grow with the square
-    solver_work: float = 0.5  # deterministic seconds of the constraint solver; 0.0: without it
-    max_solver_buffers: int = 150  # above, without the solver
-    coarsen: bool = True  # count in the greatest unit of which sizes and alignments are multiples
+    max_nodes: attempts to place one buffer, over all rounds.
+    max_buffers: larger problems are placed greedily, since the tables of the search grow
+        quadratically.
+    solver_work: deterministic seconds of the constraint solver; 0.0 disables it.
+    max_solver_buffers: larger problems skip the solver.
+    coarsen: whether to count in the largest unit that divides all sizes and alignments.
+    """
+
+    max_nodes: int = 20_000
+    max_buffers: int = 4_000
+    solver_work: float = 0.5
+    max_solver_buffers: int = 150
+    coarsen: bool = True
     tricks: Tricks = field(default_factory=Tricks)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a problem fits under a ceiling: True with the offsets, False if proven, or None."""
+class FitVerdict:
+    """Whether a problem fits under a ceiling.
+
+    fits: True with offsets, False if proven infeasible, None if unknown.
+    """
 
     fits: bool | None
     offsets: dict[str, int]
     nodes: int
 
 
-def place(problem: Problem, options: ExactOptions | None = None) -> Placement:
-    """The lowest placement found, never above greedy; `gap` says how far it may be from the best.
+def place(problem: PlacementProblem, options: ExactOptions | None = None) -> Placement:
+    """Return the lowest placement found, never above the greedy one.
 
-    Does not heed the capacity: compare `height_bytes` (fits) and `bound_bytes` (never fits) to it.
+    Ignores the capacity.  Compare it with `height_bytes` (fits) and `bound_bytes` (can never fit).
     """
     options = options or ExactOptions()
     greedy = place_greedily(problem)
@@ -56,26 +68,30 @@ def place(problem: Problem, options: ExactOptions | None = None) -> Placement:
     return replace(descent.best, bound_bytes=descent.bound_bytes, nodes=descent.nodes)
 
 
-def fit(problem: Problem, ceiling_bytes: int, options: ExactOptions | None = None) -> Verdict:
-    """Whether a problem can be placed under a ceiling; its capacity is not heeded."""
+def fit(
+    problem: PlacementProblem, ceiling_bytes: int, options: ExactOptions | None = None
+) -> FitVerdict:
+    """Return whether a problem can be placed under a ceiling; ignores the problem's capacity."""
     options = options or ExactOptions()
     if peak_live_bytes(problem) > ceiling_bytes:
-        return Verdict(False, {}, 0)
+        return FitVerdict(False, {}, 0)
     greedy = place_greedily(problem)
     if greedy.height_bytes <= ceiling_bytes:
-        return Verdict(True, dict(greedy.offsets), 0)
+        return FitVerdict(True, dict(greedy.offsets), 0)
     if len(problem.buffers) > options.max_buffers:
-        return Verdict(None, {}, 0)
+        return FitVerdict(None, {}, 0)
     descent = _Descent(problem, greedy, options)
     fits = descent.decide(ceiling_bytes // descent.unit)
-    return Verdict(fits, dict(descent.best.offsets) if fits else {}, descent.nodes)
+    return FitVerdict(fits, dict(descent.best.offsets) if fits else {}, descent.nodes)
 
 
-def unit_bytes(buffers: tuple[Buffer, ...]) -> int:
-    """The greatest unit of which all offsets of a settled placement are multiples.
+def unit_bytes(buffers: tuple[LiveBuffer, ...]) -> int:
+    """Return the largest unit of which all offsets of a settled placement (see `stacking`) are
+    multiples.
 
-    Offsets arise by adding sizes and by rounding up to alignments. A multiple of `unit` stays one
-    when rounded up to an alignment that divides it or is a multiple of it; else the unit shrinks.
+    Offsets result from adding sizes and rounding up to alignments.  A multiple of `unit` remains
+    one when it is rounded up to an alignment that divides `unit` or is a multiple of it; for any
+    other alignment the unit shrinks.
     """
     unit = 0
     for buffer in buffers:
@@ -86,12 +102,16 @@ def unit_bytes(buffers: tuple[Buffer, ...]) -> int:
 
 
 class _Descent:
-    """The state of one run: what is reached, what is ruled out, what is spent."""
+    """State of one run: feasible and infeasible heights, and the work spent.
 
-    def __init__(self, problem: Problem, greedy: Placement, options: ExactOptions) -> None:
+    reached: least height found, in units; bound: proven lower bound; grant: node budget per
+        attempt.
+    """
+
+    def __init__(self, problem: PlacementProblem, greedy: Placement, options: ExactOptions) -> None:
         self.problem, self.options, self.best = problem, options, greedy
         self.unit = unit_bytes(problem.buffers) if options.coarsen else 1
-        self.boxes = boxes_of(tuple(_scaled(b, self.unit) for b in problem.buffers))
+        self.boxes = buffers_as_boxes(tuple(_scaled(b, self.unit) for b in problem.buffers))
         self.rankings = rankings(self.boxes)
         self.reached = greedy.height_bytes // self.unit
         self.bound = -(-greedy.bound_bytes // self.unit)
@@ -103,14 +123,14 @@ class _Descent:
         return self.bound * self.unit
 
     def run(self) -> None:
-        """Lower the best placement and raise the bound, until they meet or the work is spent."""
+        """Lower the best placement and raise the bound until they meet or the budget is spent."""
         self._bisect()
         self._solve(self.reached - 1)
         while self.bound < self.reached and self._next_round():
             self._bisect()
 
     def decide(self, ceiling: int) -> bool | None:
-        """Whether it fits under the ceiling."""
+        """Return whether the problem fits under a ceiling, in units; None if unknown."""
         if self.ask(ceiling) is None:
             self._solve(ceiling)
         while self.bound <= ceiling < self.reached and self._next_round():
@@ -118,7 +138,9 @@ class _Descent:
         return True if self.reached <= ceiling else False if self.bound > ceiling else None
 
     def ask(self, ceiling: int) -> bool | None:
-        """Whether it fits under the ceiling, by any ranking, as far as the grant goes."""
+        """Return whether the problem fits under a ceiling, trying each ranking within the current
+        grant.
+        """
         for name, rank in self.rankings:
             left = self.options.max_nodes - self.nodes
             if left <= 0:
@@ -134,7 +156,7 @@ class _Descent:
         return None
 
     def _next_round(self) -> bool:
-        """Grant each attempt more; False if all work is spent."""
+        """Increase the grant; return False if the budget is spent."""
         self.grant *= 4
         return self.nodes < self.options.max_nodes
 
@@ -147,7 +169,7 @@ class _Descent:
                 failed = ceiling
 
     def _solve(self, ceiling: int) -> None:
-        """Put it to the constraint solver, where that is worth its while."""
+        """Run the constraint solver if the problem is small enough."""
         small = len(self.problem.buffers) <= self.options.max_solver_buffers
         if self.bound <= ceiling and small and self.options.solver_work > 0.0:
             by_name = dict(self.best.offsets)
@@ -160,13 +182,13 @@ class _Descent:
     def _reach(self, offsets: Column, method: str) -> None:
         names = (buffer.name for buffer in self.problem.buffers)
         by_name = dict(zip(names, (offsets * self.unit).tolist(), strict=True))
-        found = placement_of(self.problem, by_name, self.best.bound_bytes, method)
+        found = placement_at(self.problem, by_name, self.best.bound_bytes, method)
         if found.height_bytes < self.best.height_bytes:
             self.best, self.reached = found, found.height_bytes // self.unit
 
 
 def rankings(boxes: Boxes) -> list[tuple[str, Column]]:
-    """Who goes first among boxes of equal floors: rank per box, 0 the first; by name."""
+    """Return the rankings by name: ranks that break ties between equal floors, 0 first."""
     life = boxes.last - boxes.first
     need = boxes.live @ boxes.size
     tightness = np.array([need[a:b].max() for a, b in zip(boxes.first, boxes.last, strict=True)])
@@ -185,7 +207,7 @@ def _ranks(*keys: Column) -> Column:
     return ranks
 
 
-def _scaled(buffer: Buffer, unit: int) -> Buffer:
+def _scaled(buffer: LiveBuffer, unit: int) -> LiveBuffer:
     fixed = buffer.fixed_offset
     return replace(
         buffer,

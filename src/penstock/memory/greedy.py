@@ -1,8 +1,8 @@
-"""Greedy placement: several priorities, the best of them; some thousands of buffers in a second.
+"""Greedy placement with several priorities; keeps the best result.
 
-Most priorities say who is placed first; each buffer then takes the lowest hole that it fits into.
-`Priority.STACK` says nothing of the kind: it lays the buffer whose floor is lowest, like bricks.
-Ties are broken by the buffers' order in the problem; names carry no meaning.
+Most priorities define an order; each buffer then takes the lowest gap that fits it.
+`Priority.STACK` instead repeatedly places the buffer that can lie lowest.  Ties are broken by the
+buffers' order in the problem; names have no influence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from enum import Enum
 import numpy as np
 
 from penstock.memory.problem import (
-    Buffer,
     Column,
+    LiveBuffer,
     Placement,
-    Problem,
+    PlacementProblem,
     columns,
     peak_live_bytes,
     refuse_ties,
@@ -24,27 +24,29 @@ from penstock.memory.problem import (
 
 
 class Priority(Enum):
-    """Who is placed first."""
+    """Which buffer is placed first."""
 
     SIZE = "size"  # the largest
     AREA = "area"  # the largest size x lifetime
-    BREADTH = "breadth"  # the one that meets the most bytes of others
-    LIFETIME = "lifetime"  # the longest alive
+    BREADTH = "breadth"  # the most bytes of others live at the same time
+    LIFETIME = "lifetime"  # the longest live range
     START = "start"  # the earliest, then the largest
-    END = "end"  # the last to die, then the largest
-    STACK = "stack"  # the one that can lie lowest, then the most met
+    END = "end"  # the latest end of live range, then the largest
+    STACK = "stack"  # the one that can lie lowest, then the largest breadth
 
 
 def place_greedily(
-    problem: Problem, priorities: tuple[Priority, ...] = tuple(Priority)
+    problem: PlacementProblem, priorities: tuple[Priority, ...] = tuple(Priority)
 ) -> Placement:
-    """The lowest placement by any of `priorities`; the first of equals. Stops at the bound."""
+    """Return the lowest placement of all `priorities`, the first of equals; stops at the lower
+    bound.
+    """
     refuse_ties(problem, "greedy placement")
     bound_bytes = peak_live_bytes(problem)
     best: Placement | None = None
     for priority in priorities:
         offsets = _place(problem, priority)
-        placement = placement_of(problem, offsets, bound_bytes, f"greedy by {priority.value}")
+        placement = placement_at(problem, offsets, bound_bytes, f"greedy by {priority.value}")
         if best is None or placement.height_bytes < best.height_bytes:
             best = placement
         if best.optimal:
@@ -54,19 +56,19 @@ def place_greedily(
     return best
 
 
-def placement_of(
-    problem: Problem, offsets: dict[str, int], bound_bytes: int, method: str
+def placement_at(
+    problem: PlacementProblem, offsets: dict[str, int], bound_bytes: int, method: str
 ) -> Placement:
-    """A Placement of given offsets, which are put into the problem's order."""
+    """Return the placement with the given offsets."""
     pairs = tuple((buffer.name, offsets[buffer.name]) for buffer in problem.buffers)
     ends = (offsets[buffer.name] + buffer.size_bytes for buffer in problem.buffers)
     return Placement(pairs, max(ends, default=0), bound_bytes, method)
 
 
-def place_in_order(buffers: list[Buffer]) -> dict[str, int]:
-    """Every buffer, in this order, at its fixed offset or in the lowest hole that it fits into."""
+def place_in_order(buffers: list[LiveBuffer]) -> dict[str, int]:
+    """Place buffers in this order, each at its fixed offset or in the lowest gap that fits it."""
     count = len(buffers)
-    # Columns of the buffers placed so far, in order of their offsets: lower, upper, offset, end.
+    # The buffers placed so far, sorted by offset; rows: lower, upper, offset, end.
     placed = np.empty((4, count), dtype=np.int64)
     offsets: dict[str, int] = {}
     for done, buffer in enumerate(buffers):
@@ -82,23 +84,23 @@ def place_in_order(buffers: list[Buffer]) -> dict[str, int]:
     return offsets
 
 
-def _lowest_hole(starts: Column, ends: Column, buffer: Buffer) -> int:
-    """Lowest aligned offset between obstacles, which are given in order of their starts."""
+def _lowest_hole(starts: Column, ends: Column, buffer: LiveBuffer) -> int:
+    """Return the lowest aligned offset between obstacles, which are sorted by their starts."""
     floors = np.concatenate(([0], np.maximum.accumulate(ends)))
     floors = -(-floors // buffer.alignment) * buffer.alignment
     fits = floors[:-1] + buffer.size_bytes <= starts
     return int(floors[fits.argmax()] if fits.any() else floors[-1])
 
 
-def _place(problem: Problem, priority: Priority) -> dict[str, int]:
+def _place(problem: PlacementProblem, priority: Priority) -> dict[str, int]:
     fixed = any(buffer.fixed_offset is not None for buffer in problem.buffers)
     if priority is Priority.STACK and not fixed:
         return _stack(problem)
-    if priority is Priority.STACK:  # what is laid early must not block what lies above it
+    if priority is Priority.STACK:  # stacking does not support fixed buffers
         priority = Priority.BREADTH
     breadth = _breadths(problem) if priority is Priority.BREADTH else {}
 
-    def rank(buffer: Buffer) -> tuple[bool, int, int, int]:
+    def rank(buffer: LiveBuffer) -> tuple[bool, int, int, int]:
         length = buffer.upper - buffer.lower
         first = {
             Priority.SIZE: -buffer.size_bytes,
@@ -114,8 +116,8 @@ def _place(problem: Problem, priority: Priority) -> dict[str, int]:
     return place_in_order(sorted(problem.buffers, key=rank))
 
 
-def _breadths(problem: Problem) -> dict[str, int]:
-    """Bytes of the others that each buffer meets in its life."""
+def _breadths(problem: PlacementProblem) -> dict[str, int]:
+    """Return, for each buffer, the bytes of the other buffers that are live at the same time."""
     lower, upper, sizes, _ = columns(problem.buffers)
     return {
         buffer.name: int(sizes[(lower < buffer.upper) & (upper > buffer.lower)].sum())
@@ -123,10 +125,10 @@ def _breadths(problem: Problem) -> dict[str, int]:
     }
 
 
-def _stack(problem: Problem) -> dict[str, int]:
-    """Lay the buffer of the lowest floor on what lies under it, until all are laid.
+def _stack(problem: PlacementProblem) -> dict[str, int]:
+    """Repeatedly place the buffer with the lowest floor on top of the buffers below it.
 
-    Fills no holes under what is laid; takes no fixed buffers.
+    Fills no gaps below placed buffers; does not support fixed buffers.
     """
     breadth = _breadths(problem)
     buffers = sorted(problem.buffers, key=lambda b: (-breadth[b.name], -b.size_bytes, b.lower))
@@ -135,7 +137,7 @@ def _stack(problem: Problem) -> dict[str, int]:
     laid = np.iinfo(np.int64).max
     offsets: dict[str, int] = {}
     for _ in buffers:
-        lowest = int(floors.argmin())  # the first of equals, so the most met
+        lowest = int(floors.argmin())  # the first of equals, so the one of largest breadth
         buffer = buffers[lowest]
         offset = round_up(int(floors[lowest]), buffer.alignment)
         offsets[buffer.name] = offset

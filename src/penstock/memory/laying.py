@@ -1,13 +1,14 @@
-"""Laying: one shape after the other, each at the lowest base where it fits; compiled by numba.
+"""Laying: placement of shapes in a given order, each at the lowest base that fits; compiled by
+numba.
 
     order -> a, b, c, d, e, f        d does not fit under the ceiling:
-    order -> a, d, b, c, e, f        it goes half the way to the front, and the rest is laid anew
+    order -> a, d, b, c, e, f        d moves half-way to the front, and laying resumes there
 
-Shapes and their rows stand in tables of int64, one column each. The *shelf* has a column for each
-row that is laid, from low to high. Offsets depend on the order alone, work is counted in
-comparisons, nothing is drawn: the same arguments have the same answer everywhere.
+Shapes and their rows are given as int64 tables with one column each.  The *shelf* has one column
+for each placed row, sorted by address.  Offsets depend on the order only, work is counted in
+comparisons, and nothing is random, so results are the same on every machine.
 
-Source of the idea: what does not fit is moved forward (Joslin and Clements, "Squeaky wheel"
+Source of the idea: elements that do not fit are moved forward (Joslin and Clements, "Squeaky wheel"
 optimization, 1999).
 """
 
@@ -20,16 +21,16 @@ from penstock.compiled import compiled
 from penstock.memory.problem import Column
 
 Table = npt.NDArray[np.int64]
-"""(fields, columns)"""
+"""Shape (fields, columns)."""
 NONE = np.int64(0)
-"""A zero that is no literal, of which numba would make a type, and a function anew for it."""
+"""Zero as a variable: numba would specialise functions for the literal 0."""
 
-# Fields of rows: life, bytes, and distance above the base of their shape. Rows of a shape are
+# Fields of rows: live range, bytes, and distance above the base of their shape. Rows of a shape are
 # neighbours.
 ROW_LOWER, ROW_UPPER, ROW_SIZE, ROW_DISTANCE = range(4)
 # Fields of shapes: their rows [first, last), the alignment of their base, and it, or -1 if free.
 SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT, SHAPE_FIXED = range(4)
-# Fields of the shelf: life, bytes [low, high), and the turn in which the row was laid.
+# Fields of the shelf: live range, bytes [low, high), and the turn in which the row was placed.
 LOWER, UPPER, LOW, HIGH, TURN = range(5)
 
 
@@ -44,10 +45,10 @@ def lay(
     filled: int,
     bases: Column,
 ) -> tuple[int, int, int]:
-    """Lays the shapes order[turn:] on a shelf with `filled` rows; writes their `bases`.
+    """Place the shapes order[turn:] on a shelf with `filled` rows, and write their `bases`.
 
-    Returns the turn of the shape that does not fit under the ceiling, or len(order) if all do; the
-    rows now on the shelf; and comparisons made.
+    Returns the turn of the first shape that does not fit under the ceiling, or len(order) if all
+    do; the number of rows on the shelf; and the number of comparisons.
     """
     work = 0
     while turn < len(order):
@@ -84,11 +85,16 @@ def improve(
     allowance: int,
     patience: int,
 ) -> tuple[int, Column, int]:
-    """Lowers the height that is reached, by changing the order, of which `pinned` stay in front.
+    """Lower the height by changing the order; the first `pinned` shapes keep their turns.
 
-    The ceiling is put half-way between bound and height, and after every `patience` failures
-    half-way to the height. Stops at the bound, or when the comparisons reach the allowance.
-    Returns the height, the bases (-1 each if the height could not be lowered), and comparisons.
+    bound: proven lower bound; height: the height reached so far.
+    allowance: budget in comparisons.
+    patience: failures under one ceiling before the ceiling is raised.
+
+    The ceiling is half-way between bound and height; after `patience` failures it moves half-way to
+    the height.  Stops at the bound or when the budget is spent.
+
+    Returns the height, the bases (-1 each if the height was not lowered), and the comparisons made.
     """
     order = order.copy()
     bases = np.full(shapes.shape[1], -1)
@@ -108,7 +114,7 @@ def improve(
         elif left == 0:
             ceiling, left = (ceiling + height) // 2, patience
         if turn <= pinned or turn == len(order):
-            break  # no one can make room for it, or all is under the bound
+            break  # no other shape can make room, or everything lies under the bound
         sooner = pinned + (turn - pinned) // 2
         late = order[turn]
         for place in range(turn, sooner, -1):
@@ -122,7 +128,7 @@ def improve(
 def _base_of_one(
     row: int, alignment: int, rows: Table, shelf: Table, filled: int
 ) -> tuple[int, int]:
-    """The lowest base of a shape of one row, and comparisons made."""
+    """Return the lowest base of a shape of one row, and the number of comparisons."""
     lower, upper, size = rows[ROW_LOWER, row], rows[ROW_UPPER, row], rows[ROW_SIZE, row]
     lowers, uppers, lows, highs = shelf[LOWER], shelf[UPPER], shelf[LOW], shelf[HIGH]
     base = 0
@@ -139,7 +145,10 @@ def _base_of_one(
 def _base_of_many(
     first: int, last: int, alignment: int, rows: Table, shelf: Table, filled: int
 ) -> tuple[int, int]:
-    """The lowest base of a shape of rows, and comparisons made: raised until none is in the way."""
+    """Return the lowest base of a shape of several rows, and the number of comparisons.
+
+    The base is raised until no row of the shape overlaps the shelf.
+    """
     lower, upper, height = rows[ROW_LOWER, first], rows[ROW_UPPER, first], 0
     for row in range(first, last):
         lower, upper = min(lower, rows[ROW_LOWER, row]), max(upper, rows[ROW_UPPER, row])
@@ -150,7 +159,7 @@ def _base_of_many(
         before = base
         for i in range(filled):
             if shelf[LOW, i] >= base + height:
-                break  # and so are all that follow
+                break  # as do all later rows
             work += 1
             if shelf[HIGH, i] > base and shelf[LOWER, i] < upper and shelf[UPPER, i] > lower:
                 base = _raised(base, i, first, last, alignment, rows, shelf)
@@ -162,10 +171,10 @@ def _base_of_many(
 def _raised(
     base: int, i: int, first: int, last: int, alignment: int, rows: Table, shelf: Table
 ) -> int:
-    """The lowest base from `base` on at which no row of a shape overlaps the shelf's row i.
+    """Return the lowest base from `base` on at which no row of a shape overlaps the shelf's row i.
 
-    Rows that were passed may overlap it again at the base that a later one asks for: the caller
-    asks until nothing changes.
+    Raising the base may create overlaps with rows already passed; the caller repeats until the base
+    is stable.
     """
     for row in range(first, last):
         low = base + rows[ROW_DISTANCE, row]
@@ -181,12 +190,13 @@ def _raised(
 
 @compiled
 def _aligned(value: int, alignment: int) -> int:
+    """Return `value` rounded up to a multiple of `alignment`."""
     return -(-value // alignment) * alignment
 
 
 @compiled
 def _put(row: int, base: int, turn: int, rows: Table, shelf: Table, filled: int) -> None:
-    """Puts a row on the shelf, above those that lie as low."""
+    """Insert a row into the shelf, after rows with the same address."""
     low = base + rows[ROW_DISTANCE, row]
     i = filled
     while i > 0 and shelf[LOW, i - 1] > low:
@@ -200,7 +210,7 @@ def _put(row: int, base: int, turn: int, rows: Table, shelf: Table, filled: int)
 
 @compiled
 def _take_off(turn: int, shelf: Table, filled: int) -> int:
-    """Takes all rows off the shelf that were laid at `turn` or later; returns how many stay."""
+    """Remove the rows that were placed at `turn` or later; return the number of remaining rows."""
     kept = 0
     for i in range(filled):
         if shelf[TURN, i] < turn:
@@ -212,7 +222,7 @@ def _take_off(turn: int, shelf: Table, filled: int) -> int:
 
 @compiled
 def _first_above(ceiling: int, shelf: Table, filled: int, turn: int) -> int:
-    """The earliest turn whose shape reaches above the ceiling; `turn` if none does."""
+    """Return the earliest turn whose shape reaches above the ceiling; `turn` if there is none."""
     for i in range(filled):
         if shelf[HIGH, i] > ceiling and shelf[TURN, i] < turn:
             turn = shelf[TURN, i]

@@ -1,4 +1,4 @@
-"""Place: the front door; small problems go to the exact placer, rows to the row placer."""
+"""Place: selects the exact placer for small problems, the row placer for large or tied ones."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from dataclasses import dataclass, field
 
 from penstock.memory.exact import ExactOptions
 from penstock.memory.exact import place as place_exactly
-from penstock.memory.problem import Placement, Problem
+from penstock.memory.problem import Placement, PlacementProblem
 from penstock.memory.rows import RowOptions, place_rows
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """How much each placer may spend, and how much is left to which."""
+    """Options of the placers.
+
+    max_exact_buffers: problems with more buffers, or with tied ones, go to the row placer.
+    """
 
     exact: ExactOptions = field(default_factory=ExactOptions)
     rows: RowOptions = field(default_factory=RowOptions)
-    max_exact_buffers: int = 64  # more, or tied ones, are placed as rows
+    max_exact_buffers: int = 64
 
 
-def place(problem: Problem, options: PlaceOptions | None = None) -> Placement:
-    """The lowest placement found; `gap` says how far it may be from the best.
+def place(problem: PlacementProblem, options: PlaceOptions | None = None) -> Placement:
+    """Return the lowest placement found; `Placement.gap` is its optimality gap.
 
-    Does not heed the capacity: compare `height_bytes` (fits) and `bound_bytes` (never fits) to it.
+    Ignores the capacity.  Compare it with `height_bytes` (fits) and `bound_bytes` (can never fit).
     """
     options = options or PlaceOptions()
     many = len(problem.buffers) > options.max_exact_buffers

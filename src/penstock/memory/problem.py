@@ -1,17 +1,17 @@
-"""Problem: rectangles, alive in time, to be placed in address space; Placement: where they are.
+"""PlacementProblem: buffers with live ranges, to be placed in memory.  Placement: their offsets.
 
     address
       ^    +-----+
-      |    |  b  +--------+      a Buffer is as wide as its life, [lower, upper),
-      | +--+-----+   c    |      and as high as its bytes, [offset, offset + size_bytes);
-      | |   a    +--------+      no two may overlap; the height of it all is to be least
+      |    |  b  +--------+      a LiveBuffer is a rectangle: its width is its live range
+      | +--+-----+   c    |      [lower, upper), its height its bytes [offset, offset + size);
+      | |   a    +--------+      no two may overlap, and the total height is minimised
       +-+--------+------------> time
 
-Time is in ticks, which mean whatever the caller means by them. A tensor, a ring and a single row
-of a tensor are each one Buffer here, so problems of several thousand buffers are normal.
+Time is in ticks, whose meaning is up to the caller.  A tensor, a ring buffer and a single row of a
+tensor are each one LiveBuffer, so problems of several thousand buffers are normal.
 
-Rows that have to lie in a row are *tied* to the first of them, their anchor: they live and die one
-by one, but keep their distances. A Buffer and all that is tied to it are a *shape*:
+Rows that must be contiguous are *tied* to the first of them, their anchor: they have separate live
+ranges, but fixed distances.  A LiveBuffer and all buffers tied to it form a *shape*:
 
     address
       ^       +----------+    r2, tied to r0 at distance 2 * pitch
@@ -36,8 +36,13 @@ Column = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
-    """Bytes that are alive in the half-open interval [lower, upper) of ticks."""
+class LiveBuffer:
+    """Bytes that are live in the half-open interval [lower, upper) of ticks.
+
+    alignment: the offset is a multiple of it.
+    fixed_offset: prescribed offset, if any.
+    anchor: name of the buffer that it is tied to, if any; it lies `distance_bytes` above it.
+    """
 
     name: str
     lower: int
@@ -45,7 +50,7 @@ class Buffer:
     size_bytes: int
     alignment: int = 1
     fixed_offset: int | None = None
-    anchor: str | None = None  # name of the buffer above whose offset it lies by exactly ..
+    anchor: str | None = None
     distance_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -66,19 +71,19 @@ class Buffer:
 
     @property
     def tied(self) -> bool:
-        """Whether it lies at a fixed distance above another."""
+        """Whether the buffer lies at a fixed distance above another one."""
         return self.anchor is not None
 
-    def meets(self, other: Buffer) -> bool:
-        """Whether both are alive at some tick."""
+    def meets(self, other: LiveBuffer) -> bool:
+        """Return whether both buffers are live at some tick."""
         return self.lower < other.upper and other.lower < self.upper
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Problem(Brief):
-    """Buffers to be placed, in at most `capacity_bytes` where that is given."""
+class PlacementProblem(Brief):
+    """Buffers to be placed, within `capacity_bytes` if given."""
 
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[LiveBuffer, ...]
     capacity_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -94,28 +99,36 @@ class Problem(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Placement(Brief):
-    """The offset of every buffer, in the problem's order, and what is known of their quality."""
+    """The offset of every buffer, in the problem's order.
+
+    height_bytes: highest end of a buffer.
+    bound_bytes: proven lower bound of the height of any placement.
+    method: name of the algorithm that found it.
+    nodes: work spent: attempts (exact placement) or comparisons (row placement).
+    """
 
     offsets: tuple[tuple[str, int], ...]
     height_bytes: int
-    bound_bytes: int  # proven: no placement is lower than this
+    bound_bytes: int
     method: str
-    nodes: int = 0  # work that the search spent: attempts if exact, comparisons if by rows
+    nodes: int = 0
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proven that no placement is lower."""
+        """Whether the height is proven optimal."""
         return self.height_bytes == self.bound_bytes
 
     @property
     def gap(self) -> float:
-        """0.0 where proven optimal, else how far the height is above the bound, as a fraction."""
+        """Optimality gap: how far the height lies above the bound, as a fraction; 0.0 if proven
+        optimal.
+        """
         return (self.height_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The tick at which the live buffers need most, what they need, and who they are."""
+    """The tick with the largest need, its bytes, and the names of the live buffers."""
 
     tick: int
     size_bytes: int
@@ -123,15 +136,16 @@ class Peak:
 
 
 def round_up(value: int, multiple: int) -> int:
-    """The least multiple of `multiple` that is not below `value`."""
+    """Return the least multiple of `multiple` that is not below `value`."""
     return -(-value // multiple) * multiple
 
 
-def stacked_bytes(buffers: tuple[Buffer, ...]) -> int:
-    """Least height of buffers that are all alive at one tick: a lower bound.
+def stacked_bytes(buffers: tuple[LiveBuffer, ...]) -> int:
+    """Return a lower bound of the height of buffers that are all live at one tick.
 
-    All offsets are multiples of g, the greatest common divisor of the alignments, so every buffer
-    but the topmost fills whole multiples of g. The bound lets the one that gains most be topmost.
+    All offsets are multiples of the greatest common divisor g of the alignments, so every buffer
+    but the topmost occupies a multiple of g.  The bound assumes the best choice of the topmost
+    buffer.
     """
     if not buffers:
         return 0
@@ -140,14 +154,16 @@ def stacked_bytes(buffers: tuple[Buffer, ...]) -> int:
     return max(_stacked(sizes, alignments), _reach(buffers))
 
 
-def live_peak(problem: Problem) -> Peak:
-    """The tick of greatest need; the earliest of equals. An empty problem peaks at 0."""
+def live_peak(problem: PlacementProblem) -> Peak:
+    """Return the tick with the largest need, the earliest of equals; an empty problem needs 0
+    bytes.
+    """
     buffers = problem.buffers
     if not buffers:
         return Peak(0, 0, ())
     lower, upper, sizes, alignments = columns(buffers)
     ticks = np.unique(lower)
-    # The need lies between the plain sum and that of sizes rounded up, and mostly is both.
+    # The need lies between the sum of sizes and that of rounded sizes; usually they are equal.
     needs = _live_sums(ticks, lower, upper, sizes)
     most = _live_sums(ticks, lower, upper, sizes + -sizes % alignments)
     for i in np.flatnonzero(most > needs).tolist():
@@ -160,13 +176,15 @@ def live_peak(problem: Problem) -> Peak:
     return Peak(int(ticks[peak]), int(needs[peak]), names)
 
 
-def peak_live_bytes(problem: Problem) -> int:
-    """No placement is lower: live bytes at the peak, or where fixed or tied buffers reach to."""
+def peak_live_bytes(problem: PlacementProblem) -> int:
+    """Return a lower bound of the height: live bytes at the peak, and the reach of fixed or tied
+    buffers.
+    """
     return max(live_peak(problem).size_bytes, _reach(problem.buffers))
 
 
-def shapes(buffers: tuple[Buffer, ...]) -> tuple[tuple[Buffer, ...], ...]:
-    """Buffers by what keeps its distances: each untied one, followed by those tied to it."""
+def shapes(buffers: tuple[LiveBuffer, ...]) -> tuple[tuple[LiveBuffer, ...], ...]:
+    """Return the shapes: each untied buffer, followed by the buffers tied to it."""
     found = {buffer.name: [buffer] for buffer in buffers if buffer.anchor is None}
     for buffer in buffers:
         if buffer.anchor is not None:
@@ -174,14 +192,14 @@ def shapes(buffers: tuple[Buffer, ...]) -> tuple[tuple[Buffer, ...], ...]:
     return tuple(tuple(shape) for shape in found.values())
 
 
-def refuse_ties(problem: Problem, who: str) -> None:
-    """Raises InternalError where a buffer is tied: `who` would not heed it."""
+def refuse_ties(problem: PlacementProblem, who: str) -> None:
+    """Raise InternalError if a buffer is tied; `who` is the algorithm that ignores ties."""
     tied = next((buffer for buffer in problem.buffers if buffer.tied), None)
     if tied is not None:
         raise InternalError("memory-009", f"{who} takes no tied buffers, as {tied.name} is")
 
 
-def _refuse_bad_anchors(buffers: tuple[Buffer, ...]) -> None:
+def _refuse_bad_anchors(buffers: tuple[LiveBuffer, ...]) -> None:
     untied = {buffer.name for buffer in buffers if not buffer.tied}
     for buffer in buffers:
         if buffer.anchor is not None and buffer.anchor not in untied:
@@ -192,8 +210,8 @@ def _refuse_bad_anchors(buffers: tuple[Buffer, ...]) -> None:
             )
 
 
-def _clash(placed: list[tuple[int, Buffer]]) -> str:
-    """The names of two buffers that overlap, the lower one first; empty if none do."""
+def _clash(placed: list[tuple[int, LiveBuffer]]) -> str:
+    """Return the names of two overlapping buffers, the lower one first; "" if there are none."""
     placed.sort(key=lambda pair: pair[0])
     for i, (at, low) in enumerate(placed):
         for above, high in placed[i + 1 :]:
@@ -204,8 +222,10 @@ def _clash(placed: list[tuple[int, Buffer]]) -> str:
     return ""
 
 
-def _fixed(buffers: tuple[Buffer, ...]) -> Iterator[tuple[int, Buffer]]:
-    """Buffers whose offsets are given, by themselves or by their anchors, and these offsets."""
+def _fixed(buffers: tuple[LiveBuffer, ...]) -> Iterator[tuple[int, LiveBuffer]]:
+    """Yield the buffers with a prescribed offset, their own or through their anchor, and the
+    offset.
+    """
     given = {b.name: b.fixed_offset for b in buffers if b.fixed_offset is not None}
     for buffer in buffers:
         base = given.get(buffer.anchor or buffer.name)
@@ -214,7 +234,7 @@ def _fixed(buffers: tuple[Buffer, ...]) -> Iterator[tuple[int, Buffer]]:
 
 
 def _live_sums(ticks: Column, lower: Column, upper: Column, values: Column) -> Column:
-    """At each tick, the sum of the values of those alive."""
+    """Return, for each tick, the sum of `values` over the buffers that are live."""
 
     def before(ends: Column) -> Column:
         order = ends.argsort()
@@ -230,15 +250,15 @@ def _stacked(sizes: Column, alignments: Column) -> int:
     return int(sizes.sum() + padding.sum() - padding.max())
 
 
-def _reach(buffers: tuple[Buffer, ...]) -> int:
-    """The least end of the topmost of what is fixed or tied, wherever the rest lies."""
+def _reach(buffers: tuple[LiveBuffer, ...]) -> int:
+    """Return a lower bound of the highest end of fixed and tied buffers."""
     fixed = (at + buffer.size_bytes for at, buffer in _fixed(buffers))
     tied = (buffer.distance_bytes + buffer.size_bytes for buffer in buffers if buffer.tied)
     return max(chain(fixed, tied), default=0)
 
 
-def columns(buffers: tuple[Buffer, ...]) -> tuple[Column, Column, Column, Column]:
-    """The buffers' lowers, uppers, sizes and alignments."""
+def columns(buffers: tuple[LiveBuffer, ...]) -> tuple[Column, Column, Column, Column]:
+    """Return the buffers' lower and upper ticks, sizes and alignments as arrays."""
     rows = [(b.lower, b.upper, b.size_bytes, b.alignment) for b in buffers]
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]

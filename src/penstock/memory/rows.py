@@ -1,10 +1,10 @@
-"""Rows: placement of thousands of buffers, some of them tied, in some hundredths of a second.
+"""Row placement: problems of thousands of buffers, some of them tied.
 
-Where networks run row by row, each row of a tensor is a buffer. Peaks are flat then, and buffers
-small beside the height: laying them in a good order comes close to the live bytes. So several
-orders are tried, and the best of them improved (`laying`), until the bound is met or the work is
-spent. Work is counted in comparisons of two buffers, never in time.
-Equals stand in the problem's order, so the same problem always gets the same placement.
+In row-by-row execution each row of a tensor is a buffer.  Live bytes are nearly constant over time
+then, and buffers are small, so a good placement order comes close to the live bytes.  Several
+orders are tried, and the best ones improved (`laying`), until the lower bound is met or the budget
+is spent.  Work is counted in comparisons of two buffers, never in time.  Ties are broken by the
+order in the problem, so equal problems get equal placements.
 """
 
 from __future__ import annotations
@@ -16,37 +16,52 @@ from math import lcm
 
 import numpy as np
 
-from penstock.memory.greedy import placement_of
+from penstock.memory.greedy import placement_at
 from penstock.memory.laying import HIGH, improve, lay
-from penstock.memory.problem import Buffer, Column, Placement, Problem, peak_live_bytes, shapes
+from penstock.memory.problem import (
+    Column,
+    LiveBuffer,
+    Placement,
+    PlacementProblem,
+    peak_live_bytes,
+    shapes,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """How much the improvement of orders may spend."""
+    """Budget of the improvement of orders.
 
-    comparisons: int = 8_000  # per buffer of the problem, over all orders
-    orders: int = 12  # how many are improved, the best ones first
-    patience: int = 100  # failures under one ceiling before it is raised
+    comparisons: per buffer of the problem, over all orders.
+    orders: number of orders that are improved, the best ones first.
+    patience: failures under one ceiling before it is raised.
+    """
+
+    comparisons: int = 8_000
+    orders: int = 12
+    patience: int = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """A problem's buffers, shape by shape, in columns (see `laying`)."""
+class ShapeTables:
+    """A problem's buffers as arrays, shape by shape (see `laying`).
 
-    names: tuple[str, ...]  # of the rows
-    rows: Column  # (4, rows)
-    shapes: Column  # (4, shapes)
+    names: names of the rows; rows: shape (4, rows); shapes: shape (4, shapes).
+    """
+
+    names: tuple[str, ...]
+    rows: Column
+    shapes: Column
 
     @property
     def pinned(self) -> int:
-        """How many shapes are fixed."""
+        """Number of fixed shapes."""
         return int((self.shapes[3] >= 0).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An order of shapes, and the bases that it leads to."""
+    """An order of shapes, and the placement that results from it."""
 
     height: int
     bases: Column
@@ -54,22 +69,22 @@ class _Found:
     order: Column
 
 
-def place_rows(problem: Problem, options: RowOptions | None = None) -> Placement:
-    """The lowest placement found; takes tied and fixed buffers. Does not heed the capacity."""
+def place_rows(problem: PlacementProblem, options: RowOptions | None = None) -> Placement:
+    """Return the lowest placement found; supports tied and fixed buffers, ignores the capacity."""
     options = options or RowOptions()
     bound = peak_live_bytes(problem)
     if not problem.buffers:
         return Placement((), 0, bound, "rows")
-    tables = tables_of(shapes(problem.buffers))
+    tables = shape_tables(shapes(problem.buffers))
     best, spent = _search(tables, bound, options)
     rows, columns = tables.rows, tables.shapes
     offsets = np.repeat(best.bases, columns[1] - columns[0]) + rows[3]
     by_name = dict(zip(tables.names, offsets.tolist(), strict=True))
-    return replace(placement_of(problem, by_name, bound, best.method), nodes=spent)
+    return replace(placement_at(problem, by_name, bound, best.method), nodes=spent)
 
 
-def _search(tables: Tables, bound: int, options: RowOptions) -> tuple[_Found, int]:
-    """The best that is found, and the comparisons that it took."""
+def _search(tables: ShapeTables, bound: int, options: RowOptions) -> tuple[_Found, int]:
+    """Return the best placement found, and the number of comparisons."""
 
     tried: list[_Found] = []
     spent = 0
@@ -95,8 +110,8 @@ def _search(tables: Tables, bound: int, options: RowOptions) -> tuple[_Found, in
     return best, spent
 
 
-def _lay_all(tables: Tables, order: Column, method: str) -> tuple[_Found, int]:
-    """What an order leads to without a ceiling, and the comparisons that it took."""
+def _lay_all(tables: ShapeTables, order: Column, method: str) -> tuple[_Found, int]:
+    """Return the placement by an order without a ceiling, and the number of comparisons."""
 
     shelf = np.empty((5, len(tables.names)), dtype=np.int64)
     bases = np.zeros(len(order), dtype=np.int64)
@@ -105,21 +120,21 @@ def _lay_all(tables: Tables, order: Column, method: str) -> tuple[_Found, int]:
     return _Found(int(shelf[HIGH].max()), bases, method, order), work
 
 
-def tables_of(found: tuple[tuple[Buffer, ...], ...]) -> Tables:
-    """The columns of at least one shape, in the order given."""
+def shape_tables(found: tuple[tuple[LiveBuffer, ...], ...]) -> ShapeTables:
+    """Return the tables of the given shapes, of which there is at least one."""
     rows = [(b.lower, b.upper, b.size_bytes, b.distance_bytes) for shape in found for b in shape]
     ends = np.cumsum([len(shape) for shape in found])
     alignments = [lcm(*(buffer.alignment for buffer in shape)) for shape in found]
     fixed = [-1 if s[0].fixed_offset is None else s[0].fixed_offset for s in found]
-    return Tables(
+    return ShapeTables(
         tuple(buffer.name for shape in found for buffer in shape),
         np.ascontiguousarray(np.array(rows, dtype=np.int64).T),
         np.array([[0, *ends[:-1]], ends, alignments, fixed], dtype=np.int64),
     )
 
 
-def _orders(tables: Tables) -> Iterator[tuple[str, Column]]:
-    """Who is laid first, by several priorities; with ties, also shapes of several rows first."""
+def _orders(tables: ShapeTables) -> Iterator[tuple[str, Column]]:
+    """Yield placement orders by several priorities; with ties, also with multi-row shapes first."""
     lower, upper, size, _ = tables.rows
     first, last, _, fixed = tables.shapes
     start, end = np.minimum.reduceat(lower, first), np.maximum.reduceat(upper, first)
@@ -140,8 +155,8 @@ def _orders(tables: Tables) -> Iterator[tuple[str, Column]]:
             yield f"ties and {name}", np.lexsort((*keys[::-1], single, fixed < 0))
 
 
-def _tightness(tables: Tables, start: Column, end: Column) -> Column:
-    """For each shape the most bytes that are alive at a tick of its life."""
+def _tightness(tables: ShapeTables, start: Column, end: Column) -> Column:
+    """Return, for each shape, the most live bytes at a tick of its live range."""
     lower, upper, size, _ = tables.rows
     ticks = np.unique(np.concatenate((lower, upper)))
     change = np.zeros(len(ticks), dtype=np.int64)
@@ -152,11 +167,13 @@ def _tightness(tables: Tables, start: Column, end: Column) -> Column:
     return np.maximum.reduceat(live, intervals.ravel())[::2]
 
 
-def _weight(tables: Tables, start: Column, end: Column) -> Column:
-    """For each shape its bytes, or of rows that follow each other the most that are ever alive.
+def _weight(tables: ShapeTables, start: Column, end: Column) -> Column:
+    """Return, for each shape, its bytes; for a chain of rows, the most bytes of the chain that are
+    live.
 
-    Neighbours in the problem follow each other if they are untied, equal in size, and the life of
-    the second begins and ends no sooner, and before the first is dead: as rows of one tensor do.
+    Neighbours in the problem form a chain, as the rows of a tensor do, if they are untied and of
+    equal size, the second one's live range begins and ends no earlier, and the two ranges touch or
+    overlap.
     """
     size, (first, last) = tables.rows[2], tables.shapes[:2]
     weight = np.add.reduceat(size, first)

@@ -1,8 +1,8 @@
-"""Solver: the same question as `stacking`, put to a constraint solver (CP-SAT, NoOverlap2D).
+"""Solver: the decision problem of `stacking` for a constraint solver (CP-SAT, NoOverlap2D).
 
-Measured on random near-full problems of up to 90 boxes it proves an optimum in milliseconds where
-`stacking` does not finish; from some 150 boxes on it is the other way round. So both are asked.
-One worker, a fixed seed and a budget in deterministic time: the same answer on every machine.
+On random near-full problems of up to 90 boxes it proves optimality in milliseconds where `stacking`
+does not finish; from about 150 boxes on the search is better.  So both are tried.  One worker, a
+fixed seed and a budget in deterministic time make results the same on every machine.
 """
 
 from __future__ import annotations
@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The lowest offsets found under the ceiling, if any, and a proven lower bound of heights."""
+    """Result of the solver.
+
+    offsets: the lowest offsets found under the ceiling, if any.
+    bound: proven lower bound of the height; above the ceiling if nothing fits under it.
+    """
 
     offsets: Column | None
-    bound: int  # above the ceiling if it is proven that nothing fits under it
+    bound: int
 
 
 def solve(boxes: Boxes, bound: int, ceiling: int, hint: Column, work: float) -> Solution:
-    """Least height of boxes in [bound, ceiling]; `work` is in the solver's deterministic seconds.
+    """Minimise the height of boxes within [bound, ceiling].
 
-    `hint` is a known placement, higher than the ceiling perhaps, from which the solver starts.
+    hint: a known placement, possibly above the ceiling, from which the solver starts.
+    work: budget in the solver's deterministic seconds.
     """
-    from ortools.sat.python import cp_model  # here, for it takes a third of a second
+    from ortools.sat.python import cp_model  # imported late: it takes a third of a second
 
     model = cp_model.CpModel()
     height = model.new_int_var(bound, ceiling, "height")
@@ -54,14 +59,14 @@ def solve(boxes: Boxes, bound: int, ceiling: int, hint: Column, work: float) -> 
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return Solution(None, ceiling + 1)
-    proven = max(bound, ceil(solver.best_objective_bound - 1e-6))  # the height is whole
+    proven = max(bound, ceil(solver.best_objective_bound - 1e-6))  # the height is an integer
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Solution(None, proven)
     return Solution(np.array([solver.value(place) for place in places], dtype=np.int64), proven)
 
 
 def _place(model: CpModel, boxes: Boxes, box: int, hint: int, ceiling: int) -> LinearExprT:
-    """The offset of a box: a constant where it is fixed, else a multiple of its alignment."""
+    """Return the offset of a box: a constant if fixed, else a multiple of its alignment."""
     if boxes.fixed[box] >= 0:
         return int(boxes.fixed[box])
     alignment = int(boxes.alignment[box])

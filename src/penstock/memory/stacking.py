@@ -1,8 +1,8 @@
-"""Stacking: can boxes be stacked under a ceiling? A search that can also prove that they cannot.
+"""Stacking: an exact search that decides whether boxes can be placed under a ceiling.
 
-If a placement exists, then so does a *settled* one, in which no box can be lowered by itself (take
-the one of least sum of offsets). Read from low to high, every box of it lies directly on what was
-read before it: on its *floor*. So it is enough to choose who is next; the offset follows.
+If a placement exists, so does a *settled* one, in which no single box can be lowered (take the
+placement with the least sum of offsets).  Read from low to high, each box of it lies directly on a
+box read before: on its *floor*.  So it suffices to choose which box comes next; its offset follows.
 
     time ->   0   1   2   3          next may be   c   (floor 0)
       2 |           +---+                     or   d   (floor 1)
@@ -11,8 +11,9 @@ read before it: on its *floor*. So it is enough to choose who is next; the offse
         +---+---+---+---+              settled placement
         sections: 0   1   2
 
-A *section* is a tick at which some box begins its life. Time matters only as sections.
-Source of the idea: Moffitt, MiniMalloc, ASPLOS 2023; the search here is written from the argument
+A *section* is a tick at which the live range of some box begins; only sections matter.
+
+Source of the idea: Moffitt, MiniMalloc, ASPLOS 2023.  This search is written from the argument
 above and extended to alignment and fixed boxes.
 """
 
@@ -24,46 +25,61 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.memory.problem import Buffer, Column, columns
+from penstock.memory.problem import Column, LiveBuffer, columns
 
-_FAR = 1 << 60  # above every address
+_FAR = np.iinfo(np.int64).max  # floor of boxes already placed: above every address
 
 
 @dataclass(frozen=True, slots=True)
 class Tricks:
-    """What the search may leave out. None changes an answer that is found without node limit."""
+    """Reductions of the search space.  None of them changes a result found without a node limit.
 
-    ascend: bool = True  # a box whose floor is under the last one's offset must wait to be raised
-    settle: bool = True  # not above a box that would still fit below: it could be lowered
-    sections: bool = True  # give up where what a section still has to hold exceeds what is left
-    split: bool = True  # boxes that no longer share a tick, directly or through others, part ways
-    twins: bool = True  # of boxes of equal life, size and alignment only the first is tried
+    ascend: boxes are chosen in ascending order of offset; a box with a lower floor must wait.
+    settle: no box above another one that would still fit below it.
+    sections: backtrack where the remaining bytes of a section exceed the remaining space.
+    split: search groups of boxes that no longer share a tick separately.
+    twins: among boxes of equal live range, size and alignment, try only the first.
+    """
+
+    ascend: bool = True
+    settle: bool = True
+    sections: bool = True
+    split: bool = True
+    twins: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Buffers in columns: `first`, `last` are half-open intervals of sections."""
+    """Buffers as arrays.
+
+    first, last: half-open interval of sections; fixed: prescribed offset, or -1.
+    live: whether a box is live in a section, shape (sections, boxes).
+    meeting: whether two boxes share a section, shape (boxes, boxes).
+    """
 
     first: Column
     last: Column
     size: Column
     alignment: Column
-    fixed: Column  # offset, or -1
-    live: npt.NDArray[np.bool_]  # (sections, boxes)
-    meeting: npt.NDArray[np.bool_]  # (boxes, boxes)
+    fixed: Column
+    live: npt.NDArray[np.bool_]
+    meeting: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The offsets where boxes fit; else None, which is proven if the search was finished."""
+    """Result of the search.
+
+    offsets: offsets of all boxes; None if none were found, which is proven if `finished`.
+    """
 
     offsets: Column | None
     finished: bool
     nodes: int
 
 
-def boxes_of(buffers: tuple[Buffer, ...]) -> Boxes:
-    """Buffers as boxes, with their lives counted in sections."""
+def buffers_as_boxes(buffers: tuple[LiveBuffer, ...]) -> Boxes:
+    """Return buffers as boxes, with their live ranges in sections."""
     lower, upper, size, alignment = columns(buffers)
     ticks = np.unique(lower)
     first, last = np.searchsorted(ticks, lower), np.searchsorted(ticks, upper)
@@ -77,9 +93,12 @@ def boxes_of(buffers: tuple[Buffer, ...]) -> Boxes:
 def stack(
     boxes: Boxes, ceiling: int, rank: Column, max_nodes: int, tricks: Tricks | None = None
 ) -> Answer:
-    """Offsets of all boxes under `ceiling`, if there are any; of equal floors the best rank first.
+    """Return offsets of all boxes under `ceiling`, if there are any.
 
-    A node is one attempt to lay one box. The answer depends on the arguments alone.
+    rank: tie-breaker among boxes with equal floors, the lowest first.
+    max_nodes: budget; a node is one attempt to place a box.
+
+    The result depends on the arguments only.
     """
     search = _Search(boxes, ceiling, rank, tricks or Tricks())
     found = search.run(max_nodes)
@@ -88,18 +107,23 @@ def stack(
 
 @dataclass(slots=True)
 class _Frame:
-    """One choice: which of `members` is next."""
+    """One decision: which of `members` is placed next.
 
-    mark: int  # length of the trail before the choice
+    mark: length of the trail before the decision.
+    offset: offset of the placed box; nothing placed later lies lower.
+    groups: groups of boxes still to be placed after the placed box, if one is placed.
+    """
+
+    mark: int
     members: Column
     candidates: Iterator[int]
-    offset: int = 0  # of the box laid; nothing after it lies lower
-    groups: list[Column] | None = None  # what is to be stacked after the box laid, if one is
+    offset: int = 0
+    groups: list[Column] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What laying a box changed, so that it can be undone."""
+    """The changes made by placing a box, for backtracking."""
 
     box: int
     raised: Column
@@ -111,17 +135,17 @@ class _Step:
 class _Search:
     def __init__(self, boxes: Boxes, ceiling: int, rank: Column, tricks: Tricks) -> None:
         self.boxes, self.ceiling, self.rank, self.tricks = boxes, ceiling, rank, tricks
-        # Every box but the topmost fills whole grains (see `problem.stacked_bytes`).
+        # Every box but the topmost occupies whole grains (see `problem.stacked_bytes`).
         grain = int(np.gcd.reduce(boxes.alignment))
         self.filled = -(-boxes.size // grain) * grain
         self.spill = int((self.filled - boxes.size).max(initial=0))
         self.floor = np.where(boxes.fixed < 0, 0, boxes.fixed)
         self.offset = np.full(len(boxes.size), -1, dtype=np.int64)
-        self.due = boxes.live @ self.filled  # per section: bytes not laid yet
-        self.lowest = np.zeros(len(boxes.live), dtype=np.int64)  # per section: their least floor
+        self.due = boxes.live @ self.filled  # by section: bytes not placed yet
+        self.lowest = np.zeros(len(boxes.live), dtype=np.int64)  # by section: least floor
         fixed: list[int] = np.flatnonzero(boxes.fixed >= 0).tolist()
         self.fixed = sorted(fixed, key=boxes.fixed.item)  # from low to high
-        # Boxes alive in section s: tenants[starts[s] : starts[s + 1]]; at least the newborn.
+        # Boxes live in section s: tenants[starts[s] : starts[s + 1]], never empty.
         self.tenants = np.nonzero(boxes.live)[1]
         self.starts = np.concatenate(([0], boxes.live.sum(axis=1).cumsum()))
         self.elder = _elder_twins(boxes, rank)
@@ -129,7 +153,7 @@ class _Search:
         self.nodes = 0
 
     def run(self, max_nodes: int) -> bool | None:
-        """True: all are laid; False: proven impossible; None: it would take more nodes."""
+        """Return True if all boxes are placed, False if proven impossible, None if out of nodes."""
         everyone = np.lexsort((self.boxes.last, self.boxes.first))
         self.floor[everyone] = self._over_fixed(everyone, self.floor[everyone])
         self._survey(slice(0, len(self.lowest)))
@@ -167,7 +191,7 @@ class _Search:
         return _Frame(len(self.trail), members, iter(candidates.tolist()))
 
     def _try_next(self, frame: _Frame) -> bool:
-        """Undo the frame's last candidate and lay its next; False if there is none."""
+        """Undo the frame's last candidate and place its next one; return False if there is none."""
         while len(self.trail) > frame.mark:
             self._undo()
         box = next(frame.candidates, None)
@@ -182,7 +206,9 @@ class _Search:
         return True
 
     def _lay(self, box: int, others: Column) -> bool:
-        """Lay a box on its floor and raise the others' floors; False if a fixed box is hit."""
+        """Place a box on its floor and raise the others' floors; return False if it hits a fixed
+        box.
+        """
         boxes = self.boxes
         met = others[boxes.meeting[box, others]]
         end = self.floor[box] + boxes.size[box]
@@ -210,7 +236,9 @@ class _Search:
         self.due[first:last] += self.filled[step.box]
 
     def _over_fixed(self, members: Column, floors: Column) -> Column:
-        """Floors, aligned, and above every fixed box under which its member no longer fits."""
+        """Return floors, aligned and raised above every fixed box below which their member does not
+        fit.
+        """
         boxes = self.boxes
         floors = -(-floors // boxes.alignment[members]) * boxes.alignment[members]
         for box in self.fixed:
@@ -222,14 +250,16 @@ class _Search:
         return floors
 
     def _survey(self, window: slice) -> None:
-        """Per section of the window, the least floor of the boxes that are still to be laid."""
+        """Update the least floor of the remaining boxes in each section of a window."""
         starts = self.starts[window.start : window.stop + 1]
         tenants = self.tenants[starts[0] : starts[-1]]
         floors = np.where(self.offset < 0, self.floor, _FAR)[tenants]
         self.lowest[window] = np.minimum.reduceat(floors, starts[:-1] - starts[0])
 
     def _promising(self, members: Column, base: int) -> bool:
-        """False if some member, or what some section still has to hold, cannot get under."""
+        """Return False if some member, or the remaining bytes of some section, cannot fit under the
+        ceiling.
+        """
         boxes = self.boxes
         base = base if self.tricks.ascend else 0
         floors = np.maximum(self.floor[members], base)
@@ -243,7 +273,7 @@ class _Search:
         return not bool((tops > self.ceiling)[due > 0].any())
 
     def _groups(self, members: Column) -> list[Column]:
-        """Members, which come in order of birth, parted where no life crosses."""
+        """Split members, sorted by birth, where no live range crosses."""
         if not len(members):
             return []
         if not self.tricks.split:
@@ -254,7 +284,9 @@ class _Search:
 
 
 def _elder_twins(boxes: Boxes, rank: Column) -> Column:
-    """For each box the next better ranked one of equal life, size and alignment; or -1."""
+    """Return, for each box, the next better ranked one of equal live range, size and alignment, or
+    -1.
+    """
     elder = np.full(len(rank), -1, dtype=np.int64)
     last_seen: dict[tuple[int, ...], int] = {}
     compared = (boxes.first, boxes.last, boxes.size, boxes.alignment)

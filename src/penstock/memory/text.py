@@ -14,7 +14,7 @@ import csv
 from io import StringIO
 
 from penstock.errors import InternalError, UsageError
-from penstock.memory.problem import Buffer, Placement, Problem
+from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
 
 COLUMNS = ("id", "lower", "upper", "size")
 FURTHER_COLUMNS = ("alignment", "offset", "anchor", "distance")
@@ -22,7 +22,7 @@ FURTHER_COLUMNS = ("alignment", "offset", "anchor", "distance")
 _SILENT = (("alignment", 1), ("offset", None), ("anchor", None), ("distance", 0))
 
 
-def parse(text: str, capacity_bytes: int | None = None) -> Problem:
+def parse(text: str, capacity_bytes: int | None = None) -> PlacementProblem:
     """The problem that a CSV text states; columns may stand in any order.
 
     Raises: UsageError where a column is missing or unknown, or a line is malformed.
@@ -39,12 +39,12 @@ def parse(text: str, capacity_bytes: int | None = None) -> Problem:
         )
     buffers = tuple(_buffer(row, reader.line_num) for row in reader)
     try:
-        return Problem(buffers, capacity_bytes)
+        return PlacementProblem(buffers, capacity_bytes)
     except InternalError as error:
         raise UsageError("memory-005", error.what, where="the problem", why=error.why) from error
 
 
-def show(problem: Problem) -> str:
+def show(problem: PlacementProblem) -> str:
     """The CSV text of a problem, without its capacity; only the columns that say something."""
     further = tuple(
         name
@@ -58,17 +58,17 @@ def show(problem: Problem) -> str:
     return out.getvalue()
 
 
-def show_placement(problem: Problem, placement: Placement) -> str:
+def show_placement(problem: PlacementProblem, placement: Placement) -> str:
     """The CSV text of a problem with the offset of every buffer."""
     offsets = dict(placement.offsets)
     fixed = (
-        Buffer(b.name, b.lower, b.upper, b.size_bytes, b.alignment, offsets[b.name])
+        LiveBuffer(b.name, b.lower, b.upper, b.size_bytes, b.alignment, offsets[b.name])
         for b in problem.buffers
     )
-    return show(Problem(tuple(fixed), problem.capacity_bytes))
+    return show(PlacementProblem(tuple(fixed), problem.capacity_bytes))
 
 
-def _cells(buffer: Buffer) -> dict[str, str | int | None]:
+def _cells(buffer: LiveBuffer) -> dict[str, str | int | None]:
     return {
         "id": buffer.name,
         "lower": buffer.lower,
@@ -81,12 +81,12 @@ def _cells(buffer: Buffer) -> dict[str, str | int | None]:
     }
 
 
-def _buffer(row: dict[str | None, str], line: int) -> Buffer:
+def _buffer(row: dict[str | None, str], line: int) -> LiveBuffer:
     try:
         if None in row:
             raise ValueError("more cells than columns")
         offset = row.get("offset") or ""
-        return Buffer(
+        return LiveBuffer(
             row["id"],
             int(row["lower"]),
             int(row["upper"]),

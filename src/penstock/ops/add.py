@@ -1,4 +1,4 @@
-"""Add: element by element, with requantisation and clamp; inputs may be broadcast.
+"""Add: element-wise sum with requantisation and clamp; inputs may be broadcast.
 
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 20) + Mb * ((b - zero_b) << 20)))
@@ -8,17 +8,18 @@ Source: TFLite ADD; `reference/integer_ops/add.h`, parameters in `micro/kernels/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.elementwise import made
-from penstock.ops.onnx_constants import operand
-from penstock.ops.samples import int8, sample
-from penstock.ops.scaled_sum import ScaledSum
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.elementwise import made
+from penstock.opkit.onnx_constants import operand
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.scaled_sum import ScaledSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,16 @@ class Add(ScaledSum):
 
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("ADD",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("ADD",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Add": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("add", "qnn.add")
+    COMMUTATIVE: ClassVar[bool] = True
     SIGN: ClassVar[int] = 1
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
     yield from made(Add(fused_activation(node)), node, 2)
-
-
-ONNX = {"Add": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

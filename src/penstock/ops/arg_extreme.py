@@ -1,7 +1,7 @@
-"""ArgMax, ArgMin: where along an axis the largest or smallest element lies; the first of equals.
+"""ArgMax, ArgMin: index of the first maximum or minimum along an axis.
 
     x  int8, up to rank 4
-    y  int32   x with extent 1 along `axis`; model files drop it: a reshape behind
+    y  int32   x with extent 1 along `axis`; a reshape follows, since models drop the axis
 
 Source: TFLite ARG_MAX, ARG_MIN; `reference/arg_min_max.h`.
 """
@@ -17,23 +17,23 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import reduction
-from penstock.ops.axes import one_axis
-from penstock.ops.checks import require_dtype
-from penstock.ops.intermediate import with_shape
-from penstock.ops.samples import int8, sample
+from penstock.opkit import reduction
+from penstock.opkit.axes import one_axis
+from penstock.opkit.checks import require_dtype
+from penstock.opkit.intermediate import with_shape
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class _ArgExtreme:
-    """Index of the largest (`SIGN` 1) or smallest (-1) element along `axis`."""
+class _ArgExtreme(OperatorDefaults):
+    """Index of the maximum (`SIGN` 1) or minimum (-1) along `axis`."""
 
     axis: int
 
     SIGN: ClassVar[int]
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return reduction.result_type(inputs, (self.axis,), DType.INT32)
@@ -66,17 +66,19 @@ class _ArgExtreme:
 
 @dataclass(frozen=True, slots=True)
 class ArgMax(_ArgExtreme):
-    """Index of the largest element along `axis`."""
+    """Index of the first maximum along `axis`."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MAX",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmax")
     SIGN: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ArgMin(_ArgExtreme):
-    """Index of the smallest element along `axis`."""
+    """Index of the first minimum along `axis`."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("ARG_MIN",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("argmin")
     SIGN: ClassVar[int] = -1
 
 

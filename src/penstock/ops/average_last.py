@@ -1,36 +1,32 @@
-"""AverageLast: the last row of sums, each divided by how many elements it is made of.
+"""AverageLast: divides the last row of sums by the number of summed elements.
 
     x  (1, rows, Wo, C)  int32    only the last row is read
     y  (1, 1,    Wo, C)  int8     clamp(round(x[rows - 1] / count)), ties away from zero
 
-Made of average pools whose sums were added up row by row (`passes/accumulate.py`).
+Created from average pools that accumulate row by row (`passes/accumulate.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import pool, running
-from penstock.ops.activation import Activation
-from penstock.ops.checks import require
-from penstock.ops.samples import sample
+from penstock.opkit import pool, running
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import require
+from penstock.opkit.samples import sample
 
 
 @dataclass(frozen=True, slots=True)
 class AverageLast(running.OfLastRow):
-    """Division of a last row by `counts`, one per column, with clamp."""
+    """Division of the last row by `counts`, one per column, with clamp."""
 
     counts: tuple[int, ...]
     activation: Activation = Activation.NONE
-
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         x = running.total_type(inputs, DType.INT32)

@@ -1,15 +1,15 @@
-"""AveragePool2D: the mean under a sliding window, padding left out of the count.
+"""AveragePool2D: the mean under a sliding window; padding does not count.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8     same scale and zero point as x
 
-Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of elements as they are
-stored, divided by the count, ties away from zero.
+Source: TFLite AVERAGE_POOL_2D; `reference/integer_ops/pooling.h`: the sum of stored elements,
+divided by their number, rounded half away from zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,31 +17,37 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import depthwise_conv2d, pool, sliding
-from penstock.ops.activation import Activation, fused_activation
+from penstock.opkit import pool, sliding
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.checks import require
+from penstock.opkit.requantised import requantised
+from penstock.opkit.running import Halves
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.window import Window
+from penstock.ops import depthwise_conv2d
 from penstock.ops.average_last import AverageLast
-from penstock.ops.checks import require
-from penstock.ops.requantised import requantised
-from penstock.ops.running import Halves
 from penstock.ops.running_sum import RunningSum
-from penstock.ops.samples import int8, sample
-from penstock.ops.window import Window
 
 
 @dataclass(frozen=True, slots=True)
-class AveragePool2D:
+class AveragePool2D(OperatorDefaults):
     """Average pooling with clamp."""
 
     rows: Window
     columns: Window
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("AVERAGE_POOL_2D",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("AVERAGE_POOL_2D",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"AveragePool": OnnxName(AxisOrder.CHANNELS_LAST)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = (
+        *relay("nn.avg_pool2d", "qnn.avg_pool2d"),
+        RelayName("nn.global_avg_pool2d", condition=pool.covers_image),
+    )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = pool.result_type(self.rows, self.columns, inputs)
@@ -82,7 +88,7 @@ class AveragePool2D:
         return pool.kernel("average_pool2d_s8", self.rows, self.columns, self.activation, site)
 
     def halves(self, site: Site) -> Halves | None:
-        """Sums of one output row, added up row by row, then divided."""
+        """Sums of the only output row, accumulated over rows, then divided."""
         x = site.inputs[0]
         rows = pool.rows_of_one(self.rows, self.columns, x.shape)
         seen = [self.columns.needs((c, c + 1), x.shape[2]) for c in range(site.output.shape[2])]
@@ -98,9 +104,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(
         AveragePool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
     )
-
-
-ONNX = {"AveragePool": OnnxName(Layout.CHANNELS_LAST)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,10 +1,10 @@
-"""BatchMatmul: products of matrices, one for each index of the axes before the last two.
+"""BatchMatmul: matrix products over the last two axes, batched over the others.
 
     a  (.., M, K)  int8   or (.., K, M), transposed
-    b  (.., K, N)  int8   or (.., N, K), transposed; leading axes of extent 1 stretch, as a's do
+    b  (.., K, N)  int8   or (.., N, K), transposed; leading axes of a and b broadcast
     y  (.., M, N)  int8   y = clamp(zero_y + Ma * Mb / My * sum (a - zero_a) * (b - zero_b))
 
-Model files with matrices of rank 2 get a leading axis of extent 1 by reshapes.
+Inputs of rank 2 are reshaped to get a leading axis of extent 1.
 
 Source: TFLite BATCH_MATMUL; `reference/batch_matmul.h`, `micro/kernels/batch_matmul.cc`.
 """
@@ -22,25 +22,26 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import broadcast
-from penstock.ops.checks import require, require_int8
-from penstock.ops.intermediate import reshaped, with_shape
-from penstock.ops.requantise import fitting_multiplier
+from penstock.opkit import broadcast
+from penstock.opkit.checks import require, require_int8
+from penstock.opkit.intermediate import reshaped, with_shape
+from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.samples import int8, sample
 from penstock.ops.reshape import Reshape
-from penstock.ops.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class BatchMatmul:
-    """Matrix products; `a_transposed` and `b_transposed` say how the inputs lie."""
+class BatchMatmul(OperatorDefaults):
+    """Matrix products; `a_transposed` and `b_transposed` tell which inputs are transposed."""
 
     a_transposed: bool = False
     b_transposed: bool = False
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("BATCH_MATMUL",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_MATMUL",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.batch_matmul", "qnn.batch_matmul")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 2, f"matrix product has {len(inputs)} inputs, must have 2")
@@ -130,19 +131,21 @@ class BatchMatmul:
 
 
 def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
-    """(rows, columns) of the matrices that a shape holds."""
+    """(rows, columns) of the matrices in a tensor of that shape."""
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
 
 
 def _batch(shape: tuple[int, ...], out: Region) -> tuple[Interval, ...]:
-    """The intervals along leading axes that `out` reads."""
+    """Intervals of the leading axes that `out` reads."""
     pairs = zip(shape[:-2], out.intervals[:-2], strict=True)
     return tuple((0, 1) if extent == 1 else part for extent, part in pairs)
 
 
 def _affine(x: tuple[int, ...], y: tuple[int, ...], kept: int, source: int) -> Affine:
-    """Axis `kept` of the input follows axis `source` of the output, leading axes follow their own
-    where they are not stretched; the rest is read whole."""
+    """Affine form of `needs` of one input.
+
+    Axis `kept` of the input follows axis `source` of the output; leading axes follow those of the
+    output unless they are broadcast; the other axis is read whole."""
     rows: list[tuple[int, ...]] = []
     for axis, extent in enumerate(x):
         column = source if axis == kept else axis

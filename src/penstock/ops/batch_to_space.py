@@ -1,13 +1,13 @@
-"""BatchToSpace, SpaceToBatch: blocks of rows and columns against the batch.
+"""BatchToSpace, SpaceToBatch: moves between the batch axis and blocks of rows and columns.
 
-BatchToSpace with blocks b along H and c along W (SpaceToBatch goes the other way):
+BatchToSpace with blocks b along H and c along W (SpaceToBatch is the inverse):
 
     x  (b * c * N, H,     W,     C)  any type; or rank 3, without W
     y  (N,         H * b, W * c, C)  y[n, h, w] = x[(h % b, w % c, n), h // b, w // c]
 
-Source: TFLite BATCH_TO_SPACE_ND, whose crops become a slice behind it, and SPACE_TO_BATCH_ND, whose
-paddings become a Pad before it; `reference/batch_to_space_nd.h`, `space_to_batch_nd.h`.  Padding is
-the zero point, as TensorFlow has it.
+Source: TFLite BATCH_TO_SPACE_ND, whose crops become a Slice after it, and SPACE_TO_BATCH_ND, whose
+paddings become a Pad before it; `reference/batch_to_space_nd.h`, `space_to_batch_nd.h`.  The fill
+value is the zero point, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ops.axes import constant_paddings
-from penstock.ops.checks import require, require_rank
-from penstock.ops.intermediate import intermediate
+from penstock.ir.operator_facts import RelayName, relay
+from penstock.opkit.axes import constant_paddings
+from penstock.opkit.checks import require, require_rank
+from penstock.opkit.intermediate import intermediate
+from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
+from penstock.opkit.samples import int8, sample
 from penstock.ops.pad import Pad
-from penstock.ops.rearrangement import Layout, Rearrangement
-from penstock.ops.samples import int8, sample
 from penstock.ops.slice import Slice
 
 
 @dataclass(frozen=True, slots=True)
 class BatchToSpace(Rearrangement):
-    """Images of the batch interleave as `blocks` of positions along the axes after the batch."""
+    """Interleaves images of the batch in `blocks` of positions along the axes after the batch."""
 
     blocks: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("BATCH_TO_SPACE_ND",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("BATCH_TO_SPACE_ND",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.batch_to_space_nd")
 
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         images = math.prod(self.blocks)
@@ -46,18 +48,19 @@ class BatchToSpace(Rearrangement):
         splits = ((*self.blocks, x[0] // images), *((extent,) for extent in x[1:]))
         spaces = tuple((m + 1 + k, k) for k in range(m))
         rest = tuple((k,) for k in range(2 * m + 1, len(x) + m))
-        return Layout(splits, ((m,), *spaces, *rest))
+        return AxisGrouping(splits, ((m,), *spaces, *rest))
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceToBatch(Rearrangement):
-    """Positions within `blocks` become images of the batch."""
+    """Moves positions within `blocks` to the batch axis."""
 
     blocks: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SPACE_TO_BATCH_ND",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_BATCH_ND",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_batch_nd")
 
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         spaces = tuple(zip(x[1 : m + 1], self.blocks, strict=True))
@@ -72,7 +75,7 @@ class SpaceToBatch(Rearrangement):
         )
         batch = (*(2 * k + 2 for k in range(m)), 0)
         rest = tuple((k,) for k in range(2 * m + 1, len(x) + m))
-        return Layout(splits, (batch, *((2 * k + 1,) for k in range(m)), *rest))
+        return AxisGrouping(splits, (batch, *((2 * k + 1,) for k in range(m)), *rest))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -94,7 +97,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def _padded(
     node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
 ) -> Iterable[Made]:
-    """The paddings, where there are any, then the blocks."""
+    """A Pad, if there are paddings, and the operator."""
     x, y = node.input(0), node.output()
     op = SpaceToBatch(blocks)
     if not any((*before, *after)):
@@ -109,7 +112,7 @@ def _padded(
 def _cropped(
     node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
 ) -> Iterable[Made]:
-    """The blocks, then the crops, where there are any."""
+    """The operator, and a Slice, if there are crops."""
     x, y = node.input(0), node.output()
     op = BatchToSpace(blocks)
     if not any((*before, *after)):

@@ -1,11 +1,11 @@
-"""PackChannels, UnpackChannels: a row's channels in packs, as many accelerators read them.
+"""PackChannels, UnpackChannels: groups the channels of a row into packs, as accelerators do.
 
-With packs of A channels (UnpackChannels goes the other way):
+With packs of A channels (UnpackChannels is the inverse):
 
     x  (N, H, W,     S * A)  any type
     y  (N, H, S * W, A)      y[n, h, s * W + w, a] = x[n, h, w, s * A + a]
 
-So a row of the image stays one run of bytes: pack after pack, each with its points in order.
+A row of the image remains contiguous: one pack after the other, each with its points in order.
 Source: the feature formats of NVDLA (hardware manual, in-memory formats) and, with A = 16, of Arm's
 Ethos-U (NHCWB16).
 """
@@ -13,29 +13,28 @@ Ethos-U (NHCWB16).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from penstock.ir.tensor import ChannelBlocks, TensorType
-from penstock.ops.checks import require
-from penstock.ops.rearrangement import Layout, Rearrangement
-from penstock.ops.samples import int8, sample
+from penstock.opkit.checks import require
+from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class PackChannels(Rearrangement):
-    """Channels of a point, in packs of so many."""
+    """Groups the channels of each point into packs of `pack` channels."""
 
     pack: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _image(x)
         require(
             self.pack > 0 and c % self.pack == 0,
             f"{c} channels are no multiple of a pack of {self.pack}",
         )
-        return Layout(((n,), (h,), (w,), (c // self.pack, self.pack)), ((0,), (1,), (3, 2), (4,)))
+        return AxisGrouping(
+            ((n,), (h,), (w,), (c // self.pack, self.pack)), ((0,), (1,), (3, 2), (4,))
+        )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         stored = Rearrangement.result_type(self, inputs)
@@ -44,19 +43,19 @@ class PackChannels(Rearrangement):
 
 @dataclass(frozen=True, slots=True)
 class UnpackChannels(Rearrangement):
-    """So many packs of a row, as the channels of its points."""
+    """Merges the `packs` packs of a row into the channels of its points."""
 
     packs: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _image(x)
         require(
             self.packs > 0 and w % self.packs == 0,
             f"a row of {w} runs is no multiple of {self.packs} packs",
         )
-        return Layout(((n,), (h,), (self.packs, w // self.packs), (c,)), ((0,), (1,), (3,), (2, 4)))
+        return AxisGrouping(
+            ((n,), (h,), (self.packs, w // self.packs), (c,)), ((0,), (1,), (3,), (2, 4))
+        )
 
 
 def _image(x: tuple[int, ...]) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Compare: how two elements relate, as truth values; inputs may be broadcast.
+"""Compare: element-wise comparison; inputs may be broadcast.
 
     a, b  int8, each with its own scale and zero point (both scales below 1)
     y     bool   y = Ma * ((a - zero_a) << 8) <relation> Mb * ((b - zero_b) << 8)
@@ -19,18 +19,18 @@ import numpy as np
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import RelayName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import broadcast
-from penstock.ops.elementwise import Elementwise, made
-from penstock.ops.samples import int8, sample, weights
+from penstock.opkit import broadcast
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.samples import int8, sample, weights
 
 EXTRA_BITS = 8
 
 
 class Relation(Enum):
-    """A relation of two numbers; the value is the sum of 1 where it holds for a smaller one, 2 for
-    equal ones, 4 for a larger one."""
+    """A relation of two numbers as a bit set: 1 if it holds for a < b, 2 for a = b, 4 for a > b."""
 
     LESS = 1
     LESS_EQUAL = 3
@@ -46,7 +46,10 @@ class Compare(Elementwise):
 
     relation: Relation
 
-    FOREIGN: ClassVar[tuple[str, ...]] = tuple(Relation.__members__)
+    TFLITE: ClassVar[tuple[str, ...]] = tuple(Relation.__members__)
+    RELAY: ClassVar[tuple[RelayName, ...]] = tuple(
+        RelayName(relation.name.lower(), (("relation", relation.name),)) for relation in Relation
+    )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)

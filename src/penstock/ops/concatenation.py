@@ -1,16 +1,16 @@
-"""Concatenation: tensors one after the other along an axis.
+"""Concatenation: concatenates tensors along an axis.
 
     x0, x1, ..  any shapes that differ along `axis` only; one type, one scale and zero point
     y           the sum of their extents along `axis`
 
-Source: TFLite CONCATENATION (`reference/concatenation.h`; `micro/kernels/concatenation.cc` refuses
-inputs of other scales than the output's); PACK, the same after each input got an axis of extent 1.
+Source: TFLite CONCATENATION (`reference/concatenation.h`; `micro/kernels/concatenation.cc` requires
+the output's scale of all inputs); PACK, which first gives each input an axis of extent 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
@@ -20,28 +20,31 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table, Work, row_axis
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.axes import resolved_axis
-from penstock.ops.checks import require, require_dtype
-from penstock.ops.intermediate import reshaped
-from penstock.ops.onnx_constants import operand
-from penstock.ops.requantised import alike
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import MOVED
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.axes import resolved_axis
+from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.intermediate import reshaped
+from penstock.opkit.onnx_constants import operand
+from penstock.opkit.requantised import alike
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import MOVED
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation:
-    """All inputs along `axis`."""
+class Concatenation(OperatorDefaults):
+    """Concatenation of all inputs along `axis`."""
 
     axis: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("CONCATENATION", "PACK")
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("CONCATENATION", "PACK")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Concat": OnnxName(AxisOrder.ALIKE, carries=True)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("concatenate", "qnn.concatenate")
+    VARIADIC: ClassVar[bool] = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) > 0, "concatenation has no input, must have at least 1")
@@ -103,7 +106,7 @@ class Concatenation:
         return _kernel(name, counts, sizes, pieces)
 
     def _starts(self, site: Site) -> tuple[int, ...]:
-        """Where along the axis each input begins in the output."""
+        """Offset of each input in the output, along the axis."""
         return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
 
 
@@ -153,7 +156,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
-    """Each input under a shape with the new axis, then all along it."""
+    """Reshapes that insert the new axis into each input, and the concatenation along it."""
     out = node.output()
     node.require_count("values_count", len(values), "inputs")
     shape = values[0].type.shape
@@ -169,9 +172,6 @@ def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
         found.append(viewed)
         yield from made
     yield Made(Concatenation(axis), tuple(found), out)
-
-
-ONNX = {"Concat": OnnxName(Layout.ALIKE, carries=True)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

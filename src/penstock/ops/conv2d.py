@@ -1,18 +1,18 @@
-"""Conv2D: a window of weights slides over rows and columns; groups of channels stay apart.
+"""Conv2D: two-dimensional convolution, optionally in groups of channels.
 
     x  (N, H,  W,  C)      int8
     w  (O, K,  L,  C / G)  int8    zero point 0; one scale, or one per O
     b  (O)                 int32   scale x.scale * w.scale
     y  (N, Ho, Wo, O)      int8
 
-y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)); padding counts as x = zero_x.
+y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)); padding has the value zero_x.
 
 Source: TFLite CONV_2D; `reference/integer_ops/conv.h`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,31 +20,53 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import (
+    AxisOrder,
+    LayerKind,
+    OnnxName,
+    OperatorDefaults,
+    RelayName,
+    relay,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import depthwise_conv2d, onnx_constants, sliding
-from penstock.ops.accumulators import made_layer
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.bias import with_bias
-from penstock.ops.checks import require, require_dtype, require_int8, require_rank
-from penstock.ops.onnx_windows import windows as onnx_windows
-from penstock.ops.requantise import Multipliers, channel_multipliers
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window, foreign_windows
+from penstock.opkit import onnx_constants, sliding
+from penstock.opkit.accumulators import made_layer
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.bias import with_bias
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.onnx_windows import windows as onnx_windows
+from penstock.opkit.requantise import Multipliers, channel_multipliers
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window, foreign_windows
+from penstock.ops import depthwise_conv2d
+
+
+def _slides_along_one_axis(op: Conv2D, site: Site) -> bool:
+    """Whether rows, or columns, have extent 1 in the input and in the window."""
+    _, height, width, _ = site.inputs[0].shape
+    return (height, op.rows.size) == (1, 1) or (width, op.columns.size) == (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2D:
+class Conv2D(OperatorDefaults):
     """Convolution with bias, requantisation and clamp."""
 
     rows: Window
     columns: Window
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("CONV_2D",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("CONV_2D",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Conv": OnnxName(AxisOrder.CHANNELS_LAST)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = (
+        *relay("nn.conv2d", "qnn.conv2d"),
+        RelayName("nn.conv1d", condition=_slides_along_one_axis),
+        RelayName("qnn.conv1d", condition=_slides_along_one_axis),
+    )
+    BIAS_INPUT: ClassVar[int | None] = 2
+    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.CONVOLUTION
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"convolution has {len(inputs)} inputs, must have 3")
@@ -147,7 +169,7 @@ class Conv2D:
         )
 
     def multipliers(self, site: Site) -> Multipliers:
-        """Real multipliers of the output channels."""
+        """Requantisation multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[0])
 
@@ -160,9 +182,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
     op = Conv2D(rows, columns, fused_activation(node))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
-
-
-ONNX = {"Conv": OnnxName(Layout.CHANNELS_LAST)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

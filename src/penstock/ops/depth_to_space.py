@@ -1,6 +1,6 @@
-"""DepthToSpace, SpaceToDepth: blocks of rows and columns against channels.
+"""DepthToSpace, SpaceToDepth: moves between channels and blocks of rows and columns.
 
-DepthToSpace with block b (SpaceToDepth goes the other way):
+DepthToSpace with block b (SpaceToDepth is the inverse):
 
     x  (N, H,     W,     b * b * C)  any type
     y  (N, H * b, W * b, C)          y[n, h, w, c] = x[n, h // b, w // b, (h % b, w % b, c)]
@@ -10,28 +10,32 @@ Source: TFLite DEPTH_TO_SPACE, SPACE_TO_DEPTH; `reference/depth_to_space.h`, `sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout as Axes
-from penstock.ir.onnx_node import OnnxName, OnnxNode
-from penstock.ops.checks import require, require_rank
-from penstock.ops.rearrangement import Layout, Rearrangement
-from penstock.ops.requantised import requantised
-from penstock.ops.samples import int8, sample
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.opkit.checks import require, require_rank
+from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
+from penstock.opkit.requantised import requantised
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class DepthToSpace(Rearrangement):
-    """Channels become blocks of `block` x `block` positions."""
+    """Moves channels to blocks of `block` x `block` positions."""
 
     block: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("DEPTH_TO_SPACE",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "DepthToSpace": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depth_to_space")
 
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _four(x)
         b = self.block
         require(
@@ -39,18 +43,22 @@ class DepthToSpace(Rearrangement):
             f"{c} channels are not a multiple of {b} x {b} of the block",
         )
         splits = ((n,), (h,), (w,), (b, b, c // (b * b)))
-        return Layout(splits, ((0,), (1, 3), (2, 4), (5,)))
+        return AxisGrouping(splits, ((0,), (1, 3), (2, 4), (5,)))
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceToDepth(Rearrangement):
-    """Blocks of `block` x `block` positions become channels."""
+    """Moves blocks of `block` x `block` positions to channels."""
 
     block: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("SPACE_TO_DEPTH",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "SpaceToDepth": OnnxName(AxisOrder.CHANNELS_LAST, carries=True)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.space_to_depth")
 
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = _four(x)
         b = self.block
         require(
@@ -58,7 +66,7 @@ class SpaceToDepth(Rearrangement):
             f"{h} rows and {w} columns are not multiples of the block, {b}",
         )
         splits = ((n,), (h // b, b), (w // b, b), (c,))
-        return Layout(splits, ((0,), (1,), (3,), (2, 4, 5)))
+        return AxisGrouping(splits, ((0,), (1,), (3,), (2, 4, 5)))
 
 
 def _four(x: tuple[int, ...]) -> tuple[int, int, int, int]:
@@ -71,12 +79,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(node.input(0).type, (4,), "input")
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
     yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
-
-
-ONNX = {
-    "DepthToSpace": OnnxName(Axes.CHANNELS_LAST, carries=True),
-    "SpaceToDepth": OnnxName(Axes.CHANNELS_LAST, carries=True),
-}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

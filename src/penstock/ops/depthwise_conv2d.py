@@ -1,4 +1,4 @@
-"""DepthwiseConv2D: every input channel has windows of its own, `multiplier` of them.
+"""DepthwiseConv2D: convolves each input channel with `multiplier` windows of its own.
 
     x  (N, H,  W,  C)      int8
     w  (1, K,  L,  C * D)  int8    zero point 0; one scale, or one per output channel
@@ -10,7 +10,7 @@ Source: TFLite DEPTHWISE_CONV_2D; `reference/integer_ops/depthwise_conv.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,23 +19,31 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import (
+    AxisOrder,
+    LayerKind,
+    OnnxName,
+    OperatorDefaults,
+    RelayName,
+    relay,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import onnx_constants, sliding
-from penstock.ops.accumulators import made_layer
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.bias import with_bias
-from penstock.ops.checks import require, require_dtype, require_int8, require_rank
-from penstock.ops.onnx_windows import windows as onnx_windows
-from penstock.ops.requantise import Multipliers, channel_multipliers
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window, foreign_windows
+from penstock.opkit import onnx_constants, sliding
+from penstock.opkit.accumulators import made_layer
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.bias import with_bias
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.onnx_windows import windows as onnx_windows
+from penstock.opkit.requantise import Multipliers, channel_multipliers
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window, foreign_windows
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2D:
+class DepthwiseConv2D(OperatorDefaults):
     """Depthwise convolution with bias, requantisation and clamp."""
 
     rows: Window
@@ -43,8 +51,13 @@ class DepthwiseConv2D:
     multiplier: int = 1
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("DEPTHWISE_CONV_2D",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("DEPTHWISE_CONV_2D",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "BatchNormalization": OnnxName(AxisOrder.CHANNELS_LAST)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.depthwise_conv2d", "qnn.depthwise_conv2d")
+    BIAS_INPUT: ClassVar[int | None] = 2
+    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.DEPTHWISE
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"depthwise convolution has {len(inputs)} inputs, must have 3")
@@ -121,7 +134,7 @@ class DepthwiseConv2D:
         )
 
     def multipliers(self, site: Site) -> Multipliers:
-        """Real multipliers of the output channels."""
+        """Requantisation multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[3])
 
@@ -165,7 +178,7 @@ def from_onnx_conv(node: OnnxNode) -> Made:
 
 
 def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) -> Made:
-    """A window of one tap: channel c times factors[c] plus offsets[c], real numbers."""
+    """Nodes that compute channel c times factors[c] plus offsets[c], as a window of one tap."""
     w = onnx_constants.of_reals(
         f"{node.output().name}/factors", factors.reshape(1, 1, 1, -1).astype(np.float32), axis=3
     )
@@ -175,7 +188,7 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
 
 
 def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
-    """The mean under a window, padding counted as zeros: weights that are all alike."""
+    """Nodes that compute the mean under a window, padding included as zeros, by equal weights."""
     shape, size = (1, rows.size, columns.size, x.type.shape[3]), rows.size * columns.size
     ones = np.full(shape, 1 / size, np.float32)
     name = node.output().name
@@ -183,9 +196,6 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
     op = DepthwiseConv2D(rows, columns)
     return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
-
-
-ONNX = {"BatchNormalization": OnnxName(Layout.CHANNELS_LAST)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,9 +1,9 @@
-"""FullyConnected: every output is a weighted sum of a whole row of inputs.
+"""FullyConnected: dense layer; each output is a weighted sum of all inputs of a row.
 
-    x  (..., I)  int8       seen as (B, I)
+    x  (..., I)  int8       as (B, I)
     w  (O, I)    int8       zero point 0; one scale, or one per O
     b  (O)       int32
-    y  (B, O), or (..., O) where dimensions are kept
+    y  (B, O), or (..., O) if dimensions are kept
 
 Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 """
@@ -11,7 +11,7 @@ Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,33 +20,48 @@ import numpy as np
 from penstock.fixedpoint import Rounding
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import (
+    AxisOrder,
+    LayerKind,
+    OnnxName,
+    OperatorDefaults,
+    RelayName,
+    relay,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import batch_matmul, onnx_constants
-from penstock.ops.accumulators import made_layer
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.bias import with_bias
-from penstock.ops.checks import require, require_dtype, require_int8, require_rank
-from penstock.ops.requantise import Multipliers, channel_multipliers
+from penstock.opkit import onnx_constants
+from penstock.opkit.accumulators import made_layer
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.bias import with_bias
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.requantise import Multipliers, channel_multipliers
+from penstock.opkit.running import Halves
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.ops import batch_matmul
 from penstock.ops.requantise_last import RequantiseLast
-from penstock.ops.running import Halves
 from penstock.ops.running_product import RunningProduct
-from penstock.ops.samples import bias, int8, sample, weights
 from penstock.requantisation.channels import reachable
 
 
 @dataclass(frozen=True, slots=True)
-class FullyConnected:
-    """Matrix times vector with bias, requantisation and clamp."""
+class FullyConnected(OperatorDefaults):
+    """Matrix-vector product with bias, requantisation and clamp."""
 
     activation: Activation = Activation.NONE
     keep_dimensions: bool = False
     rounding: Rounding = Rounding.DOUBLE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("FULLY_CONNECTED",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Gemm": OnnxName(AxisOrder.ROWS),
+        "MatMul": OnnxName(AxisOrder.ROWS),
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.dense", "qnn.dense")
+    BIAS_INPUT: ClassVar[int | None] = 2
+    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.DENSE
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"fully connected has {len(inputs)} inputs, must have 3")
@@ -135,7 +150,7 @@ class FullyConnected:
         )
 
     def halves(self, site: Site) -> Halves | None:
-        """Sums over the rows of an image, added up row by row, then requantised."""
+        """Sums accumulated over the rows of an image, then requantised."""
         x, w, _ = site.inputs
         if x.rank != 4 or x.shape[0] != 1 or x.elements != w.shape[1]:
             return None
@@ -151,7 +166,7 @@ class FullyConnected:
         return Halves(product, product.result_type(site.inputs), last)
 
     def multipliers(self, site: Site) -> Multipliers:
-        """Real multipliers of the output channels."""
+        """Requantisation multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[0])
 
@@ -165,9 +180,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported("shuffled weights")
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
     yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
-
-
-ONNX = {"Gemm": OnnxName(Layout.ROWS), "MatMul": OnnxName(Layout.ROWS)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,7 +1,7 @@
 """Gather: slices of a tensor at listed indices along an axis.
 
     x  any shape, any type
-    y  as many along `axis` as indices: y[.., o, ..] = x[.., indices[o], ..]
+    y  one slice per index along `axis`: y[.., o, ..] = x[.., indices[o], ..]
 
 Source: TFLite GATHER with constant indices and without batch axes; `micro/kernels/gather.cc`.
 """
@@ -14,13 +14,14 @@ from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import TensorType
-from penstock.ops.axes import resolved_axis
-from penstock.ops.axis_map import Listed, Strided
-from penstock.ops.checks import require
-from penstock.ops.intermediate import with_shape
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, listed_type
+from penstock.opkit.axes import resolved_axis
+from penstock.opkit.axis_map import ListedMap, StridedMap
+from penstock.opkit.checks import require
+from penstock.opkit.intermediate import with_shape
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Gather(Selection):
     axis: int
     indices: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("GATHER",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("GATHER",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("take")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"gather has {len(inputs)} inputs, must have 1")
@@ -48,7 +50,9 @@ class Gather(Selection):
 
     def maps(self, site: Site) -> Maps:
         rank = site.inputs[0].rank
-        return tuple(Listed(self.indices) if a == self.axis else Strided() for a in range(rank))
+        return tuple(
+            ListedMap(self.indices) if a == self.axis else StridedMap() for a in range(rank)
+        )
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

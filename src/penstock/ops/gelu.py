@@ -1,25 +1,29 @@
-"""Gelu: x times the normal distribution function of x, or its approximation by tanh.
+"""Gelu: x times the standard normal distribution function of x, or its approximation by tanh.
 
     x  any shape  int8
     y  as x       int8
 
-Source: TFLite GELU, `kernels/gelu.cc` and `reference/gelu.h` (TFLite Micro has no GELU): a table in
-single precision.
+Source: TFLite GELU, `kernels/gelu.cc` and `reference/gelu.h`: a table in single precision.  (TFLite
+Micro has no GELU.)  ONNX Gelu: `Numerics.REAL`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.fixedpoint import float32
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import Lookup, sampled
-from penstock.ops.samples import int8, sample
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import Lookup, sampled
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import real_table
+from penstock.opkit.samples import int8, sample
 
 _SQRT_HALF = float32(math.sqrt(0.5))
 _SQRT_TWO_OVER_PI = float32(math.sqrt(2.0 / math.pi))
@@ -31,10 +35,14 @@ class Gelu(Lookup):
     """The Gaussian error linear unit."""
 
     approximate: bool = False
+    numerics: Numerics = Numerics.TFLITE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("GELU",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("GELU",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Gelu": OnnxName(AxisOrder.ALIKE)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(_real_by_tanh if self.approximate else _real_by_erf, x, y)
         return sampled(_by_tanh if self.approximate else _by_erfc, x, y)
 
 
@@ -51,12 +59,29 @@ def _by_tanh(x: float) -> float:
     return float32(float32(0.5 * x) * float32(1.0 + float32(math.tanh(argument))))
 
 
+def _real_by_erf(x: float) -> float:
+    """x / 2 * (1 + erf(x / sqrt 2)) in double precision."""
+    return 0.5 * x * (1 + math.erf(x * math.sqrt(0.5)))
+
+
+def _real_by_tanh(x: float) -> float:
+    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) in double precision."""
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite GELU."""
     yield from made(Gelu(bool(node.integer("approximate"))), node, 1)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Gelu."""
+    approximate = node.text("approximate", "none") == "tanh"
+    yield node.made(Gelu(approximate, Numerics.REAL), node.input(0))
+
+
 SAMPLES = (
     sample(Gelu(), int8(1, 4, 3, 5), scale=0.03, zero=-121),
     sample(Gelu(approximate=True), int8(3, 5), scale=0.03, zero=-121),
+    sample(Gelu(numerics=Numerics.REAL), int8(3, 5), scale=0.03, zero=-121),
 )

@@ -3,15 +3,16 @@
     x  any shape  int8
     y  as x       int8
 
-All in 16 bits: x by the output's scale, times (x + 3) / 6 clamped to [0, 1].
+TFLite computes in 16 bits: x in steps of the output's scale, times (x + 3) / 6 clamped to [0, 1].
 
 Source: TFLite HARD_SWISH; `reference/hard_swish.h`, parameters in
 `micro/kernels/hard_swish_common.cc`, in single precision.
+ONNX HardSwish: `Numerics.REAL`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,24 +20,33 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s, quantise_multiplier, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.checks import require_int8
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, saturated
-from penstock.ops.samples import int8, sample
+from penstock.opkit.checks import require_int8
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import real_table
+from penstock.opkit.samples import int8, sample
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
 FINER = 128
-"""The input is taken in steps of 1/128 of its scale."""
+"""The input is scaled by this factor before multiplication."""
 
 
 @dataclass(frozen=True, slots=True)
 class HardSwish(Lookup):
     """The hard swish function."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
+    numerics: Numerics = Numerics.TFLITE
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("HARD_SWISH",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"HardSwish": OnnxName(AxisOrder.ALIKE)}
 
     def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(_real_hard_swish, x, y)
         fine = (ELEMENTS - x.zero_point) * FINER
         multiplier, shift = _output_multiplier(x, y)
         scaled = _high_multiply(fine, multiplier)
@@ -45,8 +55,12 @@ class HardSwish(Lookup):
         return saturated(_rounding_shift16(halved, -shift) + y.zero_point)
 
 
+def _real_hard_swish(x: float) -> float:
+    return x * min(max(x / 6 + 0.5, 0.0), 1.0)
+
+
 def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
-    """From fine steps of x to the scale of y."""
+    """(multiplier, shift) from steps of x / `FINER` to the scale of y."""
     return _multiplier16(np.float32(x.scale / FINER) / np.float32(y.scale))
 
 
@@ -68,15 +82,17 @@ def _multiplier16(real: np.float32) -> tuple[int, int]:
 
 
 def _high_multiply(a: Int64s, b: int) -> Int64s:
-    """round(a * b / 2**15), ties away from zero."""
+    """round(a * b / 2**15), rounded half away from zero."""
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return np.where(nudged >= 0, nudged >> 15, -((-nudged) >> 15))
 
 
 def _rounding_shift16(x: Int64s, exponent: int) -> Int64s:
-    """round(x / 2**exponent) as the reference computes it in 16 bits: beyond 15 its mask of the
-    remainder is -1, and the result is 1 or -1 instead of 0 (gemmlowp, `RoundingDivideByPOT`)."""
+    """round(x / 2**exponent) as the reference computes it in 16 bits.
+
+    For exponents above 15 its remainder mask is -1, and the result is 1 or -1 instead of 0
+    (gemmlowp, `RoundingDivideByPOT`)."""
     return rounding_shift(x, exponent) if exponent < 16 else np.where(x >= 0, 1, -1)
 
 
@@ -96,7 +112,13 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from made(HardSwish(), node, 1)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX HardSwish."""
+    yield node.made(HardSwish(numerics=Numerics.REAL), node.input(0))
+
+
 SAMPLES = (
     sample(HardSwish(), int8(1, 4, 3, 5), scale=0.03, zero=-112),
     sample(HardSwish(), int8(11, scale=0.2), scale=0.2, zero=-110),
+    sample(HardSwish(Numerics.REAL), int8(11, scale=0.2), scale=0.002, zero=-110),
 )

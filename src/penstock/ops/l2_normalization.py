@@ -1,4 +1,4 @@
-"""L2Normalization: each vector along the last axis is divided by its length.
+"""L2Normalization: divides vectors along the last axis by their Euclidean norm.
 
     x  (.., C)  int8
     y  (.., C)  int8     scale 1/128, zero point 0
@@ -19,13 +19,13 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.ops import row_vectors
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import saturated
-from penstock.ops.row_vectors import RowVectors
-from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import inverse_sqrt
+from penstock.opkit import row_vectors
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import saturated
+from penstock.opkit.row_vectors import RowVectors
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.transcendental import inverse_sqrt
 
 OUTPUT_BITS = 7
 MOST_ELEMENTS = (2**31 - 1) // 255**2
@@ -36,7 +36,7 @@ MOST_ELEMENTS = (2**31 - 1) // 255**2
 class L2Normalization(RowVectors):
     """Division by the Euclidean norm."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("L2_NORMALIZATION",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("L2_NORMALIZATION",)
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         vectors = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)

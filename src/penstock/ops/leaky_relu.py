@@ -1,4 +1,4 @@
-"""LeakyRelu: negative values are multiplied by a constant, with requantisation.
+"""LeakyRelu: multiplies negative values by a constant, with requantisation.
 
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M * (x - zero_x))  where x >= zero_x,
@@ -6,12 +6,13 @@
 
 Source: TFLite LEAKY_RELU; `reference/leaky_relu.h`, parameters in
 `micro/kernels/leaky_relu_common.cc`, in double precision.
+ONNX LeakyRelu: `Numerics.REAL`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,21 +20,30 @@ import numpy as np
 
 from penstock.fixedpoint import float32, multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, saturated, scale_ratio
-from penstock.ops.samples import int8, sample
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import finite_parameter, real_table
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class LeakyRelu(Lookup):
-    """Two slopes: 1 above zero, `alpha` below."""
+    """Slope 1 for positive and `alpha` for negative values."""
 
     alpha: float
+    numerics: Numerics = Numerics.TFLITE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("LEAKY_RELU",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"LeakyRelu": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.leaky_relu", "qnn.leaky_relu")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(lambda r: r if r >= 0 else self.alpha * r, x, y)
         slope = x.scale * self.alpha / y.scale
         centred = ELEMENTS - x.zero_point
         above = multiply(centred, *quantise_multiplier(scale_ratio(x, y)))
@@ -50,7 +60,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from made(LeakyRelu(alpha), node, 1)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX LeakyRelu."""
+    alpha = finite_parameter(node, "alpha", 0.01)
+    yield node.made(LeakyRelu(alpha, Numerics.REAL), node.input(0))
+
+
 SAMPLES = (
     sample(LeakyRelu(float32(0.1)), int8(1, 4, 3, 5), scale=0.03),
     sample(LeakyRelu(-0.5), int8(3, 5)),
+    sample(LeakyRelu(0.1, Numerics.REAL), int8(9, scale=0.4)),
 )

@@ -1,10 +1,10 @@
-"""LogSoftmax: the logarithm of the softmax along the last axis: x - log(sum(exp(x))).
+"""LogSoftmax: logarithm of the softmax along the last axis, x - log(sum(exp(x))).
 
     x  (.., C)  int8
     y  (.., C)  int8     scale 1/16, zero point 127
 
-Source: TFLite LOG_SOFTMAX; `reference/log_softmax.h`.  The reference sets apart differences to the
-maximum that are too large for its arithmetic; all of them saturate the output.
+Source: TFLite LOG_SOFTMAX; `reference/log_softmax.h`.  The reference handles differences to the
+maximum that exceed its input radius separately; all of them saturate the output.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ import numpy as np
 from penstock.fixedpoint import Int64s, rounding_shift
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
-from penstock.ops import row_vectors
-from penstock.ops.elementwise import made
-from penstock.ops.exponentials import (
+from penstock.opkit import row_vectors
+from penstock.opkit.elementwise import made
+from penstock.opkit.exponentials import (
     DIFFERENCE_BITS,
     MOST_ELEMENTS,
     SUM_BITS,
     exp_table,
     scaled_differences,
 )
-from penstock.ops.lookup import saturated
-from penstock.ops.row_vectors import RowVectors
-from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import log
+from penstock.opkit.lookup import saturated
+from penstock.opkit.row_vectors import RowVectors
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.transcendental import log
 
 OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
 """From Q5.26 to sixteenths."""
@@ -42,7 +43,8 @@ OUTPUT_SHIFT = 31 - DIFFERENCE_BITS - 4
 class LogSoftmax(RowVectors):
     """Logarithm of the softmax."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("LOG_SOFTMAX",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.log_softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         vectors = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
@@ -66,7 +68,7 @@ class LogSoftmax(RowVectors):
 
 
 def _bounded_differences(site: Site) -> Int64s:
-    """Scaled differences to the maximum in Q5.26, at least -16: what lies below saturates too."""
+    """Scaled differences to the maximum in Q5.26, clamped to -16, where the output saturates."""
     return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
 
 

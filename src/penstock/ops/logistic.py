@@ -1,25 +1,29 @@
 """Logistic: 1 / (1 + exp(-x)).
 
     x  any shape  int8
-    y  as x       int8     scale 1/256, zero point -128
+    y  as x       int8     scale 1/256 and zero point -128 with TFLite's numerics
 
-Source: TFLite LOGISTIC; `reference/integer_ops/logistic.h`.  TensorFlow's own kernel makes a table
-in single precision instead; TFLite Micro's fixed point, which we follow, differs from it where the
-input's scale is so large (above 4) that it saturates early.
+Source: TFLite LOGISTIC; `reference/integer_ops/logistic.h`, TFLite Micro's fixed-point arithmetic.
+TensorFlow computes a table in single precision instead; the results differ for input scales above
+4, where the fixed-point arithmetic saturates early.  ONNX Sigmoid: `Numerics.REAL`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import sigmoid, transcendental
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import Lookup
-from penstock.ops.samples import int8, sample
+from penstock.opkit import sigmoid, transcendental
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import Lookup
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
+from penstock.opkit.samples import int8, sample
 
 OUTPUT_BITS = 8
 
@@ -28,9 +32,17 @@ OUTPUT_BITS = 8
 class Logistic(Lookup):
     """The logistic function."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
+    numerics: Numerics = Numerics.TFLITE
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("LOGISTIC",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Sigmoid": OnnxName(AxisOrder.ALIKE, fixed=UNIT_INTERVAL)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sigmoid", "qnn.sigmoid")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(real_sigmoid, x, y)
         return sigmoid.table(transcendental.logistic, x, OUTPUT_BITS, y.zero_point)
 
 
@@ -44,7 +56,13 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from made(Logistic(), node, 1)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Sigmoid."""
+    yield node.made(Logistic(numerics=Numerics.REAL), node.input(0))
+
+
 SAMPLES = (
     sample(Logistic(), int8(1, 4, 3, 5), scale=1 / 256, zero=-128),
     sample(Logistic(), int8(9, scale=0.4), scale=1 / 256, zero=-128),
+    sample(Logistic(Numerics.REAL), int8(1, 4, 3, 5), scale=1 / 255, zero=-128),
 )

@@ -1,4 +1,4 @@
-"""MaxPool2D: the largest value under a sliding window.
+"""MaxPool2D: the maximum under a sliding window.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8     same scale and zero point as x
@@ -8,7 +8,7 @@ Source: TFLite MAX_POOL_2D; `reference/integer_ops/pooling.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,30 +16,38 @@ import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import AxisOrder, OnnxName, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import pool, sliding
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.requantised import requantised
-from penstock.ops.running import Halves
+from penstock.opkit import pool, sliding
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.requantised import requantised
+from penstock.opkit.running import Halves
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.window import Window
 from penstock.ops.running_max import RunningMax
-from penstock.ops.samples import int8, sample
 from penstock.ops.slice import Slice
-from penstock.ops.window import Window
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPool2D:
+class MaxPool2D(OperatorDefaults):
     """Max pooling with clamp."""
 
     rows: Window
     columns: Window
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("MAX_POOL_2D",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("MAX_POOL_2D",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "MaxPool": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+        "GlobalMaxPool": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = (
+        *relay("nn.max_pool2d"),
+        RelayName("nn.global_max_pool2d", condition=pool.covers_image),
+    )
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return pool.result_type(self.rows, self.columns, inputs)
@@ -69,7 +77,7 @@ class MaxPool2D:
         return pool.kernel("max_pool2d_s8", self.rows, self.columns, self.activation, site)
 
     def halves(self, site: Site) -> Halves | None:
-        """Maxima of one output row, found row by row, of which the last row is taken."""
+        """Running maxima of the only output row; the last row is the result."""
         x = site.inputs[0]
         rows = pool.rows_of_one(self.rows, self.columns, x.shape)
         if rows == 0:
@@ -85,12 +93,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(
         MaxPool2D(*pool.windows(node), fused_activation(node)), (node.input(0),), node.output()
     )
-
-
-ONNX = {
-    "MaxPool": OnnxName(Layout.CHANNELS_LAST, carries=True),
-    "GlobalMaxPool": OnnxName(Layout.CHANNELS_LAST, carries=True),
-}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,4 +1,4 @@
-"""Maximum: the larger of two elements; inputs may be broadcast.
+"""Maximum: element-wise maximum; inputs may be broadcast.
 
     a, b, y  int8     one scale and zero point
 
@@ -7,30 +7,31 @@ Source: TFLite MAXIMUM; `reference/maximum_minimum.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
-from penstock.ops.extreme import Extreme, from_foreign_extreme, from_onnx_extreme
-from penstock.ops.samples import int8, sample
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.opkit.extreme import Extreme, from_foreign_extreme, from_onnx_extreme
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class Maximum(Extreme):
-    """The larger of two tensors."""
+    """Element-wise maximum of two tensors."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("MAXIMUM",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("MAXIMUM",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Max": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("maximum")
+    COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = True
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MAXIMUM."""
     yield from from_foreign_extreme(Maximum(), node)
-
-
-ONNX = {"Max": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,4 +1,4 @@
-"""Minimum: the smaller of two elements; inputs may be broadcast.
+"""Minimum: element-wise minimum; inputs may be broadcast.
 
     a, b, y  int8     one scale and zero point
 
@@ -7,30 +7,31 @@ Source: TFLite MINIMUM; `reference/maximum_minimum.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
-from penstock.ops.extreme import Extreme, from_foreign_extreme, from_onnx_extreme
-from penstock.ops.samples import int8, sample
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.opkit.extreme import Extreme, from_foreign_extreme, from_onnx_extreme
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum(Extreme):
-    """The smaller of two tensors."""
+    """Element-wise minimum of two tensors."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("MINIMUM",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("MINIMUM",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Min": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("minimum")
+    COMMUTATIVE: ClassVar[bool] = True
     LARGER: ClassVar[bool] = False
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MINIMUM."""
     yield from from_foreign_extreme(Minimum(), node)
-
-
-ONNX = {"Min": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,9 +1,9 @@
-"""MirrorPad: a border that mirrors the tensor.
+"""MirrorPad: pads a tensor with its mirror image.
 
     x  any shape, any type
     y  extents before[a] + x + after[a]
 
-With `edge` 1 the outermost elements stand once (reflect), with 0 twice (symmetric).
+The outermost elements occur once if `edge` is 1 (reflect), twice if it is 0 (symmetric).
 
 Source: TFLite MIRROR_PAD; `micro/kernels/mirror_pad.cc`.
 """
@@ -16,23 +16,25 @@ from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import TensorType
-from penstock.ops.axes import constant_paddings
-from penstock.ops.axis_map import AxisMap, Listed, Strided
-from penstock.ops.checks import require
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, listed_type
+from penstock.opkit.axes import constant_paddings
+from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
+from penstock.opkit.checks import require
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPad(Selection):
-    """Mirroring border per axis before and after."""
+    """Mirrored padding, `before` and `after` each axis."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     edge: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("MIRROR_PAD",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("MIRROR_PAD",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.mirror_pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
@@ -58,10 +60,10 @@ class MirrorPad(Selection):
 
 def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
     if before == after == 0:
-        return Strided()
+        return StridedMap()
     inside = tuple(range(extent))
     reverse = inside[::-1]
-    return Listed(
+    return ListedMap(
         (*reverse[extent - edge - before : extent - edge], *inside, *reverse[edge : edge + after]),
         factor=1,
     )

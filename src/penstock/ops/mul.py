@@ -1,4 +1,4 @@
-"""Mul: the product, element by element, with requantisation and clamp; inputs may be broadcast.
+"""Mul: element-wise product with requantisation and clamp; inputs may be broadcast.
 
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + M * ((a - zero_a) * (b - zero_b)))
@@ -8,7 +8,7 @@ Source: TFLite MUL; `reference/integer_ops/mul.h`, parameters in `micro/kernels/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,16 +16,17 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import broadcast
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.elementwise import Elementwise, made
-from penstock.ops.onnx_constants import operand
-from penstock.ops.requantise import fitting_multiplier
-from penstock.ops.samples import int8, sample, weights
+from penstock.opkit import broadcast
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.onnx_constants import operand
+from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.samples import int8, sample, weights
 
 LARGEST = 255 * 255
 """Largest magnitude of a product before it is requantised."""
@@ -37,7 +38,10 @@ class Mul(Elementwise):
 
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("MUL",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("MUL",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Mul": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("multiply", "qnn.mul")
+    COMMUTATIVE: ClassVar[bool] = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "product")
@@ -78,9 +82,6 @@ class Mul(Elementwise):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MUL."""
     yield from made(Mul(fused_activation(node)), node, 2)
-
-
-ONNX = {"Mul": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,41 +1,44 @@
-"""Pad: a border of one value around a tensor.
+"""Pad: pads a tensor with one value.
 
-    x  any shape, int8 (other types: a border of zeros)
+    x  any shape, int8 (other types are padded with zeros)
     y  extents before[a] + x + after[a]
 
-Source: TFLite PAD (the border is the output's zero point), PADV2; `reference/pad.h`.
+Source: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType, TensorType
-from penstock.ops import onnx_constants
-from penstock.ops.axes import constant_paddings
-from penstock.ops.axis_map import Strided
-from penstock.ops.checks import require
-from penstock.ops.requantised import requantised
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
+from penstock.opkit import onnx_constants
+from penstock.opkit.axes import constant_paddings
+from penstock.opkit.axis_map import StridedMap
+from penstock.opkit.checks import require
+from penstock.opkit.requantised import requantised
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, selected_type
 
 
 @dataclass(frozen=True, slots=True)
 class Pad(Selection):
-    """Border of `fill`, as an element, per axis before and after."""
+    """Padding with element `fill`, `before` and `after` each axis."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     fill: int
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
+    TFLITE: ClassVar[tuple[str, ...]] = ("PAD", "PADV2")
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Pad": OnnxName(AxisOrder.ALIKE, carries=True)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.pad")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"padding has {len(inputs)} inputs, must have 1")
@@ -53,14 +56,14 @@ class Pad(Selection):
         return selected_type(inputs, tuple(sum(triple) for triple in triples))
 
     def maps(self, site: Site) -> Maps:
-        return tuple(Strided(-before) for before in self.before)
+        return tuple(StridedMap(-before) for before in self.before)
 
     def border(self) -> int:
         return self.fill
 
 
 def _fits(fill: int, dtype: DType) -> bool:
-    """Whether a border of `fill` is made by repeating one byte."""
+    """Whether padding with `fill` repeats one byte."""
     if fill == 0 or dtype.size_bytes != 1:
         return fill == 0
     return fill == 1 if dtype is DType.BOOL else dtype.lower <= fill < dtype.upper
@@ -73,7 +76,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def _fill(node: ForeignNode) -> int:
-    """The border's element: the output's zero point, or the constant third input."""
+    """The fill element: the constant third input, or the output's zero point."""
     value, out = node.optional(2), node.output().type
     if value is None:
         return out.zero_point
@@ -86,9 +89,6 @@ def _fill(node: ForeignNode) -> int:
     ):
         raise node.unsupported("border and output differ in type or scale, must be alike")
     return values[0]
-
-
-ONNX = {"Pad": OnnxName(Layout.ALIKE, carries=True)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -110,7 +110,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
-    """The border's element in x's quantisation."""
+    """The fill element in the quantisation of x."""
     real = node.real("value", 0.0)
     if node.optional(2) is not None:
         values = onnx_constants.real_numbers(node, 2).ravel()

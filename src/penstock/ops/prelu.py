@@ -1,7 +1,7 @@
-"""Prelu: negative values are multiplied by a slope that varies, with requantisation.
+"""Prelu: parametric rectifier; negative values are multiplied by an input, with requantisation.
 
     x      any shape  int8
-    alpha  stretches to x  int8
+    alpha  broadcasts to x int8
     y      as x       int8   y = clamp(zero_y + M1 * (x - zero_x))  where x >= zero_x,
                                  clamp(zero_y + M2 * (x - zero_x) * (alpha - zero_alpha))  elsewhere
 
@@ -10,7 +10,7 @@ Source: TFLite PRELU; `reference/prelu.h`, parameters in `micro/kernels/prelu_co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,24 +18,27 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import broadcast
-from penstock.ops.checks import require
-from penstock.ops.elementwise import Elementwise, made
-from penstock.ops.lookup import saturated
-from penstock.ops.onnx_constants import operand
-from penstock.ops.requantise import fitting_multiplier
-from penstock.ops.samples import int8, sample, weights
+from penstock.opkit import broadcast
+from penstock.opkit.checks import require
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.lookup import saturated
+from penstock.opkit.onnx_constants import operand
+from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.samples import int8, sample, weights
 
 
 @dataclass(frozen=True, slots=True)
 class Prelu(Elementwise):
-    """Two slopes: 1 above zero, `alpha`, an input, below."""
+    """Slope 1 for positive values; input 1 is the slope for negative values."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("PRELU",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("PRELU",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"PRelu": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.prelu")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         found = broadcast.int8_result(inputs, 2, "prelu")
@@ -73,7 +76,7 @@ class Prelu(Elementwise):
 
 
 def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(multiplier, shift) above and below zero."""
+    """(multiplier, shift) for positive and for negative values."""
     x, alpha = site.inputs
     y = site.output
     return (
@@ -85,9 +88,6 @@ def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite PRELU."""
     yield from made(Prelu(), node, 2)
-
-
-ONNX = {"PRelu": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,9 +1,9 @@
-"""Quantize: the same real numbers under another scale and zero point.
+"""Quantize: requantisation to another scale and zero point.
 
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M * (x - zero_x))
 
-Source: TFLite QUANTIZE; `reference/requantize.h`.  From and to other element types it is not taken.
+Source: TFLite QUANTIZE; `reference/requantize.h`.  Only from int8 to int8.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import ClassVar
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, saturated
-from penstock.ops.samples import int8, sample
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class Quantize(Lookup):
     """Requantisation."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("QUANTIZE",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("qnn.requantize")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         multiplier = quantise_multiplier(x.scale / y.scale)

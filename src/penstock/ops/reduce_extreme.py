@@ -1,4 +1,4 @@
-"""ReduceMax, ReduceMin: the largest or smallest element along axes.
+"""ReduceMax, ReduceMin: the maximum or minimum along axes.
 
     x  int8, up to rank 4
     y  int8   same scale and zero point as x
@@ -15,20 +15,20 @@ from typing import ClassVar
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import reduction
-from penstock.ops.samples import int8, sample
+from penstock.opkit import reduction
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class _Extreme:
-    """Largest (`SIGN` 1) or smallest (-1) element along `axes`, which stay with extent 1."""
+class _Extreme(OperatorDefaults):
+    """Maximum (`SIGN` 1) or minimum (-1) along `axes`, which keep extent 1."""
 
     axes: tuple[int, ...]
 
     SIGN: ClassVar[int]
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return reduction.result_type(inputs, self.axes, DType.INT8)
@@ -61,17 +61,19 @@ class _Extreme:
 
 @dataclass(frozen=True, slots=True)
 class ReduceMax(_Extreme):
-    """Largest element along `axes`."""
+    """Maximum along `axes`."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("REDUCE_MAX",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("max")
     SIGN: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReduceMin(_Extreme):
-    """Smallest element along `axes`."""
+    """Minimum along `axes`."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("REDUCE_MIN",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("min")
     SIGN: ClassVar[int] = -1
 
 

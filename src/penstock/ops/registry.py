@@ -1,9 +1,9 @@
-"""Registry: finds the operators by walking this folder; nobody lists them.
+"""Registry: discovers the operators of this folder and answers queries about them.
 
-A module of this folder is an operator file where it defines operators: classes with a `FOREIGN`
-attribute.  Those that stand in TFLite files come with `from_foreign`; passes make the others.
-Where nodes of ONNX become one of its operators, the file has `ONNX`, names and what they ask for,
-and `from_onnx`.
+A module of this folder is an operator file if it defines subclasses of `OperatorDefaults`.  Its
+function `from_foreign` turns TFLite nodes with one of the operators' TFLITE names into nodes of the
+graph, and `from_onnx` does so for ONNX nodes; operators without such names are created by passes.
+`SAMPLES` holds small instances for tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import cache
 from types import ModuleType
+from typing import cast
 
-import penstock.ops as folder
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import OnnxName, OnnxNode
-from penstock.ir.op import Op
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Op, Sample
+from penstock.ir.operator_facts import OnnxName, OperatorDefaults
 
 FromForeign = Callable[[ForeignNode], Iterable[Made]]
 FromOnnx = Callable[[OnnxNode], Iterable[Made]]
@@ -27,62 +28,51 @@ FromOnnx = Callable[[OnnxNode], Iterable[Made]]
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
-    """One file of this folder: its operators, and how it understands foreign nodes, if there are
-    any."""
+    """One operator file: its operators, samples of them, and the functions that import nodes."""
 
     module: ModuleType
     ops: tuple[type[Op], ...]
+    samples: tuple[Sample, ...]
     from_foreign: FromForeign | None
-    onnx: Mapping[str, OnnxName]
     from_onnx: FromOnnx | None
 
     @property
-    def foreign_names(self) -> tuple[str, ...]:
-        return tuple(name for op in self.ops for name in op.FOREIGN)
-
-    def onnx_names(self, op: type[Op]) -> tuple[str, ...]:
-        """Names in ONNX that become that operator, or others of the file that have no such name:
-        those of the file's first."""
-        own = {o.__name__ for o in self.ops}
-        first = self.ops[0] is op
-        return tuple(n for n in self.onnx if n == op.__name__ or (first and n not in own))
+    def summary(self) -> str:
+        """First line of the module's docstring, without the operator's name."""
+        return (self.module.__doc__ or "").splitlines()[0].split(": ", 1)[-1]
 
 
 @cache
 def operator_files() -> tuple[OperatorFile, ...]:
-    """Every operator file, by name."""
+    """Every operator file, in order of module names."""
     return tuple(
         OperatorFile(
             module,
-            _ops_of(module),
+            _operators_in(module),
+            getattr(module, "SAMPLES", ()),
             getattr(module, "from_foreign", None),
-            getattr(module, "ONNX", {}),
             getattr(module, "from_onnx", None),
         )
         for module in _modules()
-        if _ops_of(module)
+        if _operators_in(module)
     )
 
 
 @cache
-def _modules() -> tuple[ModuleType, ...]:
-    """Every module of this folder, by name."""
-    names = sorted(info.name for info in pkgutil.iter_modules(folder.__path__))
-    return tuple(importlib.import_module(f"{folder.__name__}.{name}") for name in names)
+def _modules(package: str = "penstock.ops") -> tuple[ModuleType, ...]:
+    """Every module of a package, in order of names."""
+    path = importlib.import_module(package).__path__
+    names = sorted(info.name for info in pkgutil.iter_modules(path))
+    return tuple(importlib.import_module(f"{package}.{name}") for name in names)
 
 
-def _ops_of(module: ModuleType) -> tuple[type[Op], ...]:
-    return tuple(
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and hasattr(value, "FOREIGN")
-        and value.__module__ == module.__name__
-    )
+def _operators_in(module: ModuleType) -> tuple[type[Op], ...]:
+    found = [one for one in public_classes(module) if issubclass(one, OperatorDefaults)]
+    return cast(tuple[type[Op], ...], tuple(found))
 
 
-def classes_of(module: ModuleType) -> tuple[type, ...]:
-    """Classes that a module defines for others."""
+def public_classes(module: ModuleType) -> tuple[type, ...]:
+    """Public classes that a module defines, in order of definition."""
     return tuple(
         value
         for name, value in vars(module).items()
@@ -94,11 +84,11 @@ def classes_of(module: ModuleType) -> tuple[type, ...]:
 
 @cache
 def operand_classes() -> tuple[type, ...]:
-    """Every record and enumeration of this folder: operators, and what their fields hold."""
+    """Every record and enumeration that may appear in an operator: operators and field types."""
     return tuple(
         value
-        for module in _modules()
-        for value in classes_of(module)
+        for module in (*_modules(), *_modules("penstock.opkit"))
+        for value in public_classes(module)
         if is_dataclass(value) or issubclass(value, Enum)
     )
 
@@ -111,23 +101,24 @@ def operators() -> Mapping[str, type[Op]]:
 
 @cache
 def foreign_names() -> Mapping[str, FromForeign]:
-    """By name in a model file format, the function that understands a node of that name."""
-    files = ((file, file.from_foreign) for file in operator_files())
+    """By name of a TFLite operator, the function that imports its nodes."""
     return {
-        name: understand
-        for file, understand in files
-        if understand is not None
-        for name in file.foreign_names
+        name: file.from_foreign
+        for file in operator_files()
+        if file.from_foreign is not None
+        for op in file.ops
+        for name in op.TFLITE
     }
 
 
 @cache
 def onnx_names() -> Mapping[str, tuple[OnnxName, FromOnnx]]:
-    """By name in ONNX, what its operator asks for and the function that understands it."""
-    files = ((file, file.from_onnx) for file in operator_files())
+    """By name of an ONNX operator, how its nodes are presented and the function that imports
+    them."""
     return {
-        name: (asked, understand)
-        for file, understand in files
-        if understand is not None
-        for name, asked in file.onnx.items()
+        name: (presentation, file.from_onnx)
+        for file in operator_files()
+        if file.from_onnx is not None
+        for op in file.ops
+        for name, presentation in op.ONNX.items()
     }

@@ -1,17 +1,17 @@
-"""Relu: clamp to an interval that begins at a real bound, with requantisation.
+"""Relu: clamp to a real interval, with requantisation.
 
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M * (x - zero_x))
 
 Source: TFLite RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1; `micro/kernels/activations.cc`
-(`ReluQuantized`).  TFLite Micro's own RELU6 ignores that input and output may differ in scale, and
-has no RELU_N1_TO_1; TensorFlow runs all of them by the formula above (`kernels/activations.cc`,
-`ReluX`), and so do we.
+(`ReluQuantized`).  TFLite Micro's RELU6 ignores differing scales of input and output, and it has no
+RELU_N1_TO_1; TensorFlow and penstock use the formula above for all (`kernels/activations.cc`,
+`ReluX`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,13 +19,14 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.activation import Activation
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, scale_ratio
-from penstock.ops.real_function import UNBOUNDED, RealFunction, bounds
-from penstock.ops.samples import int8, sample
+from penstock.opkit.activation import Activation
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
+from penstock.opkit.samples import int8, sample
+from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds
 
 _ACTIVATIONS = {
     "RELU": Activation.RELU,
@@ -41,7 +42,15 @@ class Relu(Lookup):
 
     activation: Activation = Activation.RELU
 
-    FOREIGN: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
+    TFLITE: ClassVar[tuple[str, ...]] = tuple(_ACTIVATIONS)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Relu": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Clip": OnnxName(AxisOrder.ALIKE, carries=True),
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = (
+        *relay("clip"),
+        RelayName("nn.relu", (("activation", "RELU"),)),
+    )
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         scaled = multiply(ELEMENTS - x.zero_point, *quantise_multiplier(scale_ratio(x, y)))
@@ -49,20 +58,14 @@ class Relu(Lookup):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite RELU and its bounded kin."""
+    """TFLite RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1."""
     yield from made(Relu(_ACTIVATIONS[node.name]), node, 1)
 
 
-ONNX = {
-    "Relu": OnnxName(Layout.ALIKE, carries=True),
-    "Clip": OnnxName(Layout.ALIKE, carries=True),
-}
-
-
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Relu and Clip; a clamp to bounds that are no activation of TFLite's is a real
-    function."""
-    least, most = (0.0, UNBOUNDED) if node.name == "Relu" else bounds(node)
+    """ONNX Relu and Clip.  A clamp to bounds that no TFLite activation has becomes a
+    `RealFunction`."""
+    least, most = (0.0, UNBOUNDED) if node.name == "Relu" else clip_bounds(node)
     wanted = (least, None if most == UNBOUNDED else most)
     activation = next((a for a in _ACTIVATIONS.values() if a.value == wanted), None)
     op = Relu(activation) if activation else RealFunction("Clip", (least, most))

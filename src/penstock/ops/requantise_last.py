@@ -1,16 +1,15 @@
-"""RequantiseLast: the last row of accumulators as output elements.
+"""RequantiseLast: requantises the last row of accumulators.
 
     x  (1, H, W, C)  int32     only row H - 1 is read
     y  (1, 1, W, C)  int8      clamp(zero_y + M[c] * x[H - 1])
 
-Made of means, sums and layers whose sums were added up row by row (`passes/accumulate.py`).
-Source: that of the operators of which it is made, which share `Multipliers.apply`.
+Created from means, sums and layers that accumulate row by row (`passes/accumulate.py`).
+Source: the arithmetic of those operators, which share `Multipliers.apply`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,25 +17,23 @@ from penstock.fixedpoint import Rounding
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import running
-from penstock.ops.activation import Activation
-from penstock.ops.checks import require
-from penstock.ops.requantise import Multipliers
-from penstock.ops.samples import sample
+from penstock.opkit import running
+from penstock.opkit.activation import Activation
+from penstock.opkit.checks import require
+from penstock.opkit.requantise import Multipliers
+from penstock.opkit.samples import sample
 
 
 @dataclass(frozen=True, slots=True)
 class RequantiseLast(running.OfLastRow):
-    """Requantisation of a last row with clamp; one multiplier per channel.  `reach`: what the
-    accumulators of each channel can be; anything, if it is not said."""
+    """Requantisation and clamp of the last row, one multiplier per channel.
+
+    `reach`: interval of the accumulators of each channel; () for any int32."""
 
     multipliers: Multipliers
     activation: Activation = Activation.NONE
     rounding: Rounding = Rounding.DOUBLE
     reach: tuple[Interval, ...] = ()
-
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         x = running.total_type(inputs, DType.INT32)

@@ -1,10 +1,10 @@
-"""Reshape: the same elements in the same order under another shape; moves no data.
+"""Reshape: changes the shape without moving data.
 
     x  any shape, any type
-    y  `shape`, as many elements
+    y  `shape`, with as many elements
 
-Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is taken from the output tensor, so
-that shapes computed in the model (a dynamic batch) need not be folded first.
+Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is that of the output tensor, so that
+shapes computed in the model (such as a dynamic batch) need not be folded first.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from typing import ClassVar
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.checks import require
-from penstock.ops.samples import int8, sample
+from penstock.opkit.checks import require
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class Reshape:
+class Reshape(OperatorDefaults):
     """View of a tensor under another shape."""
 
     shape: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+    TFLITE: ClassVar[tuple[str, ...]] = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay(
+        "expand_dims", "nn.batch_flatten", "reshape", "squeeze"
+    )
     ALIAS: ClassVar[bool] = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
@@ -72,7 +76,7 @@ class Reshape:
 
 
 def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs (axis of x, axis of y) that the reshape leaves alone.
+    """Pairs (axis of x, axis of y) that the reshape preserves.
 
     Axes match where extents and the number of elements before them do: (1, 40, 16) and
     (1, 40, 1, 16) keep 40 and 16; (4, 6) and (24,) keep nothing.

@@ -1,9 +1,9 @@
-"""ResizeBilinear: rows and columns at another density, each output a mix of the four inputs around.
+"""ResizeBilinear: resizes rows and columns by bilinear interpolation.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8   same scale and zero point as x
 
-Positions and weights have 10 fraction bits; the mix is rounded half away from zero.
+Positions and weights have 10 fraction bits; results are rounded half away from zero.
 
 Source: TFLite RESIZE_BILINEAR; `ResizeBilinearInteger` (`reference/resize_bilinear.h`).
 """
@@ -20,12 +20,13 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.axis_map import Form, Indices, fitted
-from penstock.ops.checks import require, require_int8, require_rank
-from penstock.ops.resize import Sampling, foreign_resize
-from penstock.ops.samples import int8, sample
+from penstock.opkit.axis_map import Form, Indices, fitted
+from penstock.opkit.checks import require, require_int8, require_rank
+from penstock.opkit.resize import Sampling, foreign_resize
+from penstock.opkit.samples import int8, sample
 
 BITS = 10
 """Fraction bits of positions and weights."""
@@ -35,7 +36,7 @@ MOST_POSITIONS = 2**20
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Output index o lies at position o * scale + offset of an axis of `extent`."""
+    """Output index o samples position o * scale + offset of an input axis of `extent`."""
 
     extent: int
     scale: int
@@ -50,7 +51,7 @@ class _Axis:
         return _Axis(extent, scale, scale // 2 - (1 << (BITS - 1)) if half else 0)
 
     def around(self, out: Interval) -> tuple[Indices, Indices, Indices]:
-        """(index before, index after, weight of the latter) of every output index in `out`."""
+        """(lower index, upper index, weight of the upper) of every output index in `out`."""
         position = np.arange(*out, dtype=np.int64) * self.scale + self.offset
         before = np.clip(position >> BITS, 0, self.extent - 1)
         after = np.clip(-(-position >> BITS), before, self.extent - 1)
@@ -67,15 +68,15 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinear:
-    """`rows` x `columns` output positions."""
+class ResizeBilinear(OperatorDefaults):
+    """Resizes to `rows` x `columns`."""
 
     rows: int
     columns: int
     sampling: Sampling = Sampling.LEGACY
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("RESIZE_BILINEAR",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_BILINEAR",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")

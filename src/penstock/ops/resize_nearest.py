@@ -1,4 +1,4 @@
-"""ResizeNearest: rows and columns at another density, each output from the nearest input.
+"""ResizeNearest: resizes rows and columns by nearest-neighbour sampling.
 
     x  (N, H,  W,  C)  any type
     y  (N, Ho, Wo, C)
@@ -9,7 +9,7 @@ nearest index in single precision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -18,26 +18,32 @@ import numpy as np
 
 from penstock.fixedpoint import round_half_away
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import TensorType
-from penstock.ops.axis_map import Listed, Strided
-from penstock.ops.checks import require, require_rank
-from penstock.ops.requantised import requantised
-from penstock.ops.resize import Sampling, foreign_resize
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, listed_type
+from penstock.opkit.axis_map import ListedMap, StridedMap
+from penstock.opkit.checks import require, require_rank
+from penstock.opkit.requantised import requantised
+from penstock.opkit.resize import Sampling, foreign_resize
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeNearest(Selection):
-    """`rows` x `columns` output positions."""
+    """Resizes to `rows` x `columns`."""
 
     rows: int
     columns: int
     sampling: Sampling = Sampling.LEGACY
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("RESIZE_NEAREST_NEIGHBOR",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Resize": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+        "Upsample": OnnxName(AxisOrder.CHANNELS_LAST, carries=True),
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("image.resize2d")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"resizing has {len(inputs)} inputs, must have 1")
@@ -51,17 +57,17 @@ class ResizeNearest(Selection):
     def maps(self, site: Site) -> Maps:
         _, height, width, _ = site.inputs[0].shape
         rows = _nearest(height, self.rows, self.sampling)
-        return Strided(), rows, _nearest(width, self.columns, self.sampling), Strided()
+        return StridedMap(), rows, _nearest(width, self.columns, self.sampling), StridedMap()
 
 
-def _nearest(extent: int, outputs: int, sampling: Sampling) -> Listed:
+def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
     align = sampling is Sampling.ALIGN_CORNERS
     shrink = int(align and outputs > 1)
     scale = np.float32(extent - shrink) / np.float32(outputs - shrink)
     offset = np.float32(0.5 if sampling is Sampling.HALF_PIXEL else 0.0)
     places = [float((np.float32(o) + offset) * scale) for o in range(outputs)]
     nearest = [round_half_away(p) if align else int(p) for p in places]
-    return Listed(tuple(min(k, extent - 1) for k in nearest), Fraction(extent, outputs))
+    return ListedMap(tuple(min(k, extent - 1) for k in nearest), Fraction(extent, outputs))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -70,14 +76,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(ResizeNearest(rows, columns, sampling), (node.input(0),), node.output())
 
 
-ONNX = {
-    "Resize": OnnxName(Layout.CHANNELS_LAST, carries=True),
-    "Upsample": OnnxName(Layout.CHANNELS_LAST, carries=True),
-}
-
-
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Resize and Upsample by whole factors, where each element stands several times."""
+    """ONNX Resize and Upsample by integer factors, which repeat elements."""
     x = node.input(0)
     require_rank(x.type, (4,), "input")
     if node.text("mode", "nearest") != "nearest":
@@ -92,14 +92,14 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 
 def _repeats(where: str, rounding: str) -> bool:
-    """Whether whole factors repeat elements: 1, 1, 2, 2, .."""
+    """Whether the node's modes repeat each element, as 1, 1, 2, 2, .."""
     return (where == "asymmetric" and rounding == "floor") or (
         where == "half_pixel" and rounding in ("round_prefer_floor", "round_prefer_ceil")
     )
 
 
 def _factor(node: OnnxNode, extent: int, axis: int) -> int:
-    """How often elements stand along an axis of the model's input; its first two axes stay."""
+    """Number of repetitions along an axis of the model's input, 1 for its first two axes."""
     factors = _factors(node)
     require(len(factors) == 4, f"there are {len(factors)} factors, must be 4")
     whole = all(f.denominator == 1 and 0 < f < 2**15 for f in factors)
@@ -111,7 +111,7 @@ def _factor(node: OnnxNode, extent: int, axis: int) -> int:
 
 
 def _factors(node: OnnxNode) -> list[Fraction]:
-    """How often elements stand along each axis of the model's input."""
+    """Number of repetitions along each axis of the model's input."""
     if node.optional(3) is not None:
         x = node.input(0).type.shape
         return [Fraction(n, x[node.axis(a)]) for a, n in enumerate(node.constant_ints(3))]

@@ -1,10 +1,10 @@
-"""Rsqrt: one over the square root.
+"""Rsqrt: reciprocal square root.
 
     x  any shape  int8
     y  as x       int8     y = clamp(zero_y + M / sqrt(x - zero_x))
 
-Not above zero there is no result: the reference gives the largest element for zero and refuses
-negative values, for which we give the largest element too.
+The reference yields the largest element for zero and refuses negative values, for which penstock
+yields the largest element, too.
 
 Source: TFLite RSQRT; `micro/kernels/elementwise.cc`.
 """
@@ -20,20 +20,22 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import ELEMENTS, Lookup, saturated
-from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import inverse_sqrt
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.transcendental import inverse_sqrt
 
 EXTRA_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Rsqrt(Lookup):
-    """One over the square root."""
+    """The reciprocal square root."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("RSQRT",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("RSQRT",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("rsqrt", "qnn.rsqrt")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
         centred = ELEMENTS - x.zero_point
@@ -45,7 +47,7 @@ class Rsqrt(Lookup):
 
 
 def _output_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
-    """1 / (sqrt(scale of x) * scale of y); the product is in single precision."""
+    """(multiplier, shift) of 1 / (sqrt(x.scale) * y.scale), the product in single precision."""
     product = np.sqrt(np.float32(x.scale)) * np.float32(y.scale)
     return quantise_multiplier(1.0 / float(product))
 

@@ -1,37 +1,33 @@
-"""RunningMax: under windows along columns, the largest element of all rows so far, clamped.
+"""RunningMax: running maximum over rows, under windows along columns, with clamp.
 
     x  (1, H,    W,  C)  int8
     y  (1, rows, Wo, C)  int8     y[r] = max(y[r - 1], clamp(largest under the window of x[r]))
 
-Made of max pools of one output row (`passes/accumulate.py`).
+Created from max pools with one output row (`passes/accumulate.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import running, sliding
-from penstock.ops.activation import Activation
-from penstock.ops.samples import int8, sample
-from penstock.ops.window import Window
+from penstock.opkit import running, sliding
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.window import Window
 
 
 @dataclass(frozen=True, slots=True)
 class RunningMax(running.UnderColumns):
-    """Maxima down `rows` rows, with clamp."""
+    """Running maximum over `rows` rows, with clamp."""
 
     rows: int
     columns: Window
     activation: Activation = Activation.NONE
-
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return running.pooled_type(self.rows, self.columns, inputs, DType.INT8)

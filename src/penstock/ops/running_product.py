@@ -1,35 +1,32 @@
-"""RunningProduct: weighted sums of all rows so far, begun with a bias.
+"""RunningProduct: running sum over rows of weighted inputs, starting with a bias.
 
     x  (1, H, W, C)  int8
     w  (O, H*W*C)    int8     zero point 0; those of row r are [r*W*C, (r + 1)*W*C)
     b  (O)           int32
     y  (1, H, 1, O)  int32    y[r] = (y[r - 1], or b) + w[r] * (x[r] - zero_x)
 
-Made of fully connected layers behind an image (`passes/accumulate.py`).
+Created from fully connected layers on an image (`passes/accumulate.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.affine import Affine
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import running
-from penstock.ops.checks import require, require_dtype, require_rank
-from penstock.ops.samples import bias, int8, sample, weights
+from penstock.opkit import running
+from penstock.opkit.checks import require, require_dtype, require_rank
+from penstock.opkit.samples import bias, int8, sample, weights
 
 
 @dataclass(frozen=True, slots=True)
-class RunningProduct:
-    """Matrix times vector, a row of an image at a time."""
-
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
+class RunningProduct(OperatorDefaults):
+    """Matrix-vector product, accumulated over the rows of an image."""
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"running product has {len(inputs)} inputs, must have 3")

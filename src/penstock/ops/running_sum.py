@@ -1,36 +1,32 @@
-"""RunningSum: under windows along columns, the sum of all rows so far.
+"""RunningSum: running sum over rows, under windows along columns.
 
     x  (1, H,    W,  C)  int8
     y  (1, rows, Wo, C)  int32    y[r] = y[r - 1] + sum over the window of (x[r] - zero)
 
-Made of means, sums and average pools of one output row (`passes/accumulate.py`).
+Created from means, sums and average pools with one output row (`passes/accumulate.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import running, sliding
-from penstock.ops.samples import int8, sample
-from penstock.ops.window import Window
+from penstock.opkit import running, sliding
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.window import Window
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSum(running.UnderColumns):
-    """Sums down `rows` rows of elements less `zero`."""
+    """Running sum, over `rows` rows, of elements less `zero`."""
 
     rows: int
     columns: Window
     zero: int = 0
-
-    FOREIGN: ClassVar[tuple[str, ...]] = ()
-    ALIAS: ClassVar[bool] = False
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return running.pooled_type(self.rows, self.columns, inputs, DType.INT32)

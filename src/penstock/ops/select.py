@@ -1,9 +1,9 @@
-"""Select: elements of one tensor or of another, as truth values say; inputs may be broadcast.
+"""Select: element-wise choice between two tensors by a condition; inputs may be broadcast.
 
     condition  bool
     a, b, y    int8     one scale and zero point; y = a where the condition holds, else b
 
-Source: TFLite SELECT_V2; `micro/kernels/select.cc`.  SELECT is taken where it means the same.
+Source: TFLite SELECT_V2; `micro/kernels/select.cc`.  SELECT is supported where it is equivalent.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import numpy as np
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops import broadcast
-from penstock.ops.checks import require, require_dtype, require_int8, require_one_quantisation
-from penstock.ops.elementwise import Elementwise, made
-from penstock.ops.samples import int8, sample
+from penstock.opkit import broadcast
+from penstock.opkit.checks import require, require_dtype, require_int8, require_one_quantisation
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
 class Select(Elementwise):
-    """A choice between two tensors."""
+    """Element-wise choice between two tensors."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
+    TFLITE: ClassVar[tuple[str, ...]] = ("SELECT", "SELECT_V2")
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("where")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"select has {len(inputs)} inputs, must have 3")

@@ -1,4 +1,4 @@
-"""Shape: the extents of a tensor, known when it is compiled.
+"""Shape: the shape of a tensor, a constant at compile time.
 
     x  any shape, any type; its elements are not read
     y  (rank,)  int32 or int64
@@ -17,20 +17,20 @@ import numpy as np
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site, Table, Work
+from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.ops.checks import require, require_dtype
-from penstock.ops.samples import int8, sample
+from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(OperatorDefaults):
     """Extents as elements of type `dtype`."""
 
     dtype: DType = DType.INT32
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SHAPE",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("SHAPE",)
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"shape has {len(inputs)} inputs, must have 1")

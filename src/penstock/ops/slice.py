@@ -1,42 +1,43 @@
-"""Slice: a box of a tensor, at steps; steps may be negative.
+"""Slice: a strided box of a tensor; steps may be negative.
 
     x  any shape, any type
     y  `shape`: y[o] = x[start + step * o] along every axis
 
 Source: TFLite SLICE, STRIDED_SLICE (`internal/strided_slice_logic.h`), SPLIT, SPLIT_V, UNPACK and
-REVERSE_V2: all are slices; those that drop axes are followed by a reshape.
+REVERSE_V2: all are slices; a reshape follows where axes are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import DType, TensorType
-from penstock.ops.axes import constant_axes, one_axis, resolved_axis
-from penstock.ops.axis_map import Strided
-from penstock.ops.checks import require
-from penstock.ops.intermediate import with_shape
-from penstock.ops.requantised import requantised
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, selected_type
-from penstock.ops.slice_bounds import strided_bounds
+from penstock.opkit.axes import constant_axes, one_axis, resolved_axis
+from penstock.opkit.axis_map import StridedMap
+from penstock.opkit.checks import require
+from penstock.opkit.intermediate import with_shape
+from penstock.opkit.requantised import requantised
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, selected_type
+from penstock.opkit.slice_bounds import strided_bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Slice(Selection):
-    """Box of `shape` from index `start` at `step` along every axis."""
+    """Box of `shape` that starts at index `start` with stride `step` along each axis."""
 
     start: tuple[int, ...]
     shape: tuple[int, ...]
     step: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = (
+    TFLITE: ClassVar[tuple[str, ...]] = (
         "SLICE",
         "STRIDED_SLICE",
         "SPLIT",
@@ -44,6 +45,11 @@ class Slice(Selection):
         "UNPACK",
         "REVERSE_V2",
     )
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Slice": OnnxName(AxisOrder.ALIKE, carries=True),
+        "Split": OnnxName(AxisOrder.ALIKE, carries=True),
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("strided_slice")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         y = selected_type(inputs, self.shape)
@@ -64,7 +70,7 @@ class Slice(Selection):
 
     def maps(self, site: Site) -> Maps:
         triples = zip(self.start, self.step, self.shape, strict=True)
-        return tuple(Strided(start, step if n > 1 else 1) for start, step, n in triples)
+        return tuple(StridedMap(start, step if n > 1 else 1) for start, step, n in triples)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
@@ -133,7 +139,7 @@ def _unpack(node: ForeignNode) -> Iterable[Made]:
 
 
 def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Iterable[Made]:
-    """One slice along `axis` for each output, one after the other."""
+    """Consecutive slices along `axis`, one per output."""
     require(
         len(sizes) == len(node.outputs) and sum(sizes) == value.type.shape[axis],
         f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "
@@ -148,14 +154,8 @@ def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) 
 
 
 def _then_reshape(op: Slice, value: Value, output: Value) -> Iterable[Made]:
-    """The slice, and the reshape that drops axes of it where the output has fewer."""
+    """The slice, and a reshape if the output has fewer axes."""
     return with_shape(op, (value,), op.shape, output)
-
-
-ONNX = {
-    "Slice": OnnxName(Layout.ALIKE, carries=True),
-    "Split": OnnxName(Layout.ALIKE, carries=True),
-}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

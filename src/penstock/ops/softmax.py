@@ -3,7 +3,7 @@
     x  (..., C)  int8
     y  (..., C)  int8    scale 1/256, zero point -128
 
-exp depends only on the difference to the row's maximum, one of 256 values: a table.
+The exponential depends only on the difference to the row's maximum and is a 256-entry table.
 
 Source: TFLite SOFTMAX; `reference/softmax.h`.
 """
@@ -11,7 +11,7 @@ Source: TFLite SOFTMAX; `reference/softmax.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,16 +23,19 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
+from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Quantisation
-from penstock.ops import row_vectors
-from penstock.ops.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
-from penstock.ops.requantised import requantised
-from penstock.ops.row_vectors import RowVectors
-from penstock.ops.samples import int8, sample
-from penstock.ops.transcendental import one_over_one_plus
+from penstock.opkit import row_vectors
+from penstock.opkit.exponentials import MOST_ELEMENTS, SUM_BITS, exp_table
+from penstock.opkit.requantised import requantised
+from penstock.opkit.row_vectors import RowVectors
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.transcendental import one_over_one_plus
+
+PROBABILITIES = Quantisation((1 / 256,), (-128,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,11 @@ class Softmax(RowVectors):
 
     beta: float = 1.0
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("SOFTMAX",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Softmax": OnnxName(AxisOrder.VECTORS, fixed=PROBABILITIES)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.softmax", "qnn.softmax")
 
     def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
         rows = inputs[0][row_vectors.whole_vectors(site, out).slices].astype(np.int64)
@@ -86,10 +93,6 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
     yield Made(Softmax(beta), (node.input(0),), node.output())
-
-
-PROBABILITIES = Quantisation((1 / 256,), (-128,))
-ONNX = {"Softmax": OnnxName(Layout.VECTORS, fixed=PROBABILITIES)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

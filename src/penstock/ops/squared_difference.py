@@ -1,4 +1,4 @@
-"""SquaredDifference: (a - b)^2, element by element, with requantisation; inputs may be broadcast.
+"""SquaredDifference: element-wise (a - b)^2 with requantisation; inputs may be broadcast.
 
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + My * (Ma * ((a - zero_a) << 7) - Mb * ((b - zero_b) << 7))^2)
@@ -17,11 +17,11 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import broadcast
-from penstock.ops.elementwise import Elementwise, made
-from penstock.ops.lookup import saturated
-from penstock.ops.requantise import fitting_multiplier
-from penstock.ops.samples import int8, sample
+from penstock.opkit import broadcast
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.lookup import saturated
+from penstock.opkit.requantise import fitting_multiplier
+from penstock.opkit.samples import int8, sample
 
 EXTRA_BITS = 7
 LARGEST = (255 << EXTRA_BITS) ** 2
@@ -32,7 +32,8 @@ LARGEST = (255 << EXTRA_BITS) ** 2
 class SquaredDifference(Elementwise):
     """The square of the difference of two tensors."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SQUARED_DIFFERENCE",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("SQUARED_DIFFERENCE",)
+    COMMUTATIVE: ClassVar[bool] = True
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         return broadcast.int8_result(inputs, 2, "squared difference")
@@ -66,7 +67,7 @@ class SquaredDifference(Elementwise):
 
 
 def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], tuple[int, int]]:
-    """(multiplier, shift) of both inputs, and of the result."""
+    """(multiplier, shift) of each input and of the result."""
     a, b = (x.scale for x in site.inputs)
     twice_largest = 2 * max(a, b)
     unit = (1 << 2 * EXTRA_BITS) * site.output.scale

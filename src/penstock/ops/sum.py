@@ -1,38 +1,38 @@
-"""Sum: the total along axes.
+"""Sum: the sum along axes.
 
     x  int8, up to rank 4
     y  int8   its own scale and zero point
 
-Source: TFLite SUM as TFLite Micro runs it; `reference/reduce.h`.
+Source: TFLite SUM, as computed by TFLite Micro; `reference/reduce.h`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.onnx_node import Layout, OnnxName, OnnxNode
-from penstock.ops import reduction
-from penstock.ops.samples import int8, sample
-from penstock.ops.scaled_total import ScaledTotal
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
+from penstock.opkit import reduction
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.scaled_total import ScaledTotal
 
 
 @dataclass(frozen=True, slots=True)
 class Sum(ScaledTotal):
-    """Total along `axes`, which stay with extent 1."""
+    """Sum along `axes`, which keep extent 1."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("SUM",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("SUM",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"ReduceSum": OnnxName(AxisOrder.ALIKE)}
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("sum")
     MEAN: ClassVar[bool] = False
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SUM."""
     return reduction.understood(node, Sum)
-
-
-ONNX = {"ReduceSum": OnnxName(Layout.ALIKE)}
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -1,23 +1,28 @@
 """Tanh: the hyperbolic tangent.
 
     x  any shape  int8
-    y  as x       int8     scale 1/128, zero point 0
+    y  as x       int8     scale 1/128 and zero point 0 with TFLite's numerics
 
-Source: TFLite TANH; `reference/integer_ops/tanh.h`.
+Source: TFLite TANH; `reference/integer_ops/tanh.h`.  ONNX Tanh: `Numerics.REAL`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.ops import sigmoid, transcendental
-from penstock.ops.elementwise import made
-from penstock.ops.lookup import Lookup
-from penstock.ops.samples import int8, sample
+from penstock.opkit import sigmoid, transcendental
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import Lookup
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import SIGNED_UNIT_INTERVAL, real_table
+from penstock.opkit.samples import int8, sample
 
 OUTPUT_BITS = 7
 
@@ -26,9 +31,17 @@ OUTPUT_BITS = 7
 class Tanh(Lookup):
     """The hyperbolic tangent."""
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("TANH",)
+    numerics: Numerics = Numerics.TFLITE
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("TANH",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {
+        "Tanh": OnnxName(AxisOrder.ALIKE, fixed=SIGNED_UNIT_INTERVAL)
+    }
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("tanh", "qnn.tanh")
 
     def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(math.tanh, x, y)
         return sigmoid.table(transcendental.tanh, x, OUTPUT_BITS, y.zero_point)
 
 
@@ -42,7 +55,13 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield from made(Tanh(), node, 1)
 
 
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Tanh."""
+    yield node.made(Tanh(numerics=Numerics.REAL), node.input(0))
+
+
 SAMPLES = (
     sample(Tanh(), int8(1, 4, 3, 5), scale=1 / 128, zero=0),
     sample(Tanh(), int8(2, 7, scale=0.3), scale=1 / 128, zero=0),
+    sample(Tanh(Numerics.REAL), int8(2, 7, scale=0.3), scale=1 / 127, zero=0),
 )

@@ -14,21 +14,23 @@ from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Site
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import TensorType
-from penstock.ops.axis_map import AxisMap, Listed, Strided
-from penstock.ops.checks import require
-from penstock.ops.intermediate import reshaped
-from penstock.ops.samples import int8, sample
-from penstock.ops.selection import Maps, Selection, listed_type
+from penstock.opkit.axis_map import AxisMap, ListedMap, StridedMap
+from penstock.opkit.checks import require
+from penstock.opkit.intermediate import reshaped
+from penstock.opkit.samples import int8, sample
+from penstock.opkit.selection import Maps, Selection, listed_type
 
 
 @dataclass(frozen=True, slots=True)
 class Tile(Selection):
-    """The input `multiples` times along each axis."""
+    """Repeats the input `multiples` times along each axis."""
 
     multiples: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
+    TFLITE: ClassVar[tuple[str, ...]] = ("TILE", "BROADCAST_TO")
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("tile")
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 1, f"tile has {len(inputs)} inputs, must have 1")
@@ -47,8 +49,8 @@ class Tile(Selection):
 
 def _repeated(extent: int, times: int) -> AxisMap:
     if times == 1:
-        return Strided()
-    return Strided(0, 0) if extent == 1 else Listed(tuple(range(extent)) * times)
+        return StridedMap()
+    return StridedMap(0, 0) if extent == 1 else ListedMap(tuple(range(extent)) * times)
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -1,4 +1,4 @@
-"""Transpose: the axes of a tensor in another order.
+"""Transpose: permutes the axes of a tensor.
 
     x  any shape, any type
     y  y.shape[a] = x.shape[order[a]]
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import DType, TensorType
-from penstock.ops.axes import resolved_axis
-from penstock.ops.checks import require
-from penstock.ops.rearrangement import Layout, Rearrangement
-from penstock.ops.samples import int8, sample
+from penstock.opkit.axes import resolved_axis
+from penstock.opkit.checks import require
+from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
+from penstock.opkit.samples import int8, sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,15 @@ class Transpose(Rearrangement):
 
     order: tuple[int, ...]
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("TRANSPOSE",)
+    TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("transpose")
 
-    def layout(self, x: tuple[int, ...]) -> Layout:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         require(
             sorted(self.order) == list(range(len(x))),
             f"order is {list(self.order)}, must name each of {len(x)} axes once",
         )
-        return Layout(tuple((extent,) for extent in x), tuple((axis,) for axis in self.order))
+        return AxisGrouping(tuple((extent,) for extent in x), tuple((axis,) for axis in self.order))
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:

@@ -1,12 +1,12 @@
-"""TransposeConv: every input element adds a window of weights to the output.
+"""TransposeConv: transposed convolution; each input element adds a window of weights.
 
     x  (N, H,  W,  C)  int8
     w  (O, K,  L,  C)  int8    zero point 0; one scale, or one per O
     b  (O)             int32   scale x.scale * w.scale
     y  (N, Ho, Wo, O)  int8
 
-y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)), where input row h and tap k meet in output
-row h * stride - before + k; what falls outside is dropped.
+y = clamp(zero_y + M[o] * (b[o] + sum (x - zero_x) * w)), where input row h and tap k contribute to
+output row h * stride - before + k, if it exists.
 
 Source: TFLite TRANSPOSE_CONV; `reference/integer_ops/transpose_conv.h`.
 """
@@ -25,21 +25,22 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, Site, Work
+from penstock.ir.operator_facts import LayerKind, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.ops.accumulators import made_layer
-from penstock.ops.activation import Activation, fused_activation
-from penstock.ops.axis_map import Form
-from penstock.ops.checks import require, require_dtype, require_int8, require_rank
-from penstock.ops.requantise import Multipliers, channel_multipliers
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window, foreign_windows
+from penstock.opkit.accumulators import made_layer
+from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.axis_map import Form
+from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
+from penstock.opkit.requantise import Multipliers, channel_multipliers
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window, foreign_windows
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Along one axis: input index i and tap k in [0, size) meet in output i * stride - before + k;
-    the output has `outputs` elements."""
+    """Window along one axis: input index i and tap k in [0, size) contribute to output index
+    i * stride - before + k; the output has `outputs` elements."""
 
     outputs: int
     size: int
@@ -47,14 +48,14 @@ class Spread:
     before: int = 0
 
     def needs(self, out: Interval, extent: int) -> Interval:
-        """Input interval whose windows meet the output interval, clipped to [0, extent)."""
+        """Input interval that contributes to an output interval, clipped to [0, extent)."""
         lower = -((self.size - 1 - self.before - out[0]) // self.stride)
         upper = (out[1] - 1 + self.before) // self.stride + 1
         lower = min(max(lower, 0), extent)
         return lower, max(lower, min(upper, extent))
 
     def taps(self, out: Interval) -> int:
-        """Taps that meet the elements of the output interval, those outside the input included."""
+        """Number of taps of the output interval, including those outside the input."""
         phases = ((o + self.before) % self.stride for o in range(*out))
         return sum(len(range(phase, self.size, self.stride)) for phase in phases)
 
@@ -69,15 +70,17 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposeConv:
+class TransposeConv(OperatorDefaults):
     """Transposed convolution with bias, requantisation and clamp."""
 
     rows: Spread
     columns: Spread
     activation: Activation = Activation.NONE
 
-    FOREIGN: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
-    ALIAS: ClassVar[bool] = False
+    TFLITE: ClassVar[tuple[str, ...]] = ("TRANSPOSE_CONV",)
+    RELAY: ClassVar[tuple[RelayName, ...]] = relay("nn.conv2d_transpose", "qnn.conv2d_transpose")
+    BIAS_INPUT: ClassVar[int | None] = 2
+    LAYER_KIND: ClassVar[LayerKind | None] = LayerKind.TRANSPOSED
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         require(len(inputs) == 3, f"transposed convolution has {len(inputs)} inputs, must have 3")
@@ -166,7 +169,7 @@ class TransposeConv:
         )
 
     def _accumulated(self, site: Site, x: Array, w: Array, out: Region) -> Array:
-        """Sums of products over region `out`, as doubles: exact, all are below 2**53."""
+        """Accumulators of region `out`, as doubles; exact, since they are below 2**53."""
         (n, h, c_w, o), zero = out.intervals, site.inputs[0].zero_point
         rows, columns = (
             self.rows.needs(h, x.shape[1]),
@@ -185,13 +188,13 @@ class TransposeConv:
         return total
 
     def multipliers(self, site: Site) -> Multipliers:
-        """Real multipliers of the output channels."""
+        """Requantisation multipliers of the output channels."""
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[0])
 
 
 def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s, Int64s]:
-    """Input indices in `read` whose tap falls into `out`, and where in `out` it falls."""
+    """Input indices in `read` that contribute to `out` by a tap, and the output indices."""
     indices = np.arange(*read, dtype=np.int64)
     at = indices * axis.stride - axis.before + tap - out[0]
     inside = (at >= 0) & (at < out[1] - out[0])
@@ -199,7 +202,7 @@ def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s,
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    """TFLite TRANSPOSE_CONV.  Its padding is that of a convolution from the output to the input."""
+    """TFLite TRANSPOSE_CONV, padded as the convolution from its output to its input."""
     w, x, y = node.input(1), node.input(2), node.output()
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
         require_rank(value.type, (4,), role)

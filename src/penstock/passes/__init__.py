@@ -1,1 +1,1 @@
-"""Passes: rewrites Graph -> Graph that change no output, one a file; `PASSES` is their order."""
+"""Passes: graph rewrites that preserve every output, one per file; `order.PASSES` lists them."""

@@ -1,9 +1,13 @@
-"""accumulate: a reduction to one row becomes one that takes row by row, and a last step.
+"""accumulate: splits a reduction to one row into a running total and a last step.
 
-Case: an operator that reads an image of several rows and makes one row of them (`halves`), where
-the image is computed row by row and for this operator alone, so that its rows may die once they
-have been taken; and what is kept is at most half of the image, so that it pays.  A fully connected
-layer may read the image through views of other shapes.
+The running total takes its input row by row, so that a scheduler may free each row once it has been
+added.  Conditions:
+
+1. The operator reduces an image of several rows to one row and supports the split (`Halving`).
+2. The image is computed row by row, and this operator is its only reader.
+3. A row of totals takes at most half the bytes of the image; otherwise nothing is saved.
+
+A fully connected layer may read the image through aliases of other shapes.
 """
 
 from __future__ import annotations
@@ -13,20 +17,20 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
+from penstock.opkit.running import Halves, Halving
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
-from penstock.ops.running import Halves, Halving
 
 
 def accumulate(graph: Graph) -> Graph:
-    """The graph with reductions in two halves, where that may save memory."""
+    """Returns the graph with reductions split where that may save memory."""
     seen = _Seen.of(graph)
     return graph.with_nodes(tuple(made for node in graph.nodes for made in _split(node, seen)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Who makes and who reads what; which names are taken."""
+    """Producers, consumers, outputs and names of a graph."""
 
     producers: Mapping[str, Node]
     consumers: Mapping[str, tuple[Node, ...]]
@@ -39,17 +43,17 @@ class _Seen:
         return _Seen(graph.producers(), graph.consumers(), outputs, graph.names())
 
     def maker_for_one(self, value: Value) -> Node | None:
-        """Who computes a value for a single reader."""
+        """The node that computes a value, or None where the value has several readers."""
         alone = value.name not in self.outputs and len(self.consumers[value.name]) == 1
         return self.producers.get(value.name) if alone else None
 
     def by_rows_for_one(self, value: Value) -> bool:
-        """Whether a value is computed row by row for a single reader."""
+        """Whether a value has one reader and a kernel that computes it row by row."""
         maker = self.maker_for_one(value)
         return maker is not None and not maker.op.ALIAS and maker.op.kernel(maker.site).by_rows
 
     def image(self, value: Value) -> Value:
-        """The value of which a value is a view, where nobody else reads either."""
+        """The value at the end of a chain of aliases that have one reader each."""
         maker = self.maker_for_one(value)
         if maker is None or not maker.op.ALIAS:
             return value
@@ -58,7 +62,7 @@ class _Seen:
 
 
 def _split(node: Node, seen: _Seen) -> Iterator[Node]:
-    """The node, or its two halves."""
+    """The node itself, or the two nodes that replace it."""
     if isinstance(node.op, Halving):
         through_views = isinstance(node.op, FullyConnected)
         image = seen.image(node.inputs[0]) if through_views else node.inputs[0]
@@ -71,13 +75,13 @@ def _split(node: Node, seen: _Seen) -> Iterator[Node]:
 
 
 def _pays(image: Value, halves: Halves) -> bool:
-    """Whether there are several rows, and one of the total has at most half the image's bytes."""
+    """Whether the image has several rows, and a row of totals at most half of its bytes."""
     rows = row_count(halves.total.shape)
     return rows > 1 and 2 * halves.total.size_bytes // rows <= image.type.size_bytes
 
 
 def _halved(node: Node, halves: Halves, taken: frozenset[str]) -> Iterator[Node]:
-    """The two halves, and a view where the output has not the shape of a row."""
+    """The running total and the last step, with a Reshape where the output is not one row."""
     total = Value(free_name(f"{node.name}/running", taken), halves.total)
     yield Node(halves.running, node.inputs, total, node.origin)
     row = halves.last.result_type((halves.total,)).shape

@@ -1,4 +1,4 @@
-"""drop_dead: nodes whose outputs nobody reads, and that are no outputs of the graph, go."""
+"""drop_dead: removes nodes whose output is neither read nor an output of the graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock.ir.graph import Graph, Node
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """The graph without dead nodes."""
+    """Returns the graph without dead nodes."""
     wanted = {value.name for value in graph.outputs}
     kept: list[Node] = []
     for node in reversed(graph.nodes):

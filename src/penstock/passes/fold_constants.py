@@ -1,4 +1,4 @@
-"""fold_constants: a node whose inputs are all constant becomes its value."""
+"""fold_constants: replaces a node whose inputs are all constant by its value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data
 
-MOST_BYTES = 16 << 20
-MOST_WORK = 1 << 28
+MAX_BYTES = 16 << 20
+"""Larger values are not folded: a small file must not need a large compiler."""
+MAX_WORK = 1 << 28
+"""Limit on the multiply-accumulates and elements of a folded node, for the same reason."""
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with constant nodes evaluated by their own arithmetic."""
+    """Returns the graph with constant nodes evaluated by their reference arithmetic."""
     known: dict[str, Value] = {}
     kept: list[Node] = []
     for node in graph.nodes:
@@ -21,18 +23,18 @@ def fold_constants(graph: Graph) -> Graph:
         if node.variable_inputs or not _is_small(node):
             kept.append(node)
         else:
-            known[node.output.name] = replace(node.output, data=_value(node))
+            known[node.output.name] = replace(node.output, data=_evaluated(node))
     outputs = tuple(known.get(v.name, v) for v in graph.outputs)
     return Graph(graph.name, graph.inputs, outputs, tuple(kept))
 
 
 def _is_small(node: Node) -> bool:
-    """Whether the value takes little to compute and to keep; what is large is left as it is."""
+    """Whether a value is within the limits on bytes and work."""
     work = whole_work(node)
     size = node.output.type.size_bytes
-    return size <= MOST_BYTES and work.macs + work.elements <= MOST_WORK
+    return size <= MAX_BYTES and work.macs + work.elements <= MAX_WORK
 
 
-def _value(node: Node) -> Data:
+def _evaluated(node: Node) -> Data:
     inputs = tuple(v.data.array(v.type) for v in node.inputs if v.data is not None)
     return Data.of(node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape)))

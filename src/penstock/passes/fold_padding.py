@@ -1,8 +1,11 @@
-"""fold_padding: a border around the input of a convolution or a maximum becomes its own padding.
+"""fold_padding: turns a Pad before a convolution or MaxPool2D into padding of its windows.
 
-Case: Pad adds rows and columns only, in its input's quantisation, filled with its input's zero
-point; then every convolution that reads it reads the input of Pad instead.  Filled with the least
-element there is: likewise every maximum, of which no window lies in the border alone.
+Conditions:
+
+1. Pad adds rows and columns only, and keeps the quantisation.
+2. For a convolution, the fill value is the zero point of Pad's input.
+3. For MaxPool2D, the fill value is the least value of the element type, and every window covers at
+   least one element of the unpadded input.
 """
 
 from __future__ import annotations
@@ -11,21 +14,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
-from penstock.ops.window import Window
 
 
 def fold_padding(graph: Graph) -> Graph:
-    """The graph with borders folded into windows; the Pad nodes stay until they are dead."""
+    """Returns the graph with borders folded into windows; `drop_dead` removes unread Pad nodes."""
     pads = {node.output.name: node for node in graph.nodes if _is_border(node)}
     return graph.with_nodes(tuple(_folded(node, pads) for node in graph.nodes))
 
 
 def _is_border(node: Node) -> bool:
-    """Whether the node adds rows and columns, and nothing else."""
+    """Whether the node is a Pad of rows and columns only, with equal quantisations."""
     if not isinstance(node.op, Pad) or node.inputs[0].type.rank != 4:
         return False
     x, y = node.inputs[0].type, node.output.type
@@ -52,7 +55,7 @@ def _folded(node: Node, pads: Mapping[str, Node]) -> Node:
 
 
 def _sees_an_element(window: Window) -> bool:
-    """Whether no window lies in the padding alone."""
+    """Whether every window covers at least one element that is not padding."""
     return max(window.before, window.after) < window.extent
 
 

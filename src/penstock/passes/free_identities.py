@@ -1,7 +1,7 @@
-"""free_identities: operators that change and move nothing become views, which cost nothing.
+"""free_identities: replaces identity operators by Reshape, an alias that costs nothing.
 
-Case 1: Quantize between equal quantisations.
-Case 2: Pad without a border.
+1. Quantize between equal types.
+2. Pad without a border.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.ops.reshape import Reshape
 
 
 def free_identities(graph: Graph) -> Graph:
-    """The graph with identities as views of their inputs."""
+    """Returns the graph with identities as aliases of their inputs."""
     return graph.with_nodes(tuple(_freed(node) for node in graph.nodes))
 
 

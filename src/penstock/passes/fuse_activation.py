@@ -1,8 +1,12 @@
-"""fuse_activation: a clamp that follows an operator becomes the operator's own.
+"""fuse_activation: makes a Relu the activation of the operator before it.
 
-Case: Relu in the quantisation of its input, which nothing else reads and which is no output of the
-graph, made by an operator that has an activation and does not use it.  With equal quantisation Relu
-is a clamp and nothing else.
+Conditions:
+
+1. Input and output of Relu have the same type, so that Relu is nothing but a clamp.
+2. Relu is the only reader of its input, which is not an output of the graph.
+3. The operator that computes the input has an `activation`, and it is NONE.
+
+The fused node keeps the name and origin of Relu's output.
 """
 
 from __future__ import annotations
@@ -12,12 +16,12 @@ from typing import Any
 
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Op
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.relu import Relu
 
 
 def fuse_activation(graph: Graph) -> Graph:
-    """The graph with clamps fused into the operators before them."""
+    """Returns the graph with clamps fused into the operators before them."""
     producers, consumers = graph.producers(), graph.consumers()
     outputs = {value.name for value in graph.outputs}
     fused: dict[str, Node] = {}
@@ -34,7 +38,7 @@ def fuse_activation(graph: Graph) -> Graph:
 
 
 def _takes_clamp(op: Op) -> bool:
-    """Whether the operator has an activation and does not use it."""
+    """Whether the operator has an `activation` field whose value is NONE."""
     names = {f.name for f in fields(op)} if is_dataclass(op) else set[str]()
     return "activation" in names and getattr(op, "activation") is Activation.NONE  # noqa: B009
 

@@ -1,11 +1,11 @@
-"""PASSES: the rewrites that simplify a graph, in order; a line that must stand where it stands says
-why."""
+"""The order of the passes.  Comments state the reasons for constraints on the order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.ir.graph import Graph
+from penstock.ir.verify import verify
 from penstock.passes.accumulate import accumulate
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
@@ -13,11 +13,27 @@ from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
 
-PASSES: tuple[Callable[[Graph], Graph], ...] = (
+Pass = Callable[[Graph], Graph]
+
+PASSES: tuple[Pass, ...] = (
     fold_constants,
     free_identities,
     fold_padding,
     fuse_activation,
-    accumulate,  # behind all that look for reductions as model files have them
-    drop_dead,  # last: the others leave nodes that nobody reads
+    drop_dead,  # last: the passes above leave nodes without readers
 )
+"""The passes of the stage `simplify`, before accelerators claim nodes."""
+
+PASSES_AFTER_OFFLOAD: tuple[Pass, ...] = (
+    accumulate,  # after offload: patterns of accelerators match reductions as models state them
+    drop_dead,  # last: `accumulate` bypasses views
+)
+"""The passes of the stage `assign`, between offload and the assignment to the processor."""
+
+
+def run_passes(graph: Graph, passes: Sequence[Pass]) -> Graph:
+    """Run passes in order and verify the graph after each."""
+    for rewrite in passes:
+        graph = rewrite(graph)
+        verify(graph)
+    return graph

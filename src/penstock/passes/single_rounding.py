@@ -1,6 +1,6 @@
-"""with_single_rounding: fully connected layers round once, as newer LiteRT does.
+"""with_single_rounding: makes fully connected layers round once, as newer versions of LiteRT do.
 
-Not one of `PASSES`: it changes what is computed, at the user's word (`--rounding single`).
+Not one of `order.PASSES`: it changes results, on request (`--rounding single`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.ops.fully_connected import FullyConnected
 
 
 def with_single_rounding(graph: Graph) -> Graph:
-    """The graph whose fully connected layers round once."""
+    """Returns the graph with single rounding in all fully connected layers."""
     return graph.with_nodes(tuple(_once(node) for node in graph.nodes))
 
 

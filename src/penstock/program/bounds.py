@@ -1,6 +1,6 @@
-"""bounds: counts as expressions.  Counts by n become a short formula where there is one.
+"""bounds: expressions for sequences of row counts, by formula where one exists, else by table.
 
-The formulas are those of windows: min(most, max(0, (a * n + b) // q)), with 0 at n = 0.
+The formulas are those of sliding windows: min(most, max(0, (a * n + b) // q)), and 0 at n = 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Formula:
     rows: int
 
     def at(self, n: Expr, *, positive: bool) -> Expr:
-        """The count for n, which is known to be above 0 if `positive`."""
+        """The count for n; `positive` states that n is known to be positive."""
         linear = binary("+", binary("*", n, self.factor), self.offset)
         count = binary("//", linear, self.divisor)
         if self._linear(1) < 0 or (not positive and self.offset < 0):
@@ -43,7 +43,7 @@ class Formula:
 
 @cache
 def formula(counts: tuple[int, ...]) -> Formula | None:
-    """The formula of counts for n = 0, 1, ..; None where there is none."""
+    """The formula of the counts for n = 0, 1, ..; None if there is none."""
     table = np.array(counts)
     n = np.arange(len(counts))
     middle = len(counts) // 2
@@ -58,7 +58,7 @@ def formula(counts: tuple[int, ...]) -> Formula | None:
 
 
 def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool) -> Expr:
-    """Count number n: by formula, else from a table."""
+    """The count for n, by formula or from a table."""
     if isinstance(n, int):
         return counts[n]
     found = formula(counts)

@@ -1,9 +1,10 @@
-"""cascade: an unfolded cascade -> loops, without a list of its calls.
+"""cascade: the loop nests of a cascade, derived from its expanded schedule.
 
-Each part whose rows nobody in the cascade asks for is a loop over stripes.  In it stands, before a
-part's call, a loop over the rows of each producer that it asks; and so on, upwards.  The bounds of
-that inner loop are what the outer stripe needs, less what is there: formulas of the outer variable
-where the operator has one (`bounds`), else tables of it.
+Each part that no other part of the cascade reads is the root of a nest: a loop over its stripes.
+Before the call for a stripe, the nest contains a loop over the missing rows of each producer, and
+so on recursively.  The bounds of such an inner loop are the rows that the outer stripe needs
+without those already computed: formulas of the outer variable if there are any (`bounds`), else
+look-ups in tables.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import numpy as np
 from penstock.program.bounds import count_at
 from penstock.program.expr import Expr, TableEntry, Var, binary
 from penstock.program.program import Command, Loop
-from penstock.scheduling.demand import Numbers, Tables
-from penstock.scheduling.lifetimes import Cascade
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 MakeCall = Callable[[int, Expr, Expr], Command]
-"""Position of a part, first row, end -> its call."""
+"""Makes the call of the part at a position for rows [first, end)."""
 
 
-def commands(tables: Tables, cascade: Cascade, call: MakeCall) -> tuple[Command, ...]:
-    """The loops of a cascade."""
+def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCall) -> tuple[Command, ...]:
+    """The loop nests of a cascade, in order."""
     there: dict[int, int] = {}
     found: list[Command] = []
     for turns in _nests(cascade.calls):
@@ -37,7 +38,7 @@ def commands(tables: Tables, cascade: Cascade, call: MakeCall) -> tuple[Command,
 
 
 def _nests(calls: Numbers) -> Iterator[Numbers]:
-    """The calls, cut behind the last call of each part that nobody asks."""
+    """The calls, split after the last call of each root."""
     sinks = calls[:, 0] == calls[:, 3]
     ends = [
         int(np.flatnonzero(sinks & (calls[:, 0] == position))[-1]) + 1
@@ -48,11 +49,11 @@ def _nests(calls: Numbers) -> Iterator[Numbers]:
 
 
 Asked = Mapping[tuple[int, int], Mapping[tuple[int, int], tuple[int, int]]]
-"""By (who asks, who is asked): for each stripe of the first, the rows of the second."""
+"""By (consumer, producer): the rows of the producer computed for each stripe of the consumer."""
 
 
 def _asked(calls: Numbers) -> Asked:
-    """Who asks whom for what, stripe by stripe; stripes that ask nothing too."""
+    """The rows computed for each stripe of a consumer, (0, 0) for stripes that need no new ones."""
     waiting: dict[int, dict[int, tuple[int, int]]] = {}
     found: dict[tuple[int, int], dict[tuple[int, int], tuple[int, int]]] = {}
     stripes: dict[int, list[tuple[int, int]]] = {}
@@ -71,9 +72,9 @@ def _asked(calls: Numbers) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The loops around one part that nobody asks."""
+    """The loop nest of one root."""
 
-    tables: Tables
+    tables: RowTables
     stripe: int | None
     call: MakeCall
     asked: Asked
@@ -81,11 +82,11 @@ class _Nest:
     loops: dict[int, tuple[Command, ...]] = field(default_factory=dict[int, tuple[Command, ...]])
 
     def rows(self, position: int) -> int:
-        """Rows of a part's output."""
+        """Number of rows of a part's output."""
         return int(self.tables.rows[self.tables.written[position]])
 
     def produced(self, position: int, lower: Expr, upper: Expr) -> tuple[Command, ...]:
-        """Rows [lower, upper) of a part, stripe by stripe."""
+        """Commands that compute rows [lower, upper) of a part, stripe by stripe."""
         rows = self.rows(position)
         whole = bool(self.tables.whole[position])
         step = rows if whole or self.stripe is None else min(self.stripe, rows)
@@ -101,7 +102,7 @@ class _Nest:
         return (Loop(first.name, lower, upper, step, body),)
 
     def _turn(self, position: int, first: Expr, end: Expr) -> tuple[Command, ...]:
-        """One stripe: what it needs, then its call."""
+        """Commands for one stripe: those of its producers, then its call."""
         before: list[Command] = []
         for e in range(self.tables.reads[position], self.tables.reads[position + 1]):
             producer = int(self.tables.maker[self.tables.storage[e]])
@@ -112,7 +113,7 @@ class _Nest:
     def _supply(
         self, position: int, producer: int, e: int, first: Expr, end: Expr
     ) -> tuple[Command, ...]:
-        """The rows of a producer that a stripe asks for."""
+        """Commands that compute the rows of a producer that a stripe needs."""
         asked = self.asked[position, producer]
         if (
             all(stripe == rows for stripe, rows in asked.items())

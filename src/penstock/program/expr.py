@@ -1,7 +1,7 @@
-"""Expr: whole-number expressions of loop variables, in which a program's bounds and offsets stand.
+"""Expr: integer expressions of loop variables, used for bounds and offsets of a program.
 
-Only +, -, x, //, mod, min, max, and look-ups in constant tables; division and remainder are by
-positive numbers and round down.
+The operations are +, -, *, //, %, min, max and look-ups in constant tables.  Divisors are positive;
+division and remainder round down.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import cast
 
 
 class _Arithmetic:
-    """Python's operators on expressions, for whoever writes commands by hand.
+    """Python's operators on expressions.
 
     >>> Var("r") * 2 + 1
     Binary(operator='+', left=Binary(operator='*', left=Var(name='r'), right=2), right=1)
@@ -63,7 +63,7 @@ class Binary(_Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class TableEntry(_Arithmetic):
-    """Number `index` of a constant table: for bounds that no short formula says."""
+    """Entry `index` of a constant table, for bounds without a formula."""
 
     values: tuple[int, ...]
     index: Expr
@@ -83,7 +83,7 @@ OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 
 
 def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
-    """The expression's value."""
+    """The value of an expression, given the values of its variables."""
     match expr:
         case Var(name):
             return variables[name]
@@ -99,7 +99,7 @@ def evaluate(expr: Expr, variables: Mapping[str, int]) -> int:
 
 
 def binary(operator: str, left: Expr, right: Expr) -> Expr:
-    """The expression, folded where both sides are known or one changes nothing.
+    """The expression, simplified if both operands are constant or the right one is neutral.
 
     >>> binary("+", Var("r"), 0)
     Var(name='r')
@@ -112,7 +112,7 @@ def binary(operator: str, left: Expr, right: Expr) -> Expr:
 
 
 def minimum(left: Expr, right: Expr) -> Expr:
-    """The lesser of two expressions.
+    """The minimum of two expressions.
 
     >>> minimum(Var("rows"), 8)
     Binary(operator='min', left=Var(name='rows'), right=8)
@@ -121,7 +121,7 @@ def minimum(left: Expr, right: Expr) -> Expr:
 
 
 def maximum(left: Expr, right: Expr) -> Expr:
-    """The greater of two expressions.
+    """The maximum of two expressions.
 
     >>> maximum(2, 3)
     3

@@ -1,4 +1,4 @@
-"""lower: Schedule + addresses -> Program."""
+"""lower: translates a schedule with addresses into a program."""
 
 from __future__ import annotations
 
@@ -33,87 +33,88 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.scheduling.lifetimes import (
-    Cascade,
-    Unfolded,
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import AcceleratorCopy, Prefetch
+from penstock.scheduling.model.rows import Storage, rows_coincide
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import (
     block_name,
-    copy_name,
-    fetched_name,
-    scratch_of,
+    prefetch_name,
+    scratch_name,
     table_name,
 )
-from penstock.scheduling.part import Part
-from penstock.scheduling.plan import ConstantCopy, Fetched, Plan
-from penstock.scheduling.rows import Storage, alike
-from penstock.scheduling.schedule import Schedule
 
 CONSTANT_ALIGNMENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the blocks of a schedule lie in their memories, and how high each is filled."""
+    """The offset of each block of a schedule, and the bytes used in each memory."""
 
     offsets: Mapping[str, int]
     heights: tuple[tuple[str, int], ...]
 
 
-def lower(unfolded: Unfolded, addresses: Addresses) -> Program:
-    """The commands that run a schedule: a line for a part that runs whole, loops for a cascade."""
-    schedule = unfolded.schedule
-    graph, homes = schedule.parts.graph, schedule.homes
-    constants = _constants(unfolded, homes.constants)
+def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
+    """The program of a schedule: a call for a part that runs at once, loops for a cascade."""
+    schedule = expanded.schedule
+    graph, memory = schedule.parts.graph, schedule.memory
+    constants = _constants(expanded, memory.constants)
     constant_bytes = max((b.address + b.size_bytes for b in constants), default=0)
-    writer = _Writer(unfolded, laid_storages(unfolded, addresses))
+    writer = _Writer(expanded, laid_storages(expanded, addresses))
     return Program(
         graph.name,
         (
-            *(Memory(memory, height, writable=True) for memory, height in addresses.heights),
-            Memory(homes.constants, constant_bytes, writable=False),
+            *(Memory(name, height, writable=True) for name, height in addresses.heights),
+            Memory(memory.constants, constant_bytes, writable=False),
         ),
         (
             *writer.buffers(),
-            *_scratch(unfolded, addresses),
-            *_copied(unfolded, addresses),
-            *_fetched(unfolded, addresses),
+            *_scratch(expanded, addresses),
+            *_copied(expanded, addresses),
+            *_fetched(expanded, addresses),
             *constants,
         ),
         tuple(writer.view(v, {}) for v in schedule.parts.inputs),
         tuple(writer.view(v, {}) for v in graph.outputs),
         init=(),
         reset=(),
-        run=tuple(_run(unfolded, writer)),
+        run=tuple(_run(expanded, writer)),
     )
 
 
-def _run(unfolded: Unfolded, writer: _Writer) -> Iterator[Command]:
-    """The cascades, each behind the copies that it needs and those that the next one needs."""
-    cascades = unfolded.cascades
+def _run(expanded: ExpandedSchedule, writer: _Writer) -> Iterator[Command]:
+    """Commands of all cascades, each after its copies and the early copies of the next one."""
+    cascades = expanded.cascades
     for cascade, after in zip_longest(cascades, cascades[1:]):
         copies = cascade.plan.copies
         yield from (writer.copy(copy) for copy in copies if not copy.early)
         if after is not None:
             yield from (writer.copy(copy) for copy in after.plan.copies if copy.early)
         yield from (writer.wait(copy) for copy in copies if copy.early)
-        tables = unfolded.tables_of(cascade.plan)
+        tables = expanded.tables_for(cascade.plan)
         fills = _fills(cascade, after)
         yield from commands(tables, cascade, partial(writer.call, cascade.plan, fills))
 
 
-Fills = Mapping[int, tuple[Fetched, ...]]
-"""By position of a part, what its first call fetches for itself and for others."""
+Fill = tuple[Prefetch, AcceleratorCopy]
+Fills = Mapping[int, tuple[Fill, ...]]
+"""By position of a part, the prefetches that its first call performs."""
 
 
-def _fills(cascade: Cascade, after: Cascade | None) -> Fills:
-    """The first call of a cascade fetches what is its own, and early what is the next one's."""
-    mine = (f for f in cascade.plan.fetched if not f.early)
-    next_ones = (f for f in (after.plan.fetched if after is not None else ()) if f.early)
+def _fills(cascade: ExpandedCascade, after: ExpandedCascade | None) -> Fills:
+    """The prefetches of a cascade and the early ones of the next, done by its first call."""
+    mine = (fill for fill in cascade.plan.accelerator_prefetches if not fill[0].early)
+    following = after.plan.accelerator_prefetches if after is not None else ()
+    next_ones = (fill for fill in following if fill[0].early)
     return {int(cascade.calls[0, 0]): (*mine, *next_ones)}
 
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A storage in memory: the address of its buffer, the bytes that it spans, and its rows."""
+    """A storage in memory: the address and size of its buffer, and the layout of its rows."""
 
     storage: Storage
     address: int
@@ -121,18 +122,18 @@ class Laid:
     rows: Rows
 
 
-def laid_storages(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
-    """By name, where each storage lies."""
-    rows = unfolded.schedule.parts.rows
-    starts = unfolded.lives.starts
+def laid_storages(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[str, Laid]:
+    """The location of each storage, by name."""
+    rows = expanded.schedule.parts.rows
+    starts = expanded.live_ranges.starts
     places = np.zeros(starts[-1], np.int64)
-    for block in unfolded.blocks():
+    for block in expanded.blocks():
         s = rows.number[block.storage]
         storage = rows.storages[s]
-        offset = addresses.offsets[block_name(unfolded.schedule, block)]
+        offset = addresses.offsets[block_name(expanded.schedule, block)]
         mine = np.arange(block.upper - block.lower)
-        places[starts[s] + block.lower + mine] = offset + mine % storage.places * storage.row_bytes
-    owner, _ = unfolded.places
+        places[starts[s] + block.lower + mine] = offset + mine % storage.slots * storage.row_bytes
+    owner, _ = expanded.row_blocks
     row = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
     places = places[starts[owner] + row]
     return {
@@ -142,7 +143,7 @@ def laid_storages(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid
 
 
 def _rows(storage: Storage, places: npt.NDArray[np.int64]) -> Laid:
-    """Rows at given places: a whole tensor, a ring, or a table."""
+    """The location of rows at given offsets: a whole tensor, a ring buffer or a row table."""
     base, pitch = int(places.min()), storage.row_bytes
     size = int(places.max()) - base + pitch
     offsets = places - base
@@ -155,31 +156,37 @@ def _rows(storage: Storage, places: npt.NDArray[np.int64]) -> Laid:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes calls and views of a schedule whose storages are laid."""
+    """Creates the calls and views of a schedule whose storages have addresses."""
 
-    unfolded: Unfolded
+    expanded: ExpandedSchedule
     laid: Mapping[str, Laid]
 
-    def copy(self, copy: ConstantCopy) -> Command:
-        """The copy of a constant."""
-        value = self.unfolded.constants[copy.constant]
+    def copy(self, copy: Prefetch) -> Command:
+        """The command that copies a constant."""
+        value = self.expanded.constants[copy.constant]
         source = View.whole(value.name, value.type, value.name)
-        name = copy_name(self.unfolded.schedule, copy)
+        name = prefetch_name(self.expanded.schedule, copy)
         target = View.whole(value.name, value.type, name)
         rows = value.type.shape[row_axis(value.type.rank)]
         token = name if copy.early else None
-        return Copy(source, target, 0, rows, self.unfolded.schedule.homes.copier, token)
+        return Copy(source, target, 0, rows, self._copier, token)
 
-    def wait(self, copy: ConstantCopy) -> Command:
-        """Until the constant is there."""
-        schedule = self.unfolded.schedule
-        return Wait(schedule.homes.copier, copy_name(schedule, copy))
+    def wait(self, copy: Prefetch) -> Command:
+        """The command that waits for the copy of a constant."""
+        return Wait(self._copier, prefetch_name(self.expanded.schedule, copy))
+
+    @property
+    def _copier(self) -> str:
+        """Name of the copy engine, which the target has where a plan contains copies."""
+        copier = self.expanded.schedule.copier
+        assert copier is not None
+        return copier
 
     def call(self, plan: Plan, fills: Fills, position: int, first: Expr, end: Expr) -> Command:
-        """Rows [first, end) of the part at a position, at most as many as the plan's stripe has."""
-        part = self.unfolded.schedule.steps[position]
-        if part.pulled is not None:
-            return Pull(self.view(part.pulled, {}), first, end)
+        """The call that computes rows [first, end), at most a stripe, of the part at a position."""
+        part = self.expanded.schedule.steps[position]
+        if part.streamed_input is not None:
+            return Pull(self.view(part.streamed_input, {}), first, end)
         node = part.nodes[-1]
         shape = node.output.type.shape
         box = Box((0,) * len(shape), shape)
@@ -189,14 +196,15 @@ class _Writer:
                 (*box.lower[:axis], first, *box.lower[axis + 1 :]),
                 (*box.upper[:axis], end, *box.upper[axis + 1 :]),
             )
-        schedule = self.unfolded.schedule
-        copied = {copy.constant: copy_name(schedule, copy) for copy in plan.copies}
+        schedule = self.expanded.schedule
+        copied = {copy.constant: prefetch_name(schedule, copy) for copy in plan.copies}
         inputs = tuple(self.view(value, copied) for value in node.inputs)
         output = self.view(node.output, {})
         rows = min(row_count(shape), plan.stripe or row_count(shape))
-        scratch = scratch_of(schedule, plan) if part.kernel.scratch_bytes else None
+        scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
-        mine = next((self.fetched(f) for f in plan.fetched if f.part == k), None)
+        prefetches = plan.accelerator_prefetches
+        mine = next((self.fetched(p) for p, copy in prefetches if copy.part == k), None)
         call = Call(
             node.op,
             node.site,
@@ -208,45 +216,45 @@ class _Writer:
             scratch,
             node.origin,
             fetched=mine,
-            fills=tuple(self.fetched(f) for f in fills.get(position, ())),
+            fills=tuple(self.fetched(p) for p, _ in fills.get(position, ())),
         )
         body = (*self._fetching(fills.get(position, ())), *_body(schedule, part, call, rows))
         return replace(call, body=body)
 
-    def fetched(self, fetched: Fetched) -> View:
-        """Fetched constants, in the memory of tensors."""
-        name = fetched_name(self.unfolded.schedule, fetched)
-        return View.whole(name, TensorType((fetched.fetch.size_bytes,), DType.UINT8), name)
+    def fetched(self, prefetch: Prefetch) -> View:
+        """Prefetched constants, in the memory of tensors."""
+        name = prefetch_name(self.expanded.schedule, prefetch)
+        return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
 
-    def _fetching(self, every: tuple[Fetched, ...]) -> Iterator[Command]:
-        """What fetches constants in a call that computes row 0."""
-        schedule = self.unfolded.schedule
-        for fetched in every:
-            part = schedule.parts.parts[fetched.part]
-            source = Address(table_name(schedule, part, fetched.fetch.table))
-            target = Address(fetched_name(schedule, fetched))
-            yield Loop("fetch", FIRST, 1, 1, fetched.fetch.commands(source, target))
+    def _fetching(self, every: tuple[Fill, ...]) -> Iterator[Command]:
+        """Commands that prefetch constants, executed only by the call that computes row 0."""
+        schedule = self.expanded.schedule
+        for prefetch, copy in every:
+            part = schedule.parts.parts[copy.part]
+            source = Address(table_name(schedule, part, copy.fetch.table))
+            target = Address(prefetch_name(schedule, prefetch))
+            yield Loop("fetch", FIRST, 1, 1, copy.fetch.commands(source, target))
 
     def view(self, value: Value, copied: Mapping[str, str]) -> View:
-        """A value as kernels see it."""
-        owner = self.unfolded.storage_of(value)
+        """The view through which kernels access a value."""
+        owner = self.expanded.storage_owner(value)
         if owner is None:
             return View.whole(value.name, value.type, copied.get(value.name, value.name))
         rows = Rows.whole(value.type)
-        if alike(value, owner):
+        if rows_coincide(value, owner):
             rows = self.laid[owner.name].rows
         return View(value.name, value.type, owner.name, rows, 0, row_count(value.type.shape))
 
     def buffers(self) -> tuple[Buffer, ...]:
-        """A buffer for every storage."""
-        schedule = self.unfolded.schedule
+        """One buffer for each storage."""
+        schedule = self.expanded.schedule
         rows = schedule.parts.rows
         io = {rows.storages[k].name for k in (*rows.inputs, *rows.outputs)}
         return tuple(
             Buffer(
                 name,
                 Kind.IO if name in io else Kind.ARENA,
-                schedule.homes.of(name),
+                schedule.memory.region(name),
                 laid.address,
                 laid.size_bytes,
             )
@@ -255,7 +263,7 @@ class _Writer:
 
 
 def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Command, ...]:
-    """How an accelerator does a call of at most so many rows; nothing where none does."""
+    """The body of an accelerator's call of at most `rows` rows; empty for other calls."""
     if part.kernel.body is None:
         return ()
     places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
@@ -264,11 +272,11 @@ def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Comman
     return body(call.inputs, call.output, rows, places, call.scratch, fetched)
 
 
-def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
-    """A buffer for the scratch of each cascade that has any."""
-    schedule = unfolded.schedule
-    named = ((scratch_of(schedule, plan), plan.scratch_bytes) for plan in schedule.plans)
-    home = schedule.homes.tensors
+def _scratch(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
+    """One buffer for the scratch of each cascade that needs any."""
+    schedule = expanded.schedule
+    named = ((scratch_name(schedule, plan), plan.scratch_bytes) for plan in schedule.plans)
+    home = schedule.memory.default
     return tuple(
         Buffer(name, Kind.SCRATCH, home, addresses.offsets[name], size)
         for name, size in named
@@ -276,41 +284,41 @@ def _scratch(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
     )
 
 
-def _copied(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
+def _copied(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
     return tuple(
-        Buffer(name, Kind.ARENA, copy.memory, addresses.offsets[name], copy.size_bytes)
-        for cascade in unfolded.cascades
+        Buffer(name, Kind.ARENA, copy.target, addresses.offsets[name], copy.size_bytes)
+        for cascade in expanded.cascades
         for copy in cascade.plan.copies
-        for name in [copy_name(unfolded.schedule, copy)]
+        for name in [prefetch_name(expanded.schedule, copy)]
     )
 
 
-def _fetched(unfolded: Unfolded, addresses: Addresses) -> tuple[Buffer, ...]:
-    """A buffer for all that is fetched."""
-    schedule = unfolded.schedule
+def _fetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
+    """One buffer for each prefetched constant."""
+    schedule = expanded.schedule
     named = (
-        (fetched_name(schedule, fetched), fetched.fetch.size_bytes)
+        (prefetch_name(schedule, prefetch), prefetch.size_bytes)
         for plan in schedule.plans
-        for fetched in plan.fetched
+        for prefetch, _ in plan.accelerator_prefetches
     )
-    home = schedule.homes.tensors
+    home = schedule.memory.default
     return tuple(
         Buffer(name, Kind.ARENA, home, addresses.offsets[name], size) for name, size in named
     )
 
 
 def _tables(schedule: Schedule) -> Iterator[Value]:
-    """The tables of accelerators' kernels; those of others are in their parameters."""
+    """The tables of accelerators' kernels; other kernels have theirs in their parameters."""
     for part in schedule.steps:
         if part.kernel.body is not None:
             for name, table in part.kernel.tables:
                 yield Value(table_name(schedule, part, name), table.type, table.data)
 
 
-def _constants(unfolded: Unfolded, memory: str) -> tuple[Buffer, ...]:
-    """A buffer for every constant that a part or output reads, one behind the other."""
-    steps, graph = unfolded.schedule.steps, unfolded.schedule.parts.graph
-    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(unfolded.schedule))
+def _constants(expanded: ExpandedSchedule, memory: str) -> tuple[Buffer, ...]:
+    """One buffer for each constant that is read or an output, at consecutive addresses."""
+    steps, graph = expanded.schedule.steps, expanded.schedule.parts.graph
+    values = (*_read_constants(steps), *_constant_outputs(graph), *_tables(expanded.schedule))
     found: list[Buffer] = []
     address = 0
     for value in {v.name: v for v in values}.values():

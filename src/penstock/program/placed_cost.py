@@ -1,4 +1,4 @@
-"""placed_cost: what calls cost where their tensors lie.
+"""placed_cost: the cost of calls whose tensors have addresses.
 
 Before memory is planned, costs of calls are those of rows one behind the other.  Where a kernel
 knows what a call takes with its rows where they are (`Kernel.placed`), the costs of a schedule that
@@ -18,46 +18,49 @@ from penstock.ir.graph import Value
 from penstock.ir.op import row_count
 from penstock.ir.placed_call import Fill, PlacedCall, PlacedRows
 from penstock.program.lower import Addresses, Laid, laid_storages
-from penstock.scheduling.cost import NOTHING
-from penstock.scheduling.lifetimes import Cascade, Unfolded, fetched_name, scratch_of
-from penstock.scheduling.part import Part
-from penstock.scheduling.plan import Fetched, Plan
-from penstock.scheduling.rows import alike
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.model.cost import NOTHING
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.rows import rows_coincide
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import prefetch_name, scratch_name
 
 
-def with_placed_costs(unfolded: Unfolded, addresses: Addresses) -> Schedule:
-    """The schedule with the costs that its calls have at these addresses; as it is where no kernel
-    knows them."""
-    schedule = unfolded.schedule
+def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Schedule:
+    """The schedule with the costs that its calls have at these addresses.
+
+    It is returned unchanged if the costs of no kernel depend on addresses."""
+    schedule = expanded.schedule
     steps = schedule.steps
     if not any(part.kernel.placed for part in steps):
         return schedule
-    costs = _Costs(unfolded, addresses, steps, _Places.of(unfolded, addresses, steps))
-    pairs = zip_longest(unfolded.cascades, unfolded.cascades[1:])
+    costs = _Costs(expanded, addresses, steps, _Places.of(expanded, addresses, steps))
+    pairs = zip_longest(expanded.cascades, expanded.cascades[1:])
     return replace(schedule, plans=tuple(costs.plan(*pair) for pair in pairs))
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """By position in the order, where the rows of each part's inputs and of its output lie."""
+    """For each position in the order, the rows of the part's inputs and output."""
 
     inputs: tuple[tuple[PlacedRows | None, ...], ...]
     outputs: tuple[PlacedRows, ...]
 
     @staticmethod
-    def of(unfolded: Unfolded, addresses: Addresses, steps: tuple[Part, ...]) -> _Places:
-        schedule = unfolded.schedule
+    def of(expanded: ExpandedSchedule, addresses: Addresses, steps: tuple[Part, ...]) -> _Places:
+        schedule = expanded.schedule
         memories = [memory for memory, _ in addresses.heights]
-        laid = laid_storages(unfolded, addresses)
+        laid = laid_storages(expanded, addresses)
         known: dict[str, PlacedRows] = {}
 
         def rows_of(value: Value) -> PlacedRows | None:
-            owner = unfolded.storage_of(value)
+            owner = expanded.storage_owner(value)
             if owner is None:
                 return None
             if value.name not in known:
-                memory = memories.index(schedule.homes.of(owner.name))
+                memory = memories.index(schedule.memory.region(owner.name))
                 known[value.name] = _rows(value, owner, laid[owner.name], memory)
             return known[value.name]
 
@@ -70,10 +73,10 @@ class _Places:
 
 
 def _rows(value: Value, owner: Value, laid: Laid, memory: int) -> PlacedRows:
-    """Rows as a kernel sees them: of a storage with its rows, of an alias one behind the other."""
+    """Rows as a kernel sees them: those of the storage; for an alias, consecutive rows."""
     count = row_count(value.type.shape)
     numbers = np.arange(count)
-    if not alike(value, owner):
+    if not rows_coincide(value, owner):
         return PlacedRows(memory, laid.address + numbers * (value.type.size_bytes // count))
     rows = laid.rows
     offsets = numbers % rows.ring * rows.pitch if rows.table is None else np.array(rows.table)
@@ -82,13 +85,13 @@ def _rows(value: Value, owner: Value, laid: Laid, memory: int) -> PlacedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    unfolded: Unfolded
+    expanded: ExpandedSchedule
     addresses: Addresses
     steps: tuple[Part, ...]
     places: _Places
 
-    def plan(self, cascade: Cascade, after: Cascade | None) -> Plan:
-        """The plan of a cascade with the costs of its calls; what they fetch is among them."""
+    def plan(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Plan:
+        """The plan of a cascade with the costs of its calls, including their prefetches."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
         fills = tuple(self._fills(cascade, after))
@@ -112,26 +115,28 @@ class _Costs:
     def _call(
         self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]
     ) -> PlacedCall:
-        schedule, offsets = self.unfolded.schedule, self.addresses.offsets
+        schedule, offsets = self.expanded.schedule, self.addresses.offsets
         kernel = self.steps[position].kernel
         k = schedule.order[position]
-        mine = next((f for f in plan.fetched if f.part == k), None)
+        prefetches = plan.accelerator_prefetches
+        mine = next((prefetch for prefetch, copy in prefetches if copy.part == k), None)
         return PlacedCall(
             *rows,
             self.places.inputs[position],
             self.places.outputs[position],
             0,
-            offsets[scratch_of(schedule, plan)] if kernel.scratch_bytes else None,
-            None if mine is None else offsets[fetched_name(schedule, mine)],
+            offsets[scratch_name(schedule, plan)] if kernel.scratch_bytes else None,
+            None if mine is None else offsets[prefetch_name(schedule, mine)],
             fills,
         )
 
-    def _fills(self, cascade: Cascade, after: Cascade | None) -> Iterator[Fill]:
-        """What the first call of a cascade fetches, in its order."""
-        mine = [f for f in cascade.plan.fetched if not f.early]
-        later = [f for f in (after.plan.fetched if after is not None else ()) if f.early]
+    def _fills(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Iterator[Fill]:
+        """The prefetches of a cascade's first call, in order."""
+        mine = [p for p, _ in cascade.plan.accelerator_prefetches if not p.early]
+        following = after.plan.accelerator_prefetches if after is not None else ()
+        later = [p for p, _ in following if p.early]
         yield from map(self._fill, [*mine, *later])
 
-    def _fill(self, fetched: Fetched) -> Fill:
-        name = fetched_name(self.unfolded.schedule, fetched)
-        return Fill(self.addresses.offsets[name], fetched.fetch.size_bytes)
+    def _fill(self, prefetch: Prefetch) -> Fill:
+        name = prefetch_name(self.expanded.schedule, prefetch)
+        return Fill(self.addresses.offsets[name], prefetch.size_bytes)

@@ -1,20 +1,21 @@
-"""Program: what a machine is told, with addresses.
+"""program: a lowered network: buffers with addresses, and commands.
 
-    buffers     where bytes lie: address in a memory, size, kind
+    buffers     address in a memory, size, kind
     entries     init, reset, run: each a sequence of commands
-    commands    Call (a kernel, on views), Invoke (an accelerator), Copy, Wait, Pull, Loop
+    commands    Call (a kernel, on views), Copy, Wait, Pull, Loop; in the body of a call that an
+                accelerator runs: Invoke, Issue, Transfer, Loop
 
-The grammar is complete for all that is to come: rings and rows placed one by one are views; a
-cascade is a loop whose bounds and views are expressions of its variable; a copy engine works
-between an issuing Copy and its Wait.  No control depends on data, so every program can be unrolled.
+Views describe whole tensors, rings, and rows at arbitrary addresses.  A cascade is a loop whose
+bounds and views are expressions of the loop variable.  A copy engine works between an issuing Copy
+and its Wait.  No control depends on data, so every program can be unrolled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import Field, dataclass, fields
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from penstock.brief import Brief
 from penstock.ir.op import Kernel, Op, Site, row_count
@@ -23,7 +24,7 @@ from penstock.program.expr import Expr, Var
 
 
 class Kind(Enum):
-    """What a buffer is for."""
+    """The purpose of a buffer."""
 
     ARENA = "arena"
     IO = "io"
@@ -34,9 +35,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bytes [address, address + size_bytes) of a memory.  Constants have data; their address is the
-    linker's to choose, and is an offset into the memory's constants here; `type` is
-    that of a constant that no view shows; `is_stream`: it holds command streams."""
+    """Bytes [address, address + size_bytes) of a memory.
+
+    Constants have `data`.  The linker chooses their addresses; here, `address` is an offset into
+    the constants of the memory.  `type` is set for a constant that no view refers to, and
+    `is_stream` for command streams."""
 
     name: str
     kind: Kind
@@ -50,7 +53,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the rows of a tensor lie in a buffer: row r at table[r], else at (r % ring) * pitch."""
+    """The offsets of a tensor's rows in a buffer: row r at table[r], or else at (r % ring) *
+    pitch."""
 
     pitch: int
     ring: int
@@ -58,19 +62,19 @@ class Rows:
 
     @staticmethod
     def whole(type: TensorType) -> Rows:
-        """All rows, one after the other."""
+        """All rows of a tensor, contiguous."""
         count = row_count(type.shape)
         return Rows(type.size_bytes // count, count)
 
     def offset(self, row: int) -> int:
-        """Offset of a row in bytes."""
+        """The offset of a row in bytes."""
         return self.table[row] if self.table is not None else row % self.ring * self.pitch
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as a kernel sees it: `type` says its shape, `rows` where each row lies behind
-    `offset` bytes of `buffer`; rows outside [lower, upper) must not be touched."""
+    """A tensor in memory, as a kernel accesses it: `type` states its shape, and `rows` the offset
+    of each row, from `offset` bytes into `buffer` on.  Only rows [lower, upper) may be accessed."""
 
     tensor: str
     type: TensorType
@@ -82,17 +86,17 @@ class View:
 
     @staticmethod
     def whole(tensor: str, type: TensorType, buffer: str) -> View:
-        """A tensor that a buffer holds from its first byte, whole."""
+        """A contiguous tensor at the beginning of a buffer."""
         return View(tensor, type, buffer, Rows.whole(type), 0, row_count(type.shape))
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size of a row in bytes."""
         return self.type.size_bytes // row_count(self.type.shape)
 
     @property
     def contiguous(self) -> bool:
-        """Whether every row has its place, one behind the other."""
+        """Whether all rows are stored consecutively."""
         whole = Rows.whole(self.type)
         rows = self.rows
         return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch
@@ -108,12 +112,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Call(Brief):
-    """Compute region `out` of the tensor that `output` shows, with a kernel on an engine.
+    """Computes region `out` of the tensor that `output` refers to, with a kernel on an engine.
 
-    `op` and `site` are the kernel's meaning; `inputs` shows every input, constants included.
-    `body`: how an accelerator does it: loops and invocations, for the rows [FIRST, END).
-    `fetched`: constants of the kernel's that the memory of tensors holds; `fills`: those of other
-    calls and of its own that the body brings there where it computes row 0."""
+    `op` and `site` define the result; `inputs` include constants.  `body` holds the commands of an
+    accelerator for rows [FIRST, END).  `fetched` refers to prefetched constants of the kernel.
+    `fills` are the prefetches that the body issues when it computes row 0, for this call and later
+    ones."""
 
     op: Op
     site: Site
@@ -130,17 +134,21 @@ class Call(Brief):
 
 
 FIRST, END = Var("first"), Var("end")
-"""In the body of a call: the interval of rows of the output that the call computes."""
+"""In the body of a call: the interval of output rows that the call computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
     """A function of an accelerator's driver.
 
-    `model`: what it does, on NumPy: takes the accelerator's state, then the arguments; a number for
-    an expression, for an Address the bytes (uint8) from there to the end of its memory, which it
-    may write.  `device` makes the state; functions of one accelerator share it.
-    `cycles`: how long an invocation takes, by its arguments, of which addresses are None."""
+    `model` is its functional model on NumPy.  It receives the state of the accelerator, then the
+    arguments: for an expression its value, for an `Address` the bytes (uint8) from there to the end
+    of the memory, which the model may write.  If the arguments are a record, the model receives the
+    state and the record, with these values in its fields.
+
+    `device` creates the state, which all functions of an accelerator share.  `cycles` returns the
+    duration of an invocation from its arguments: from the values, with None for an address; or from
+    the record."""
 
     name: str
     engine: str
@@ -157,18 +165,91 @@ class Address:
     offset: Expr = 0
 
 
+class DriverRecord(Protocol):
+    """A frozen dataclass whose fields are expressions or addresses."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+Arguments = tuple[Expr | Address, ...] | DriverRecord
+
+
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Call a function of an accelerator's driver; it is done when the call returns."""
+    """Call a function of an accelerator's driver, which returns when it is done.
+
+    `given` holds the arguments: a tuple, or a frozen dataclass of the accelerator, whose fields are
+    the arguments in order."""
 
     driver: Driver
-    arguments: tuple[Expr | Address, ...]
+    given: Arguments
+
+    @property
+    def arguments(self) -> tuple[Expr | Address, ...]:
+        """The arguments in order."""
+        if isinstance(self.given, tuple):
+            return self.given
+        values = (getattr(self.given, field.name) for field in fields(self.given))
+        return tuple(int(value) if isinstance(value, int) else value for value in values)
+
+    def with_values(self, values: Sequence[Any]) -> Any:
+        """The record with the values of its fields, given in order; None for a tuple of arguments.
+
+        Numbers of the record keep their type: a flag stays a bool, an enumerator an enumerator."""
+        if isinstance(self.given, tuple):
+            return None
+        old = {field.name: getattr(self.given, field.name) for field in fields(self.given)}
+        pairs = zip(old.items(), values, strict=True)
+        new = {name: kept if isinstance(kept, int) else value for (name, kept), value in pairs}
+        return type(self.given)(**new)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRows:
+    """Rows [lower, upper) of a tensor: row r begins `offset` + `rows.offset(r)` bytes into
+    `buffer`."""
+
+    buffer: str
+    rows: Rows
+    lower: Expr
+    upper: Expr
+    offset: Expr = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Append an operation to the command stream of an accelerator.
+
+    `operation` is a frozen record of the accelerator, which its encoder receives unchanged.  The
+    operation computes rows [`first`, `end`) of its result from `inputs`.  `tables` are the
+    addresses of its constants, in an order that the accelerator defines.  `prefetched` is the
+    address of the constants that an earlier call has copied for this one."""
+
+    operation: object
+    first: Expr
+    end: Expr
+    inputs: tuple[TensorRows, ...]
+    result: TensorRows
+    tables: tuple[Address, ...] = ()
+    scratch: Address | None = None
+    prefetched: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Append a copy of `size_bytes` bytes to the command stream of an accelerator."""
+
+    source: Address
+    target: Address
+    size_bytes: int
 
 
 class Body(Protocol):
-    """Makes the commands by which an accelerator computes rows [FIRST, END) of a call's output:
-    Loop and Invoke.  `rows`: how many at most; `tables`: the buffer of each of the kernel's;
-    `fetched`: that of its fetched constants."""
+    """Returns the commands by which an accelerator computes rows [FIRST, END) of a call's output:
+    Loop, Invoke, Issue and Transfer.
+
+    `rows` is the most rows of a call.  `tables` maps each table of the kernel to its buffer;
+    `fetched` is the buffer of prefetched constants."""
 
     def __call__(
         self,
@@ -183,8 +264,8 @@ class Body(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy rows [lower, upper) between two views of one tensor.  With a token the engine only
-    begins here, and its target must not be read, nor its source written, before the Wait."""
+    """Copies rows [lower, upper) between two views of a tensor.  With a token, the copy only begins
+    here; until the Wait, its target must not be read and its source not be written."""
 
     source: View
     target: View
@@ -196,7 +277,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on when the engine has done what it began under `token`."""
+    """Waits until the engine has completed the copies under `token`."""
 
     engine: str
     token: str
@@ -204,8 +285,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """Take rows [lower, upper) of the network's input `target.tensor` from the caller, who hands
-    over the rows of a streamed input in order, each once."""
+    """Reads rows [lower, upper) of the streamed input `target.tensor` from the caller, who supplies
+    the rows in order, each once."""
 
     target: View
     lower: Expr
@@ -214,7 +295,7 @@ class Pull:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Loop(Brief):
-    """For `variable` = lower, lower + step, .. below upper: the body."""
+    """Executes the body for `variable` = lower, lower + step, ... below upper."""
 
     variable: str
     lower: Expr
@@ -223,12 +304,12 @@ class Loop(Brief):
     body: tuple[Command, ...]
 
 
-Command = Call | Invoke | Copy | Wait | Pull | Loop
+Command = Call | Invoke | Issue | Transfer | Copy | Wait | Pull | Loop
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory that the program's buffers use: bytes from 0 to `size_bytes`."""
+    """A memory that holds buffers; addresses range from 0 to `size_bytes`."""
 
     name: str
     size_bytes: int
@@ -237,10 +318,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Program(Brief):
-    """Commands of the three entries, over buffers in memories.
+    """The commands of the three entries, and the buffers that they use.
 
-    `inputs` are views that the caller fills before `run`; inputs that are streamed are not among
-    them, but targets of Pull."""
+    The caller fills the views `inputs` before `run`.  Streamed inputs are not among them; they are
+    targets of Pull."""
 
     name: str
     memories: tuple[Memory, ...]
@@ -252,11 +333,12 @@ class Program(Brief):
     run: tuple[Command, ...]
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer of that name."""
+        """The buffer of a name."""
         return next(b for b in self.buffers if b.name == name)
 
     def ram(self) -> tuple[Memory, ...]:
-        """The writable memories that hold buffers, at least one, in order."""
+        """The writable memories that hold buffers, in order; the first writable memory if none
+        does."""
         used = {b.memory for b in self.buffers}
         writable = tuple(m for m in self.memories if m.writable)
         return tuple(m for m in writable if m.name in used) or writable[:1]

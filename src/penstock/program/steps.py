@@ -1,7 +1,7 @@
-"""What a program's run does, read off its commands: its steps, its streams, its buffers' lives.
+"""steps: the steps, streamed inputs and buffer live ranges of a program's run entry.
 
-A step is what calls have in common that differ in nothing but their rows.  Steps are numbered in
-program order, depth first through loops; a step that several loops call keeps its first number.
+Calls that differ only in their rows belong to one step.  Steps are numbered in program order, depth
+first through loops; a step that several loops contain has the number of its first occurrence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.program.program import Box, Call, Command, Copy, Loop, Program, Pu
 
 
 def walk(commands: Iterable[Command]) -> Iterator[Command]:
-    """Every command, in order; a loop stands before its body."""
+    """All commands in order, each loop before its body."""
     for command in commands:
         yield command
         if isinstance(command, Loop):
@@ -23,10 +23,10 @@ def walk(commands: Iterable[Command]) -> Iterator[Command]:
 
 
 def as_step(call: Call) -> Call:
-    """The call for all rows: equal for calls that differ in rows only.
+    """The call for all rows, which is equal for all calls of a step.
 
-    Offsets that depend on loop variables become variables: `offset_0` of input 0, .., `offset_y`
-    of the output."""
+    Offsets that depend on loop variables are replaced by variables: `offset_0` for input 0, ..,
+    `offset_y` for the output."""
     shape = call.output.type.shape
     return replace(
         call,
@@ -37,13 +37,13 @@ def as_step(call: Call) -> Call:
 
 
 def as_transfer(copy: Copy) -> Copy:
-    """The copy of all rows, under no token: equal for copies that differ in these only."""
+    """The copy of all rows without a token, which is equal for copies that differ only in these."""
     source, target = _all_rows(copy.source, "offset_x"), _all_rows(copy.target, "offset_y")
     return replace(copy, source=source, target=target, lower=0, upper=source.upper, token=None)
 
 
 def as_stream(pull: Pull) -> Pull:
-    """The pull of all rows: equal for pulls that differ in rows only."""
+    """The pull of all rows, which is equal for pulls that differ only in rows."""
     target = _all_rows(pull.target, "offset_y")
     return replace(pull, target=target, lower=0, upper=target.upper)
 
@@ -55,18 +55,18 @@ def _all_rows(view: View, offset: str) -> View:
 
 
 def calls(program: Program) -> tuple[Call, ...]:
-    """The calls of the run entry."""
+    """All calls of the run entry."""
     return tuple(c for c in walk(program.run) if isinstance(c, Call))
 
 
 def steps(program: Program) -> dict[Call, int]:
-    """The steps of the run entry, as `as_step` gives them, with their numbers, in order."""
+    """The steps of the run entry, as `as_step` returns them, with their numbers, in order."""
     distinct = dict.fromkeys(as_step(call) for call in calls(program))
     return {step: number for number, step in enumerate(distinct)}
 
 
 def streams(program: Program) -> tuple[View, ...]:
-    """A view of each streamed input, in the order in which they are first pulled."""
+    """A view of each streamed input, in order of the first pull."""
     pulled = (c.target for c in walk(program.run) if isinstance(c, Pull))
     first: dict[str, View] = {}
     for view in pulled:
@@ -75,10 +75,10 @@ def streams(program: Program) -> tuple[View, ...]:
 
 
 def lives(program: Program) -> dict[str, tuple[int, int]]:
-    """By name of a buffer, the first and last step in which it holds anything; -1 is the caller
-    before the run, the number of steps the caller after it.
+    """The live range of each buffer, by name: its first and last step.
 
-    What a loop of the run entry touches lives from the first to the last of the loop's steps."""
+    Step -1 is the caller before the run, the number of steps is the caller after it.  A buffer that
+    a loop of the run entry uses is live from the first to the last step of that loop."""
     numbers = steps(program)
     found = {view.buffer: (-1, -1) for view in program.inputs}
     begun = 0
@@ -95,7 +95,7 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def buffers_of(command: Command) -> Iterator[str]:
-    """The buffers that a command touches, some more than once; a loop's are those of its body."""
+    """The buffers that a command uses, possibly repeated; a loop uses those of its body."""
     for inner in walk((command,)):
         yield from (view.buffer for view in views_of(inner))
         if isinstance(inner, Call):
@@ -105,7 +105,7 @@ def buffers_of(command: Command) -> Iterator[str]:
 
 
 def views_of(command: Command) -> tuple[View, ...]:
-    """The views through which a command itself sees data, what it writes last."""
+    """The views that a command itself accesses, the written one last."""
     match command:
         case Call():
             return (*command.inputs, command.output)

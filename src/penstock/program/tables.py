@@ -1,4 +1,4 @@
-"""Tables that a program's addresses and bounds stand in: constants that no tensor is."""
+"""tables: the constant tables of a program's addresses and loop bounds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.program.program import (
 from penstock.program.steps import views_of, walk
 
 ROW_ENTRY_BYTES = 4
-"""An entry of a row table is an offset in bytes, a word."""
+"""Bytes of an entry of a row table: an offset of one word."""
 
 RowTable = tuple[str, tuple[int, ...]]
-"""The buffer in which rows lie, and the offset of each in bytes."""
+"""A buffer, and the offset of each row in it, in bytes."""
 
 
 def row_tables(program: Program) -> tuple[RowTable, ...]:
-    """Every row table once, in program order."""
+    """Every distinct row table, in program order."""
     used = [view for command in walk(program.run) for view in _shown(command)]
     found = (
         (view.buffer, view.rows.table)
@@ -37,14 +37,15 @@ def row_tables(program: Program) -> tuple[RowTable, ...]:
 
 
 def _shown(command: Command) -> tuple[View, ...]:
-    """The views by which a command's C looks rows up; in bodies, bounds say where rows lie."""
+    """The views whose row tables the C of a command uses; the body of an accelerator's call uses
+    bound tables instead."""
     if isinstance(command, Call) and command.body:
         return (command.output,)
     return views_of(command)
 
 
 def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
-    """Every table of which an entry is in a bound or offset, once, in program order."""
+    """Every distinct table that a bound or offset uses, in program order."""
     found = (
         entry.values
         for command in walk(program.run)
@@ -55,7 +56,8 @@ def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
 
 
 def entry_bytes(values: tuple[int, ...]) -> int:
-    """Bytes of each entry of a table of bounds: 1 or 2 without sign, else 4 with it."""
+    """Bytes of an entry of a bound table: 1 or 2 if all entries are non-negative and fit, otherwise
+    4."""
     if min(values) < 0:
         return 4
     return 1 if max(values) < 1 << 8 else 2 if max(values) < 1 << 16 else 4
@@ -68,8 +70,8 @@ def table_bytes(program: Program) -> int:
 
 
 def folded_constants(program: Program) -> frozenset[str]:
-    """Constants that stand in tables of kernels only, in an order of the kernels' own: the machine
-    reads them, and no C does."""
+    """Constants that are used only through tables of kernels, in the kernels' own order.  The
+    machine reads them; the generated C does not."""
     folded: set[str] = set()
     read = {view.buffer for view in program.outputs}
     for command in walk(program.run):
@@ -80,7 +82,8 @@ def folded_constants(program: Program) -> frozenset[str]:
 
 
 def _expressions(command: Command) -> Iterator[Expr]:
-    """Bounds and offsets; not the rows of a view, which are for checks only."""
+    """The bounds and offsets of a command, without the valid rows of views, which are only for
+    checks."""
     yield from (view.offset for view in views_of(command))
     match command:
         case Call():
@@ -96,7 +99,7 @@ def _expressions(command: Command) -> Iterator[Expr]:
 
 
 def _entries(expr: Expr) -> Iterator[TableEntry]:
-    """Every look-up in an expression, inner ones too."""
+    """Every table look-up in an expression, including nested ones."""
     match expr:
         case TableEntry():
             yield expr

@@ -1,5 +1,4 @@
-"""bars: many rectangles of a figure at once, and many lines: one by one they take most of the time
-that a figure takes."""
+"""Rectangles and lines drawn as collections, because drawing each one separately is slow."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Bar(NamedTuple):
-    """A rectangle from its corner of the least coordinates, in the axes' own."""
+    """A rectangle in data coordinates, given by its corner of least coordinates and its size."""
 
     x: float
     y: float
@@ -21,7 +20,7 @@ class Bar(NamedTuple):
 
 
 def draw_bars(axes: Axes, bars: Sequence[Bar], zorder: float = 1) -> None:
-    """Rectangles, the later ones over the earlier ones."""
+    """Draw rectangles; later ones cover earlier ones."""
     from matplotlib.collections import PolyCollection
 
     corners = [
@@ -33,7 +32,7 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], zorder: float = 1) -> None:
 
 
 def draw_uprights(axes: Axes, lines: Sequence[tuple[float, float, float]], **style: object) -> None:
-    """Upright lines at x, from y to y."""
+    """Draw vertical lines, each given by x, lower y and upper y."""
     from matplotlib.collections import LineCollection
 
     ends = [[(x, y), (x, below)] for x, y, below in lines]

@@ -1,6 +1,7 @@
-"""BlockLabel: what is written inside a block of the memory picture, how and where, if it fits.
+"""Labels inside the blocks of the memory figure: text, font size, orientation and position.
 
-Places are in data coordinates (columns, bytes); lengths in points where they are called so.
+Positions are in data coordinates (columns, bytes). Lengths are in points where the name or
+docstring says so.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from itertools import product
 from typing import Protocol
 
 _SIZES = (8.5, 7.5, 6.5)  # points, largest first
-# A sans-serif face as wide as DejaVu Sans: mean advance and line height, in ems.
+# Mean advance and line height in ems of a sans-serif face as wide as DejaVu Sans.
 _ADVANCE, _LINE = 0.6, 1.3
 _PADDING = 3.0  # points, both sides together
-# Where in a block a label may stand, as shares of the room that it leaves; the middle first.
+# Candidate label positions as fractions of the free space in a block, the centre first.
 _SHARES = sorted(
     product((0.5, 0.25, 0.75, 0.0, 1.0), repeat=2),
     key=lambda place: abs(place[0] - 0.5) + abs(place[1] - 0.5),
@@ -22,8 +23,8 @@ _SHARES = sorted(
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Points of a column and of a byte."""
+class PlotScale:
+    """Length in points of one column and of one byte."""
 
     column_points: float
     byte_points: float
@@ -40,17 +41,17 @@ class Rectangle:
 
 
 class Curve(Protocol):
-    """A line across the picture without gaps."""
+    """A continuous curve over all columns."""
 
     def between(self, left: float, right: float) -> tuple[float, float]:
-        """Its least and its greatest value above an interval."""
+        """Return the minimum and maximum of the curve over the columns [left, right)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLabel:
-    """Text, its size in points, whether it runs upwards, its centre, and whether the curve of live
-    bytes passes beside it."""
+    """A label: text, font size in points, orientation and centre. `clear` is True if the curve of
+    live bytes does not cross it."""
 
     text: str
     points: float
@@ -79,10 +80,12 @@ class BlockLabel:
 
 
 def block_label(
-    block: Rectangle, name: str, note: str, scale: Scale, curve: Curve
+    block: Rectangle, name: str, note: str, scale: PlotScale, curve: Curve
 ) -> BlockLabel | None:
-    """The best label for a block, in the first place where the curve does not cross it; None where
-    not even the smallest fits."""
+    """Return the best label that fits into a block, or None if none fits.
+
+    The label is at the first candidate position that the curve does not cross.
+    """
     width = (block.right - block.left) * scale.column_points
     height = (block.upper - block.lower) * scale.byte_points
     for label in _choices(name, note):
@@ -92,15 +95,17 @@ def block_label(
 
 
 def _choices(name: str, note: str) -> Iterator[BlockLabel]:
-    """Name over note, else the name, else either upwards, else the note; large before small."""
+    """Yield candidates in order of preference: name and note, name alone, both rotated, name
+    rotated, note alone; for each text, larger fonts first."""
     both = f"{name}\n{note}"
     for text, ways in ((both, (False,)), (name, (False,)), (both, (True,)), (name, (True,))):
         yield from (BlockLabel(text, points, way) for way in ways for points in _SIZES)
     yield from (BlockLabel(note, points, way) for way in (False, True) for points in _SIZES[1:])
 
 
-def _placed(label: BlockLabel, block: Rectangle, scale: Scale, curve: Curve) -> BlockLabel:
-    """The label in its first place that the curve does not cross, else in the middle."""
+def _placed(label: BlockLabel, block: Rectangle, scale: PlotScale, curve: Curve) -> BlockLabel:
+    """Return the label at its first candidate position clear of the curve, or else at the
+    centre."""
     half_x = label.width / 2 / scale.column_points
     half_y = label.height / 2 / scale.byte_points
     left, right = block.left + half_x, block.right - half_x

@@ -1,4 +1,4 @@
-"""ConstantChannels: the output channels of a layer that do not depend on the input."""
+"""Output channels of a layer that do not depend on the input."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.ir.graph import Graph, whole_work
-from penstock.scheduling.part import Part
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.schedule import Schedule
 
 WEIGHTS = 1
-"""The input that is the weights, of operators with constant channels."""
+"""Index of the input that holds the weights, for operators with constant channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantChannels:
     """Output channels of a layer that have the same value for every input.
 
-    `channels`: their indices, of `count` in all; `weights`: the tensor of their weights;
-    `skipped`: the kernel writes the values instead of computing them, and of the weights
-    `dropped_bytes` are not in the bundle."""
+    `channels` are their indices, out of `count`. `weights` names the tensor of weights. If
+    `skipped`, the kernel stores the values instead of computing them, and `dropped_bytes` of
+    weights are omitted from the bundle.
+    """
 
     layer: str
     channels: tuple[int, ...]
@@ -30,7 +31,7 @@ class ConstantChannels:
 
     @property
     def ranges(self) -> str:
-        """The channels' indices, runs of them joined.
+        """The indices of the channels, with consecutive indices written as ranges.
 
         >>> ConstantChannels("a", (0, 3, 4, 5, 7), 8, "w", True, 72).ranges
         '0, 3-5, 7'
@@ -45,19 +46,19 @@ class ConstantChannels:
 
     @property
     def words(self) -> str:
-        """How many channels are constant, and what became of them.
+        """The number of constant channels and their treatment, as a phrase.
 
         >>> ConstantChannels("a", (3, 5), 8, "w", True, 72).words
         '2 of 8 output channels are constant: not computed, 72 bytes of weights dropped'
         """
         found = f"{len(self.channels):,} of {self.count:,} output channels are constant"
         if not self.skipped:
-            return f"{found}: computed all the same"
+            return f"{found}: computed anyway"
         return f"{found}: not computed, {self.dropped_bytes:,} bytes of weights dropped"
 
 
 def constant_channels(part: Part) -> ConstantChannels | None:
-    """The constant channels of a part; None where none is known to be constant."""
+    """Return the constant channels of a part, or None if it has none."""
     kernel = part.kernel
     if not kernel.constant_channels:
         return None
@@ -75,14 +76,14 @@ def constant_channels(part: Part) -> ConstantChannels | None:
 
 
 def constant_by_layer(schedule: Schedule) -> Mapping[str, ConstantChannels]:
-    """By name of a layer, its constant channels, where it has any."""
+    """Return the constant channels of each layer that has any, by name of the layer."""
     every = ((part.name, constant_channels(part)) for part in schedule.steps)
     return {name: found for name, found in every if found is not None}
 
 
 def folded_macs(model: Graph, graph: Graph) -> int:
-    """Multiply-accumulates of the model's nodes that depend on no input and were evaluated at
-    compile time: `graph` does not compute them any more."""
+    """Return the multiply-accumulates of the model's nodes that were evaluated at compile time,
+    because they depend on no input; `graph` no longer contains them."""
     computed = {node.output.name for node in graph.nodes}
     constant: set[str] = set()
     total = 0

@@ -1,7 +1,7 @@
-"""Engine lanes: who runs when, above the memory picture: a lane an engine, filled in its turns.
+"""Engine lanes: one lane per engine above the memory figure, filled while the engine runs.
 
-npu   ######    ######            an engine's turns are the ticks of its calls: where engines
-cpu         ####      ########    take turns row by row, both lanes are hatched by them
+npu   ######    ######            a turn is a run of consecutive calls on one engine; cpu
+####      ########    where engines alternate row by row, both lanes are hatched
       +-+-----+------------+--> columns
 """
 
@@ -17,26 +17,26 @@ from penstock.reports.timeline import Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_PITCH, _HEIGHT, _LETTERS = 10.0, 7.5, 12  # points, points, most letters of a name
+_PITCH, _HEIGHT, _LETTERS = 10.0, 7.5, 12  # points, points, maximum letters of a name
 _GAP = 4.0  # points above the lanes
 _GROUND = "#eef1f4"
 
 
 def lanes(timeline: Timeline) -> tuple[str, ...]:
-    """The engines that have lanes, from the lowest up: the processor, then accelerators."""
+    """Return the engines that have lanes, bottom to top: the processor, then accelerators."""
     every = dict.fromkeys((turn.offloaded, turn.engine) for turn in timeline.turns)
     return tuple(engine for _, engine in sorted(every))
 
 
 def lanes_points(timeline: Timeline) -> float:
-    """How high all lanes are together."""
+    """Return the total height of the lanes in points."""
     count = len(lanes(timeline))
     return count * _PITCH + _GAP if count else 0.0
 
 
 def draw_lanes(axes: Axes, axis: TimeAxis, bottom: float, point: float) -> None:
-    """The lanes, from `bottom` upwards; heights are shares of the axes', of which a `point` is one
-    so large."""
+    """Draw the lanes from `bottom` upwards. Heights are fractions of the axes' height; `point` is
+    the fraction of one point."""
     turns = axis.timeline.turns
     colors = accelerator_colors(turn.engine for turn in turns if turn.offloaded)
     transform = axes.get_xaxis_transform()

@@ -1,4 +1,4 @@
-"""EngineWork: how much of a model each engine does; LeftToCpu: what accelerators leave to it."""
+"""The work of each engine, and the nodes that fall back to the CPU."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from penstock.ir.composite import Composite
 from penstock.reports.formats import ABSENT
-from penstock.scheduling.cost import NOTHING, Cost
-from penstock.scheduling.part import Part
-from penstock.scheduling.plan import Plan
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.model.cost import NOTHING, Cost
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class Cycles:
-    """Cycles by the cost model, and by the cycle model over the executed instructions."""
+class CycleCounts:
+    """Cycles by the cost model, and by the timing model of a simulated core."""
 
     estimated: int
     simulated: int | None
@@ -23,24 +23,24 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class EngineWork:
-    """What one engine does of a model: nodes of the graph, calls of kernels, multiply-accumulates,
-    cycles, simulated only where a simulated core stands for the engine."""
+    """The work of one engine: nodes, kernel calls, multiply-accumulates and cycles. Simulated
+    cycles exist only for engines that a simulated core executes."""
 
     name: str
     nodes: int
     calls: int
     macs: int
-    cycles: Cycles
+    cycles: CycleCounts
 
     def simulated(self, cycles: int) -> EngineWork:
-        """The same with what a core executed."""
-        return replace(self, cycles=Cycles(self.cycles.estimated, cycles))
+        """Return a copy with simulated cycles."""
+        return replace(self, cycles=CycleCounts(self.cycles.estimated, cycles))
 
 
 @dataclass(frozen=True, slots=True)
-class LeftToCpu:
-    """A node that no accelerator runs: where it stands in the model file, why, and what its calls
-    cost on the processor, in estimated cycles."""
+class CpuFallback:
+    """A node that falls back to the CPU: its position in the model file, the reason, and its
+    estimated cycles on the processor."""
 
     node: str
     origin: str
@@ -49,7 +49,7 @@ class LeftToCpu:
 
     @property
     def where(self) -> str:
-        """Where it stands, without the model's name."""
+        """Its position in the model file, without the name of the model."""
         return self.origin.split(": ", 1)[-1] or self.node
 
     @property
@@ -59,7 +59,7 @@ class LeftToCpu:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node: its operator, the shape of its output, who runs it, its name."""
+    """A node: operator, output shape, engine, name."""
 
     kind: str
     shape: tuple[int, ...]
@@ -68,13 +68,16 @@ class NodeLine:
 
 
 def is_offloaded(part: Part) -> bool:
-    """Whether an accelerator runs a part."""
+    """Return whether an accelerator runs a part."""
     return part.kernel.body is not None
 
 
 def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
-    """What each engine does, the processor first, who only copies or hands over last; nothing where
-    there is no accelerator.  Estimated cycles sum up to those of the schedule."""
+    """Return the work of each engine, or nothing if there is no accelerator.
+
+    The processor is first; engines that only copy or supply the input are last. The estimated
+    cycles sum to those of the schedule.
+    """
     parts = schedule.parts
     if not parts.accelerators:
         return ()
@@ -86,7 +89,8 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
         found.setdefault(name, _more(None, name, 0, NOTHING))
     for plan in schedule.plans:
         if plan.copying != NOTHING:
-            name = schedule.homes.copier
+            assert schedule.copier is not None
+            name = schedule.copier
             found[name] = _more(found.get(name), name, 0, plan.copying)
         if plan.waiting != NOTHING:
             name = parts.parts[plan.parts[0]].engine
@@ -95,49 +99,49 @@ def engine_work(schedule: Schedule) -> tuple[EngineWork, ...]:
 
 
 def has_simulated(engines: Sequence[EngineWork]) -> bool:
-    """Whether a simulated core ran what one of the engines does."""
+    """Return whether one of the engines has simulated cycles."""
     return any(engine.cycles.simulated is not None for engine in engines)
 
 
 def shares(engines: Sequence[EngineWork]) -> tuple[float, ...]:
-    """Of the estimated cycles, the part of each engine, in [0, 1]."""
+    """Return the fraction of the estimated cycles of each engine, in [0, 1]."""
     total = max(1, sum(engine.cycles.estimated for engine in engines))
     return tuple(engine.cycles.estimated / total for engine in engines)
 
 
 def _costs(plan: Plan) -> Iterable[tuple[int, Cost]]:
-    """What each part costs."""
+    """Return the index and cost of each part of a plan."""
     return zip(plan.parts, plan.costs, strict=True)
 
 
 def _rank(part: Part) -> int:
-    """The processor's before accelerators' before the caller's."""
-    return 2 if part.pulled is not None else int(is_offloaded(part))
+    """Return the sort key of a part's engine: the processor, then accelerators, then the caller."""
+    return 2 if part.streamed_input is not None else int(is_offloaded(part))
 
 
 def _nodes(part: Part) -> int:
-    """Nodes of the graph, those inside of composites too."""
+    """Return the number of nodes of the graph in a part, including those in composites."""
     return sum(len(n.op.nodes) if isinstance(n.op, Composite) else 1 for n in part.nodes)
 
 
 def _more(done: EngineWork | None, name: str, nodes: int, cost: Cost) -> EngineWork:
-    """What an engine does, and some more."""
-    before = done or EngineWork(name, 0, 0, 0, Cycles(0, None))
+    """Return the work of an engine increased by a cost."""
+    before = done or EngineWork(name, 0, 0, 0, CycleCounts(0, None))
     return EngineWork(
         name,
         before.nodes + nodes,
         before.calls + cost.calls,
         before.macs + cost.macs,
-        Cycles(before.cycles.estimated + cost.cycles, None),
+        CycleCounts(before.cycles.estimated + cost.cycles, None),
     )
 
 
-def left_to_cpu(schedule: Schedule) -> tuple[LeftToCpu, ...]:
-    """The nodes that no accelerator runs, in the graph's order."""
+def left_to_cpu(schedule: Schedule) -> tuple[CpuFallback, ...]:
+    """Return the nodes that fall back to the CPU, in the order of the graph."""
     parts = schedule.parts.parts
     cycles = {parts[k].name: cost.cycles for plan in schedule.plans for k, cost in _costs(plan)}
     return tuple(
-        LeftToCpu(
+        CpuFallback(
             left.node.name,
             left.node.origin,
             left.reason,

@@ -1,4 +1,4 @@
-"""formats: numbers, shapes and names as people read them; shared by page, picture and terminal."""
+"""Formatting of numbers, shapes and names, shared by pages, figures and the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ABSENT = "–"
 
 
 def number(value: int | None) -> str:
-    """A count with thousands separators.
+    """Return a count with thousands separators.
 
     >>> number(1234567), number(None)
     ('1,234,567', '–')
@@ -19,7 +19,7 @@ def number(value: int | None) -> str:
 
 
 def per_mac(cycles: int | None, macs: int) -> str:
-    """Cycles per multiply-accumulate.
+    """Return cycles per multiply-accumulate.
 
     >>> per_mac(25, 10), per_mac(25, 0)
     ('2.50', '–')
@@ -28,7 +28,7 @@ def per_mac(cycles: int | None, macs: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one, with one decimal.
+    """Return a fraction as a percentage with one decimal.
 
     >>> percent(0.1234)
     '12.3 %'
@@ -37,7 +37,7 @@ def percent(share: float) -> str:
 
 
 def change(value: int, than: int) -> str:
-    """By how much a size differs from another one.
+    """Return the difference of two sizes, in bytes or KiB.
 
     >>> change(13312, 1024), change(1000, 3048), change(9, 10)
     ('+12.0 KiB', '-2.0 KiB', '-1 bytes')
@@ -47,7 +47,7 @@ def change(value: int, than: int) -> str:
 
 
 def relative(value: int, than: int) -> str:
-    """By how much a count differs from another one, as a share of that.
+    """Return the relative difference of two counts in per cent.
 
     >>> relative(1032, 1000), relative(999, 1000), relative(5, 0)
     ('+3.2 %', '-0.1 %', '+0 %')
@@ -56,7 +56,7 @@ def relative(value: int, than: int) -> str:
 
 
 def share_or_none(part: float | None) -> str:
-    """A share of one, or that there is none.
+    """Return a fraction as a percentage, or a dash for None.
 
     >>> share_or_none(0.5), share_or_none(None)
     ('50.0 %', '–')
@@ -65,7 +65,7 @@ def share_or_none(part: float | None) -> str:
 
 
 def extents(shape: tuple[int, ...]) -> str:
-    """A shape, extents joined by a cross.
+    """Return a shape with its extents separated by multiplication signs.
 
     >>> extents((1, 48, 48, 8)), extents(())
     ('1×48×48×8', 'scalar')
@@ -74,7 +74,7 @@ def extents(shape: tuple[int, ...]) -> str:
 
 
 class Stripes(Protocol):
-    """A cascade: how many layers, at most how many rows at a time."""
+    """A cascade: the number of layers, and the maximum rows per stripe."""
 
     @property
     def layers(self) -> int: ...
@@ -84,12 +84,12 @@ class Stripes(Protocol):
 
 
 def striped(cascades: Iterable[Stripes]) -> str:
-    """Cascades as layers x rows."""
+    """Return cascades as layers × rows."""
     return " ".join(f"{c.layers}×{c.rows}" for c in cascades) or ABSENT
 
 
 def printable(text: str) -> str:
-    """Text without control characters and lone surrogates, which neither XML nor terminals take.
+    """Replace control characters and lone surrogates, which XML and terminals do not accept.
 
     >>> printable("a\\x1b[31mb")
     'a�[31mb'
@@ -98,7 +98,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, letters: int) -> str:
-    """The text, or its beginning where it has more letters.
+    """Return the text, truncated if it is longer than `letters`.
 
     >>> cut("short", 5), cut("longer", 5)
     ('short', 'lon..')
@@ -107,7 +107,7 @@ def cut(text: str, letters: int) -> str:
 
 
 def first_name(name: str) -> str:
-    """The first of the names that a converter joined by semicolons.
+    """Return the first of several names that a converter joined by semicolons.
 
     >>> first_name("conv/Relu;conv/bias")
     'conv/Relu'
@@ -116,8 +116,8 @@ def first_name(name: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> Mapping[str, str]:
-    """By name, the shortest part of its path that no other name has, the last of equals; else its
-    whole first name.
+    """Return a short name for each name: the shortest part of its path that is unique (the last one
+    of equal length), or else its whole first name.
 
     >>> short_names(["net/act_1/Relu;net/bias", "net/act_2/Relu"])["net/act_1/Relu;net/bias"]
     'act_1'
@@ -132,7 +132,7 @@ def short_names(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _runs(path: str) -> tuple[str, ...]:
-    """Neighbouring components of a path, few before many, last before first."""
+    """Return runs of at most three path components, short before long, last before first."""
     parts = path.split("/")
     return tuple(
         "/".join(parts[start : start + length])

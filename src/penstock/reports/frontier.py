@@ -1,6 +1,6 @@
-"""frontier: what there is to choose from: every efficient schedule of a network, as it is placed.
+"""The Pareto front of placed schedules as data, JSON and CSV.
 
-frontier.json and frontier.csv say all of it, without times: equal frontiers give equal bytes.
+frontier.json and frontier.csv contain no times, so equal frontiers yield equal bytes.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.brief import Brief
-from penstock.reports.report import Json, Striped, striped
-from penstock.scheduling.schedule import Schedule
-from penstock.scheduling.selection import Optimize
+from penstock.reports.report import CascadeReport, Json, striped
+from penstock.scheduling.cascades.selection import Optimize
+from penstock.scheduling.model.schedule import Schedule
 
 SCHEMA = "penstock-frontier-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """Bytes of regions that kernels read from a memory and write to it."""
+class MemoryTraffic:
+    """Bytes of the regions that kernels read from and write to one memory."""
 
     memory: str
     read_bytes: int
@@ -32,11 +32,13 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Choice(Brief):
-    """A schedule that a budget may pick.
+class FrontierPoint(Brief):
+    """One point of the front: a schedule and its placement.
 
-    `ram_bytes`: the arena, `static_bytes` of other memories, and the stack; `live_bytes`: of the
-    arena, what is alive at the worst moment, so that no placement of the schedule is lower."""
+    `ram_bytes` is the sum of the arena, the `static_bytes` of other memories, and the stack
+    reserve. `live_bytes` is the peak of the live bytes in the arena, a lower bound for every
+    placement of this schedule.
+    """
 
     ram_bytes: int
     arena_bytes: int
@@ -46,12 +48,12 @@ class Choice(Brief):
     calls: int
     macs_executed: int
     macs_constant: int
-    moved: tuple[Moved, ...]
-    cascades: tuple[Striped, ...]
+    moved: tuple[MemoryTraffic, ...]
+    cascades: tuple[CascadeReport, ...]
 
     @property
     def gap_bytes(self) -> int:
-        """What placement costs: bytes of the arena above the live ones."""
+        """Overhead of placement: arena bytes above the peak of live bytes."""
         return self.arena_bytes - self.live_bytes
 
     def as_json(self) -> dict[str, Json]:
@@ -72,12 +74,14 @@ class Choice(Brief):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Choices(Brief):
-    """All choices, least memory first.
+class FrontierReport(Brief):
+    """All points of the front, least memory first.
 
-    `limit_bytes`: what the budget or the target's memory allows; `chosen`: index of the one that
-    the goal `optimize` selects of those that fit, None where none does.  `streamed`: where the
-    input is an array, the choices if it were streamed, planned anew; else None."""
+    `limit_bytes` is the budget or the size of the target's memory. `chosen` is the index of the
+    point that the goal `optimize` selects among those that fit, or None if none fits. If the input
+    is an array, `streamed` contains the front for a streamed input, which is scheduled separately;
+    otherwise it is None.
+    """
 
     model: str
     target: str
@@ -85,29 +89,30 @@ class Choices(Brief):
     stack_bytes: int
     limit_bytes: int
     stream_input: bool
-    choices: tuple[Choice, ...]
+    choices: tuple[FrontierPoint, ...]
     optimize: Optimize
     chosen: int | None
-    streamed: tuple[Choice, ...] | None
+    streamed: tuple[FrontierPoint, ...] | None
 
     @property
     def fastest_cycles(self) -> int:
-        """Cycles of the fastest choice."""
+        """Cycles of the fastest point."""
         return self.choices[-1].cycles
 
-    def factor(self, choice: Choice) -> float:
-        """F: nominal multiply-accumulates of a choice for each of the model's.
+    def factor(self, choice: FrontierPoint) -> float:
+        """Return executed divided by nominal multiply-accumulates, or 1.0 if the model has none.
 
-        Those dropped because their result is constant count, so F is above 1 only where something
-        is computed more than once.  1.0 where the model has none."""
+        Operations omitted because their result is constant count as executed, so the factor exceeds
+        1 only if something is recomputed.
+        """
         return (choice.macs_executed + choice.macs_constant) / self.macs if self.macs else 1.0
 
-    def slowdown(self, choice: Choice) -> float:
-        """Cycles above those of the fastest choice, as a fraction of them."""
+    def slowdown(self, choice: FrontierPoint) -> float:
+        """Return the cycles above those of the fastest point, as a fraction of the latter."""
         return choice.cycles / max(1, self.fastest_cycles) - 1.0
 
     def as_json(self) -> dict[str, Json]:
-        """The choices as frontier.json has them."""
+        """Return the contents of frontier.json."""
         streamed = self.streamed
         return {
             "schema": SCHEMA,
@@ -126,7 +131,8 @@ class Choices(Brief):
         }
 
     def as_csv(self) -> str:
-        """A line a choice, those with a streamed input last; cascades as layers x rows."""
+        """Return the contents of frontier.csv: one line per point, those with a streamed input
+        last. Cascades are written as layers x rows."""
         memories = [moved.memory for moved in self.choices[0].moved]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -148,7 +154,7 @@ class Choices(Brief):
         for choice in self.streamed or ():
             yield self._line("streamed", 0, choice)
 
-    def _line(self, kind: str, chosen: int, choice: Choice) -> list[str | int]:
+    def _line(self, kind: str, chosen: int, choice: FrontierPoint) -> list[str | int]:
         return [
             *(kind, chosen, choice.ram_bytes, choice.arena_bytes, choice.static_bytes),
             *(
@@ -165,13 +171,16 @@ class Choices(Brief):
 
 def choice(
     schedule: Schedule, heights: Sequence[int], stack_bytes: int, memories: Sequence[str]
-) -> Choice:
-    """A placed schedule as a choice; `heights`: bytes of the arena and of other memories;
-    `memories`: names of those whose traffic is shown."""
+) -> FrontierPoint:
+    """Return the point of a placed schedule.
+
+    `heights` are the bytes of the arena and of the other memories; `memories` names the memories
+    whose traffic is reported.
+    """
     arena, *others = heights
     cost = schedule.cost
     read, written = dict(cost.read_bytes), dict(cost.written_bytes)
-    return Choice(
+    return FrontierPoint(
         sum(heights) + stack_bytes,
         arena,
         sum(others),
@@ -180,6 +189,6 @@ def choice(
         cost.calls,
         cost.macs,
         cost.constant_macs,
-        tuple(Moved(name, read.get(name, 0), written.get(name, 0)) for name in memories),
+        tuple(MemoryTraffic(name, read.get(name, 0), written.get(name, 0)) for name in memories),
         striped(schedule),
     )

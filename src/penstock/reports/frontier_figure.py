@@ -1,8 +1,8 @@
-"""The frontier figure: what memory costs in cycles.
+"""The frontier figure: cycles against memory.
 
-    cycles ^  o                       a dot is a choice; the stair, the cycles that a budget buys;
-           |  +--o                    a whisker to its left, what placement adds to its live bytes;
-           |     +----(o)             a ring, the choice that the budget picks
+    cycles ^  o                       dot: a point; step function: the cycles for a budget;
+           |  +--o                    whisker to the left of a dot: overhead of placement;
+           |     +----(o)             ring: the selected point
            |          +-----------o
            +------------|-----------> RAM
                       budget
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.reports.formats import number, striped
-from penstock.reports.frontier import Choice, Choices
+from penstock.reports.frontier import FrontierPoint, FrontierReport
 from penstock.reports.paint import BUDGET, INK, MUTED, PAINTS, PEAK
 from penstock.reports.picture import png, svg, with_titles
 
@@ -37,11 +37,11 @@ _RING: Mapping[str, Any] = {
     "markeredgewidth": 1.6,
 }
 _LOGARITHMIC_FROM = 3.0
-"""Where the most memory is so many times the least, its axis is logarithmic."""
+"""The memory axis is logarithmic if the largest value is at least this multiple of the smallest."""
 
 
-def frontier_svg(choices: Choices) -> str:
-    """The frontier as an SVG element; a pointer that rests on a dot shows its figures."""
+def frontier_svg(choices: FrontierReport) -> str:
+    """Return the frontier as an SVG element. Hovering over a dot shows its figures."""
     drawn = svg(lambda: frontier_figure(choices))
     for group, series in ((CHOICES_ID, choices.choices), (STREAMED_ID, choices.streamed or ())):
         titles = [_title(choices, choice) for choice in series]
@@ -49,13 +49,13 @@ def frontier_svg(choices: Choices) -> str:
     return drawn
 
 
-def frontier_png(choices: Choices) -> bytes:
-    """The same picture as PNG."""
+def frontier_png(choices: FrontierReport) -> bytes:
+    """Return the same figure as PNG."""
     return png(lambda: frontier_figure(choices))
 
 
-def frontier_figure(choices: Choices) -> Figure:
-    """Memory against cycles."""
+def frontier_figure(choices: FrontierReport) -> Figure:
+    """Draw cycles against memory."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH / 72, _HEIGHT / 72))
@@ -77,12 +77,12 @@ def frontier_figure(choices: Choices) -> Figure:
     return figure
 
 
-def _every(choices: Choices) -> tuple[Choice, ...]:
+def _every(choices: FrontierReport) -> tuple[FrontierPoint, ...]:
     return (*choices.choices, *(choices.streamed or ()))
 
 
-def _draw_axes(axes: Axes, choices: Choices) -> None:
-    """RAM to the right; upwards how far the cycles are above the fastest, for differences may be
+def _draw_axes(axes: Axes, choices: FrontierReport) -> None:
+    """Set up the axes: RAM, and cycles relative to the fastest point, since differences may be
     small."""
     every = _every(choices)
     least, most = min(c.ram_bytes for c in every), max(c.ram_bytes for c in every)
@@ -110,8 +110,8 @@ def _draw_axes(axes: Axes, choices: Choices) -> None:
 
 
 def _ticks(least: float, most: float) -> list[int]:
-    """Round numbers of KiB between two sizes, not too many: 1, 1.5 and 2 times powers of two, or
-    multiples of one of them."""
+    """Return a few round numbers between two sizes: 1 and 1.5 times powers of two on a logarithmic
+    axis, or else multiples of a power of two KiB."""
     if most >= _LOGARITHMIC_FROM * least:
         powers = [_KIB << k for k in range(24)]
         found = sorted({*powers, *(power * 3 // 2 for power in powers[1:])})
@@ -122,9 +122,10 @@ def _ticks(least: float, most: float) -> list[int]:
 
 
 def _draw_series(
-    axes: Axes, choices: Choices, series: Sequence[Choice], color: str, group: str
+    axes: Axes, choices: FrontierReport, series: Sequence[FrontierPoint], color: str, group: str
 ) -> None:
-    """Dots, their whiskers, and the stair of what a budget buys."""
+    """Draw the dots of a series with their whiskers, and the step function of cycles for a
+    budget."""
     from matplotlib.collections import LineCollection
 
     points = [_point(choices, choice) for choice in series]
@@ -142,18 +143,18 @@ def _draw_series(
     dots.set_gid(group)
 
 
-def _point(choices: Choices, choice: Choice) -> tuple[float, float]:
-    """Where a choice lies: bytes of RAM, and per cent above the fastest."""
+def _point(choices: FrontierReport, choice: FrontierPoint) -> tuple[float, float]:
+    """Return the coordinates of a point: bytes of RAM, and per cent above the fastest."""
     return choice.ram_bytes, 100 * choices.slowdown(choice)
 
 
-def _draw_limit(axes: Axes, choices: Choices) -> None:
-    """The budget, where it is near, and a ring around the choice that it picks."""
+def _draw_limit(axes: Axes, choices: FrontierReport) -> None:
+    """Draw the budget, if it is in the range of the axis, and a ring around the selected point."""
     least, most = axes.get_xlim()
     limit = choices.limit_bytes
     words = f"budget {number(limit)} bytes"
     if limit > most:
-        _note(axes, most, f"{words}, to the right of this picture", "right")
+        _note(axes, most, f"{words}, to the right of this figure", "right")
     elif limit < least:
         _note(axes, least, f"{words}: nothing fits", "left")
     else:
@@ -165,7 +166,7 @@ def _draw_limit(axes: Axes, choices: Choices) -> None:
 
 
 def _note(axes: Axes, x: float, words: str, side: str) -> None:
-    """Words on the budget, at the top; on the given side of them lies x."""
+    """Draw text at the top, with its left or right `side` at x."""
     axes.annotate(
         words,
         (x, 1.0),
@@ -179,8 +180,8 @@ def _note(axes: Axes, x: float, words: str, side: str) -> None:
     )
 
 
-def _draw_words(axes: Axes, choices: Choices) -> None:
-    """Bytes of the least choices, of the fastest and of the chosen one."""
+def _draw_words(axes: Axes, choices: FrontierReport) -> None:
+    """Label the points of least memory, the fastest and the selected one with their bytes."""
     first, last = choices.choices[0], choices.choices[-1]
     streamed = choices.streamed or ()
     beside = bool(streamed) and streamed[0].ram_bytes > 0.8 * first.ram_bytes
@@ -195,8 +196,8 @@ def _draw_words(axes: Axes, choices: Choices) -> None:
 
 def _label(
     axes: Axes,
-    choices: Choices,
-    choice: Choice,
+    choices: FrontierReport,
+    choice: FrontierPoint,
     what: str,
     color: str,
     offset: tuple[int, int],
@@ -215,8 +216,8 @@ def _label(
     )
 
 
-def _draw_legend(axes: Axes, choices: Choices) -> None:
-    """One line above the axes: the series, and what a whisker is."""
+def _draw_legend(axes: Axes, choices: FrontierReport) -> None:
+    """Draw one line above the axes: the series, and the meaning of whiskers."""
     from matplotlib.lines import Line2D
 
     def dot(color: str, words: str) -> Line2D:
@@ -245,10 +246,10 @@ def _draw_legend(axes: Axes, choices: Choices) -> None:
     )
 
 
-def _title(choices: Choices, choice: Choice) -> str:
+def _title(choices: FrontierReport, choice: FrontierPoint) -> str:
     return (
         f"RAM {number(choice.ram_bytes)} bytes, arena {number(choice.arena_bytes)} "
-        f"(alive {number(choice.live_bytes)}), {number(choice.cycles)} cycles "
+        f"(live {number(choice.live_bytes)}), {number(choice.cycles)} cycles "
         f"({100 * choices.slowdown(choice):+.4f} %), {number(choice.calls)} calls, "
         f"cascades {striped(choice.cascades)}"
     )

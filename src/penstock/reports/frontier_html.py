@@ -1,4 +1,4 @@
-"""frontier_html: frontier.html, one file that opens offline: a picture and a table of choices."""
+"""frontier.html: a self-contained page with the figure and tables of the Pareto front."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.reports import formats
-from penstock.reports.frontier import Choice, Choices
+from penstock.reports.frontier import FrontierPoint, FrontierReport
 from penstock.reports.frontier_figure import frontier_svg
 from penstock.reports.html import Figure, page
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A table of choices under a heading; `chosen`: the index of the one that the budget picks."""
+    """A table of points with a heading. `chosen` is the index of the selected point."""
 
     heading: str
-    choices: Sequence[Choice]
+    choices: Sequence[FrontierPoint]
     chosen: int | None
 
 
-def render_frontier(choices: Choices) -> bytes:
-    """The page."""
+def render_frontier(choices: FrontierReport) -> bytes:
+    """Return the page."""
     return page(
         "frontier.html.j2",
         model=formats.printable(choices.model),
@@ -38,15 +38,17 @@ def render_frontier(choices: Choices) -> bytes:
     )
 
 
-def _series(choices: Choices) -> list[Series]:
+def _series(choices: FrontierReport) -> list[Series]:
     kind = "streamed" if choices.stream_input else "an array in RAM"
-    found = [Series(f"Choices, input {kind}", choices.choices, choices.chosen)]
+    found = [Series(f"Points, input {kind}", choices.choices, choices.chosen)]
     if choices.streamed is not None:
-        found.append(Series("Choices, input streamed, planned anew", choices.streamed, None))
+        found.append(
+            Series("Points, input streamed (scheduled separately)", choices.streamed, None)
+        )
     return found
 
 
-def _figures(choices: Choices) -> tuple[Figure, ...]:
+def _figures(choices: FrontierReport) -> tuple[Figure, ...]:
     first, last = choices.choices[0], choices.choices[-1]
     found = [_figure("Least RAM", choices, first), _figure("Fastest", choices, last)]
     if choices.chosen is None:
@@ -59,7 +61,7 @@ def _figures(choices: Choices) -> tuple[Figure, ...]:
     return tuple(found)
 
 
-def _figure(label: str, choices: Choices, choice: Choice) -> Figure:
+def _figure(label: str, choices: FrontierReport, choice: FrontierPoint) -> Figure:
     above = f"{100 * choices.slowdown(choice):.3g} % above the fastest"
     calls = f"{formats.number(choice.calls)} calls"
     return Figure(label, formats.number(choice.ram_bytes), "bytes", (above, calls))

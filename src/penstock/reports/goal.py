@@ -1,4 +1,4 @@
-"""goal: which goal selected a point, and what others would give, in words."""
+"""The goal that selected a schedule, and the results of other options, as phrases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOALS = {
 
 
 def totals(report: Report) -> str:
-    """Model, target, RAM and cycles in one line."""
+    """Return model, target, RAM and cycles in one line."""
     simulated = report.cycles.simulated
     kind = "estimated" if simulated is None else "simulated"
     cycles = report.cycles.estimated if simulated is None else simulated
@@ -25,12 +25,12 @@ def totals(report: Report) -> str:
 
 
 def goal_words(report: Report) -> str:
-    """The rule that selected the point."""
+    """Return the rule that selected the point."""
     return f"{GOALS[report.optimize]} (--optimize {report.optimize})"
 
 
 def alternative_lines(report: Report) -> Iterator[str]:
-    """What other options would give, compared with the chosen point."""
+    """Yield the results of other options, relative to the selected point."""
     for other in report.alternatives:
         saved = change(other.ram_bytes, report.ram_bytes.total)
         cycles = relative(other.cycles, report.cycles.estimated)

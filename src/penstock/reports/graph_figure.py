@@ -1,14 +1,14 @@
-"""The graph figure: the layers from top to bottom, with the cascades as boxes around them.
+"""The cascade figure: the layers from top to bottom, with cascades as boxes.
 
       o  0  Conv2D  conv1    +--- cascade 0: 224 calls, 2 rows or fewer at a time -----+
     / o  1  Conv2D  conv2    |   ###======                            1,024 of 16,384  |
     \\ o  2  Add     add      |   ##=======                              512 of 16,384  |
       o  3  Mean    mean     +---------------------------------------------------------+
 
-A dot is a layer; a line down to the next says that this reads it, an arc that a later one does.  A
-bar is a layer's output, its dark end the most of it that is alive at a time.  Where several engines
-run layers, a column names them; the dots of accelerators are squares in their colour.  matplotlib
-is imported only when a figure is drawn.
+A dot is a layer. A line connects it with the next layer if that layer reads it; arcs lead to later
+readers. A bar is a layer's output; its dark part is the maximum that is live at a time. With
+several engines, a column names the engine, and squares in its colour replace the dots of an
+accelerator's layers. matplotlib is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ from penstock.reports.paint import (
     accelerator_colors,
 )
 from penstock.reports.picture import png, svg
-from penstock.reports.report import Layer
-from penstock.reports.timeline import Span, Timeline
+from penstock.reports.report import LayerReport
+from penstock.reports.timeline import MemorySpan, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Places from the left, widths and heights, in points.
+# Horizontal positions, widths and heights, in points.
 _ARCS, _STEP, _KIND, _NAME, _CALLS, _BAR, _BYTES, _WIDTH = 84, 112, 120, 215, 395, 410, 700, 800
 _PITCH, _MARGIN, _BAR_HEIGHT = 13.0, 10.0, 7.0
 _KIND_LETTERS, _NAME_LETTERS, _ENGINE_LETTERS = 18, 30, 13
-_ENGINE, _ENGINE_WIDTH = 372, 78  # the column of engines, and how far it moves those behind it
+_ENGINE, _ENGINE_WIDTH = 372, 78  # position of the engine column; shift of the columns after it
 _DARK = PAINTS["arena"].edge
 
 
-def graph_svg(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> str:
-    """The graph as an SVG element."""
+def graph_svg(layers: Sequence[LayerReport], timelines: Sequence[Timeline]) -> str:
+    """Return the figure as an SVG element."""
     return svg(lambda: graph_figure(layers, timelines))
 
 
-def graph_png(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> bytes:
-    """The same picture as PNG."""
+def graph_png(layers: Sequence[LayerReport], timelines: Sequence[Timeline]) -> bytes:
+    """Return the same figure as PNG."""
     return png(lambda: graph_figure(layers, timelines))
 
 
-def graph_figure(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> Figure:
-    """The layers, in order; `timelines`: of all memories, for what is alive of their outputs."""
+def graph_figure(layers: Sequence[LayerReport], timelines: Sequence[Timeline]) -> Figure:
+    """Draw the layers in order. `timelines` of all memories provide the live part of each
+    output."""
     from matplotlib.figure import Figure
 
     several = has_engines(layers)
@@ -79,20 +80,20 @@ def graph_figure(layers: Sequence[Layer], timelines: Sequence[Timeline]) -> Figu
     return figure
 
 
-def has_engines(layers: Sequence[Layer]) -> bool:
-    """Whether an accelerator runs any of the layers."""
+def has_engines(layers: Sequence[LayerReport]) -> bool:
+    """Return whether an accelerator runs any of the layers."""
     return any(layer.offloaded for layer in layers)
 
 
-def _cascades(layers: Sequence[Layer]) -> list[list[int]]:
-    """The places of the layers of each cascade."""
+def _cascades(layers: Sequence[LayerReport]) -> list[list[int]]:
+    """Return the indices of the layers of each cascade."""
     groups = groupby(range(len(layers)), key=lambda place: layers[place].cascade)
     return [list(places) for cascade, places in groups if cascade is not None]
 
 
-def _heights(layers: Sequence[Layer]) -> list[float]:
-    """How far down each layer stands; a cascade has a line above it for its title, half a line
-    below."""
+def _heights(layers: Sequence[LayerReport]) -> list[float]:
+    """Return the vertical position of each layer. A cascade has space for a title above it and half
+    a line below it."""
     found: list[float] = []
     at, before = _MARGIN + 1.5 * _PITCH, None
     for layer in layers:
@@ -111,12 +112,14 @@ def _draw_heads(axes: Axes, shift: float) -> None:
         (_NAME, "name", "left"),
         *(((_ENGINE, "engine", "left"),) if shift else ()),
         (_CALLS + shift, "calls", "right"),
-        (_BAR + shift, "output: alive at a time, of all", "left"),
+        (_BAR + shift, "output: live bytes at most, of total", "left"),
     ):
         axes.text(x, y, words, ha=side, va="center", color=MUTED)
 
 
-def _draw_cascades(axes: Axes, layers: Sequence[Layer], heights: list[float], shift: float) -> None:
+def _draw_cascades(
+    axes: Axes, layers: Sequence[LayerReport], heights: list[float], shift: float
+) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     left, right = _ARCS - 10, _WIDTH + shift - _MARGIN
@@ -137,14 +140,16 @@ def _draw_cascades(axes: Axes, layers: Sequence[Layer], heights: list[float], sh
         axes.text(_KIND, top + 0.7 * _PITCH, words, va="center", fontweight="bold", fontsize=8)
 
 
-def _title(layers: Sequence[Layer]) -> str:
+def _title(layers: Sequence[LayerReport]) -> str:
     rows = max(layer.rows or 1 for layer in layers)
     calls = sum(layer.calls for layer in layers)
     height = "row by row" if rows == 1 else f"stripes of at most {rows} rows"
     return f"cascade {layers[0].cascade}: {height}, {number(calls)} calls"
 
 
-def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float], shift: float) -> None:
+def _draw_layers(
+    axes: Axes, layers: Sequence[LayerReport], heights: list[float], shift: float
+) -> None:
     names = short_names(layer.name for layer in layers)
     for layer, y in zip(layers, heights, strict=True):
         step = "–" if layer.step is None else str(layer.step)
@@ -155,8 +160,8 @@ def _draw_layers(axes: Axes, layers: Sequence[Layer], heights: list[float], shif
     axes.plot([_ARCS] * len(layers), heights, "o", color=INK, markersize=3.5, zorder=3)
 
 
-def _draw_engines(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
-    """Who runs each layer; over the dots of accelerators' layers, squares in their colour."""
+def _draw_engines(axes: Axes, layers: Sequence[LayerReport], heights: list[float]) -> None:
+    """Write the engine of each layer, and draw squares over the dots of accelerators' layers."""
     colors = accelerator_colors(layer.engine for layer in layers if layer.offloaded)
     squares: dict[str, list[float]] = {}
     for layer, y in zip(layers, heights, strict=True):
@@ -169,8 +174,9 @@ def _draw_engines(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> 
         axes.plot([_ARCS] * len(at), at, "s", color=color, markersize=6.0, zorder=4)
 
 
-def _draw_edges(axes: Axes, layers: Sequence[Layer], heights: list[float]) -> None:
-    """A line to the next layer, an arc to a later one.  The caller's inputs come from above."""
+def _draw_edges(axes: Axes, layers: Sequence[LayerReport], heights: list[float]) -> None:
+    """Draw a line to the next layer and arcs to later ones. Inputs of the caller come from
+    above."""
     straight: list[tuple[float, float, float]] = []
     for place, layer in enumerate(layers):
         for source in layer.reads:
@@ -201,12 +207,12 @@ def _draw_arc(axes: Axes, above: float, below: float) -> None:
 
 def _draw_bars(
     axes: Axes,
-    layers: Sequence[Layer],
+    layers: Sequence[LayerReport],
     heights: list[float],
-    spans: dict[str, Span],
+    spans: dict[str, MemorySpan],
     shift: float,
 ) -> None:
-    """A bar for each output, dark as far as it is alive at a time."""
+    """Draw a bar for each output; the dark part is the maximum that is live at a time."""
     left = _BAR + shift
     found = [(y, spans[layer.name]) for layer, y in zip(layers, heights, strict=True)]
     totals = [layer.written_bytes for layer in layers]

@@ -1,6 +1,7 @@
-"""html: pages, each one file that opens offline: totals, memory over time, a table of layers.
+"""HTML reports: self-contained pages with totals, the memory figure and a table of layers.
 
-It loads nothing: style and picture are inside, there is no script.  Equal reports give equal bytes.
+A page loads no resources: style and figures are embedded, and there are no scripts. Equal reports
+yield equal bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from penstock.reports.goal import alternative_lines, goal_words
 from penstock.reports.graph_figure import graph_svg, has_engines
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.paint import PROCESSOR, accelerator_colors
-from penstock.reports.report import Layer, Ram, Report
+from penstock.reports.report import LayerReport, RamUsage, Report
 from penstock.reports.resource_figure import resource_svg
 from penstock.reports.row import Measured, has_limits, rows
 from penstock.reports.timeline import Timeline
@@ -24,7 +25,7 @@ from penstock.reports.verdict import verdicts
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One of the page's key figures, with what it is made of."""
+    """A key figure of the page, with notes on its composition."""
 
     label: str
     value: str
@@ -34,13 +35,16 @@ class Figure:
 
 def render_html(
     report: Report,
-    layers: Sequence[Layer],
+    layers: Sequence[LayerReport],
     timelines: Sequence[Timeline],
     measured: Sequence[Measured | None] | None,
     budget_bytes: int | None = None,
 ) -> bytes:
-    """The page.  `measured`: what a simulated core counted for each layer, in their order;
-    `budget_bytes`: what all memories may take."""
+    """Return the page.
+
+    `measured` contains the counts of a simulated core per layer, in the order of `layers`.
+    `budget_bytes` is the maximum size of all memories.
+    """
     lines = rows(layers, measured)
     has_cascades = any(layer.cascade is not None for layer in layers)
     offloads = has_engines(layers)
@@ -82,7 +86,7 @@ def render_html(
 
 
 def page(template: str, **holes: object) -> bytes:
-    """A page of a template, its holes filled; what is filled in is text, never markup."""
+    """Render a template. Values are escaped as text, never inserted as markup."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -98,7 +102,7 @@ def page(template: str, **holes: object) -> bytes:
 
 
 def framed(page: bytes) -> str:
-    """A page as an element of a notebook: neither sees the style of the other."""
+    """Return a page as an iframe element for notebooks, so that their styles do not interact."""
     style = "width:100%;height:32rem;border:1px solid #d8dde2;background:#fff"
     return f'<iframe sandbox style="{style}" srcdoc="{escape(page.decode())}"></iframe>'
 
@@ -127,7 +131,7 @@ def _figures(report: Report) -> tuple[Figure, ...]:
 
 
 def _mac_notes(report: Report) -> tuple[str, ...]:
-    """What stands under the multiply-accumulates."""
+    """Return the notes below the multiply-accumulates."""
     macs = report.macs
     model = f"model {formats.number(macs.model)}"
     constant = f"constant {formats.number(macs.constant)}"
@@ -135,7 +139,7 @@ def _mac_notes(report: Report) -> tuple[str, ...]:
 
 
 def _cycle_notes(report: Report) -> tuple[str, ...]:
-    """What stands under the cycles: the estimate and the instructions, where simulated."""
+    """Return the notes below the cycles: if simulated, the estimate and the instructions."""
     if report.cycles.simulated is None:
         return ("not simulated",)
     return (
@@ -144,12 +148,12 @@ def _cycle_notes(report: Report) -> tuple[str, ...]:
     )
 
 
-def _ram_parts(ram: Ram) -> tuple[tuple[str, int, str], ...]:
-    """The parts of RAM: name, bytes, what they are."""
+def _ram_parts(ram: RamUsage) -> tuple[tuple[str, int, str], ...]:
+    """Return the parts of RAM: name, bytes, explanation."""
     return (
-        ("arena", ram.arena, "the one block that holds all tensors"),
-        ("– io", ram.io, "input and output, inside the arena"),
-        ("– scratch", ram.scratch, "what kernels need while they run, inside the arena"),
+        ("arena", ram.arena, "the buffer that holds all tensors"),
+        ("– io", ram.io, "inputs and outputs, inside the arena"),
+        ("– scratch", ram.scratch, "temporary memory of kernels, inside the arena"),
         ("static", ram.static, "other variables of the model"),
         ("stack", ram.stack, "reserve"),
         ("total", ram.total, "arena + static + stack"),

@@ -1,4 +1,4 @@
-"""The shape of a tensor as the network has it, whatever the layout in which it is stored."""
+"""The shape of a tensor in the network, independent of the layout in memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from penstock.ops.pad import Pad
 
 
 def producers(graph: Graph) -> Mapping[str, Node]:
-    """By name of a value, the node that computes it; inside composites, too."""
+    """Return the node that computes each tensor, by name of the tensor, including nodes in
+    composites."""
     return {node.output.name: node for node in _every_node(graph.nodes)}
 
 
 def _every_node(nodes: tuple[Node, ...]) -> Iterator[Node]:
     for node in nodes:
         yield node
-        if isinstance(node.op, Composite):  # after it: its last node computes the same value
+        if isinstance(node.op, Composite):  # after it: its last node computes the same tensor
             yield from _every_node(node.op.nodes)
 
 
 def logical_shape(value: Value, producers: Mapping[str, Node]) -> tuple[int, ...]:
-    """The value's shape; of one that is stored in channel blocks, that of the image in them,
-    without the channels that fill up the last block."""
+    """Return the shape of a tensor without layout.
+
+    For a tensor in channel blocks, that is the shape of the unpacked tensor, without the channels
+    that pad the last block.
+    """
     blocks, node = value.type.layout, producers.get(value.name)
     if blocks is None or node is None:
         return value.type.shape

@@ -1,14 +1,14 @@
-"""The memory figure: blocks, curve and levels of the memory picture, drawn with matplotlib.
+"""The memory figure: blocks, the curve of live bytes, and levels.
 
-    bytes ^   +-------+                      a block is a tensor: as wide as its life, as high as
-          |   |   b   +--------+             its bytes; where a cascade makes it row by row it is
-          | +-+---+   |   c    |             an area, the rows that are alive; the curve is the sum
-          | |  a  |   +--------+             of what lives, and its highest point the peak
+    bytes ^   +-------+                      block: a tensor, its width is the live range, its
+          |   |   b   +--------+             height the bytes; in a cascade it is the area of
+          | +-+---+   |   c    |             the live rows; curve: the sum of live bytes, whose
+          | |  a  |   +--------+             maximum is the peak
           +-+-----+------------+--> columns
 
-The x axis (`TimeAxis`) has a column for every layer, one before them in which the caller writes the
-input, and one behind them in which it reads the output; the calls of a cascade share its layers'
-columns.  matplotlib is imported only when a figure is drawn.
+The x axis (`TimeAxis`) has a column for each layer, one before them in which the caller writes the
+input, and one after them in which it reads the output. The calls of a cascade share the columns of
+its layers. matplotlib is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.reports.block_label import Rectangle, Scale, block_label
+from penstock.reports.block_label import PlotScale, Rectangle, block_label
 from penstock.reports.engine_lanes import draw_lanes, lanes_points
 from penstock.reports.formats import number, short_names
 from penstock.reports.paint import (
@@ -32,7 +32,7 @@ from penstock.reports.paint import (
     SHADES,
 )
 from penstock.reports.time_axis import TimeAxis
-from penstock.reports.timeline import Piece, Span, Stretch, Timeline
+from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from matplotlib.path import Path
 
 SPANS_ID = "spans"
-# Margins of the axes and height of the whole, in points (1/72 inch).
+# Margins of the axes and total height, in points (1/72 inch).
 _LEFT, _RIGHT, _BOTTOM, _TOP = 58.0, 26.0, 38.0, 42.0
 _HEIGHT = 414.0
 _NARROWEST, _WIDEST, _COLUMN = 480.0, 940.0, 74.0
-_STRIP = 12.0  # height of the strip that names the cascades, points
-_ABOVE = 15.0  # where engines, then the legend stand above the axes, points
+_STRIP = 12.0  # height in points of the strip that names the cascades
+_ABOVE = 15.0  # distance in points from the axes to the engine lanes and the legend
 _MOST_LABELLED_LAYERS = 150
 _WORDS = {False: "step", True: "step; the calls of a cascade share the columns of its steps"}
 
 
 def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure:
-    """The arena over time.  `budget_bytes`: what the arena may take."""
+    """Draw a memory over time. `budget_bytes` is the maximum size of the arena."""
     from matplotlib.figure import Figure
 
     axis = TimeAxis(timeline)
@@ -63,7 +63,7 @@ def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure
         (_LEFT / width, _BOTTOM / height, inner_width / width, inner_height / height)
     )
     top = _top_bytes(timeline, budget_bytes)
-    scale = Scale(inner_width / axis.columns, inner_height / top)
+    scale = PlotScale(inner_width / axis.columns, inner_height / top)
     _draw_axes(axes, axis, top)
     _draw_cascades(axes, axis, scale)
     _draw_blocks(axes, axis, scale)
@@ -78,7 +78,8 @@ def memory_figure(timeline: Timeline, budget_bytes: int | None = None) -> Figure
 
 
 def _top_bytes(timeline: Timeline, budget_bytes: int | None) -> float:
-    """Where the y axis ends: above the arena, and above the budget if that is near."""
+    """Return the upper end of the y axis: above the arena, and above the budget if that is
+    close."""
     highest = max(1, timeline.height_bytes)
     if budget_bytes is not None and budget_bytes <= 1.5 * highest:
         highest = max(highest, budget_bytes)
@@ -101,7 +102,7 @@ def _draw_axes(axes: Axes, axis: TimeAxis, top: float) -> None:
 
 
 def _draw_steps(axes: Axes, axis: TimeAxis) -> None:
-    """Numbers below the columns, as many as are readable, between "in" and "out"."""
+    """Write step numbers below the columns, as many as are readable, between "in" and "out"."""
     layers, middles = axis.timeline.layers, axis.middles
     stride = _stride(round(axis.columns))
     first = 0 if stride <= 2 else stride
@@ -110,14 +111,14 @@ def _draw_steps(axes: Axes, axis: TimeAxis) -> None:
     at = [-0.5, *(middles[k] for k in shown), axis.columns - 1.5]
     axes.set_xticks(at, ["in", *(numbers[k] for k in shown), "out"])
     axes.set_xlabel(_WORDS[any(s.cascade is not None for s in axis.timeline.stretches)], labelpad=2)
-    if stride > 1:  # narrow columns: the words stand outside, clear of the numbers
+    if stride > 1:  # narrow columns: place these labels outside, clear of the numbers
         labels = axes.get_xticklabels()
         labels[0].set_horizontalalignment("right")
         labels[-1].set_horizontalalignment("left")
 
 
 def _column_steps(stretches: tuple[Stretch, ...]) -> list[str]:
-    """What stands below each column: the number of a step."""
+    """Return the label of each column: the number of a step."""
     found: list[str] = []
     for stretch in stretches:
         count = 0 if stretch.steps is None else stretch.steps[1] - stretch.steps[0] + 1
@@ -128,7 +129,7 @@ def _column_steps(stretches: tuple[Stretch, ...]) -> list[str]:
 
 
 def _stride(steps: int) -> int:
-    """Steps from one number of the x axis to the next: 1, 2 or 5 times a power of ten."""
+    """Return the distance between labelled steps: 1, 2 or 5 times a power of ten."""
     return next(
         digit * 10**power
         for power in range(steps + 1)
@@ -138,15 +139,15 @@ def _stride(steps: int) -> int:
 
 
 def _byte_unit(top: float) -> int:
-    """Bytes from one number of the y axis to the next: a power of two."""
+    """Return the distance between labels of the y axis: a power of two bytes."""
     unit = 1
     while top / unit > 9:
         unit *= 2
     return unit
 
 
-def _draw_cascades(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
-    """A tint behind each cascade, and a strip above it with its number."""
+def _draw_cascades(axes: Axes, axis: TimeAxis, scale: PlotScale) -> None:
+    """Draw a background for each cascade, and a strip above it with its number."""
     from matplotlib.patches import Rectangle as Patch
 
     bounds = axis.bounds
@@ -181,14 +182,15 @@ def _draw_cascades(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
 
 
 def _cascade_words(stretch: Stretch, room_points: float) -> str:
-    """The longest that fits of what there is to say of a cascade."""
+    """Return the longest description of a cascade that fits."""
     full = f"cascade {stretch.cascade}: {number(stretch.calls)} calls"
     choices = (full, f"cascade {stretch.cascade}", f"{stretch.cascade}")
     return next((words for words in choices if 4.5 * len(words) + 3 <= room_points), "")
 
 
-def _draw_blocks(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
-    """Every span once, in order, as one collection: an object for each would cost much more."""
+def _draw_blocks(axes: Axes, axis: TimeAxis, scale: PlotScale) -> None:
+    """Draw each span once, in order, as one collection; one object per span would be much
+    slower."""
     from matplotlib.collections import PathCollection
 
     spans = axis.timeline.spans
@@ -197,24 +199,24 @@ def _draw_blocks(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
         [_outline(span, axis) for span in spans],
         facecolors=[_face(span, k) for k, span in enumerate(spans)],
         edgecolors=["none" if len(s.pieces) > 1 else PAINTS[s.kind].edge for s in spans],
-        # Two widths, equal as they are: else a single block would be written as a marker.
+        # Two equal widths; with a single one, matplotlib writes a lone block as a marker.
         linewidths=[width, width],
         clip_on=False,
         zorder=2,
-        antialiaseds=[True, True],  # with one entry, a single block would be drawn as a marker
+        antialiaseds=[True, True],  # two entries, for the same reason
     )
     blocks.set_gid(SPANS_ID)
     axes.add_collection(blocks, autolim=False)
 
 
-def _face(span: Span, k: int) -> str:
-    """The colour of a span, the k-th."""
+def _face(span: MemorySpan, k: int) -> str:
+    """Return the face colour of the k-th span."""
     rows = span.kind == "arena" and len(span.pieces) > 1
     return SHADES[k % len(SHADES)] if rows else PAINTS[span.kind].face
 
 
-def _outline(span: Span, axis: TimeAxis) -> Path:
-    """The rectangles of a span's pieces."""
+def _outline(span: MemorySpan, axis: TimeAxis) -> Path:
+    """Return the rectangles of a span's pieces as a path."""
     from matplotlib.path import Path
 
     corners: list[tuple[float, float]] = []
@@ -226,9 +228,9 @@ def _outline(span: Span, axis: TimeAxis) -> Path:
     return Path(corners, codes * len(span.pieces))
 
 
-def _draw_labels(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
-    """Short names in the blocks that are large enough; on a plate where the curve cannot be
-    avoided."""
+def _draw_labels(axes: Axes, axis: TimeAxis, scale: PlotScale) -> None:
+    """Draw short names in blocks that are large enough, with a background where they cannot avoid
+    the curve."""
     spans = axis.timeline.spans
     names = short_names(span.name for span in spans if span.kind != "scratch")
     for k, span in enumerate(spans):
@@ -254,14 +256,14 @@ def _draw_labels(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
         )
 
 
-def _area(piece: Piece, axis: TimeAxis) -> float:
+def _area(piece: LivePiece, axis: TimeAxis) -> float:
     left, right = axis.interval(piece)
     return (right - left) * piece.size_bytes
 
 
-def _draw_curve(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
-    """Live bytes at each tick, dark on a light seam so that it stands out from the blocks; thinner
-    where calls are many."""
+def _draw_curve(axes: Axes, axis: TimeAxis, scale: PlotScale) -> None:
+    """Draw the live bytes of each tick, dark with a light outline; the line is thinner if there are
+    many calls."""
     live = axis.timeline.live_bytes.tolist()
     live.append(live[-1])
     ends = np.cumsum([0, 1, *(stretch.calls for stretch in axis.timeline.stretches), 1]).tolist()
@@ -274,7 +276,7 @@ def _draw_curve(axes: Axes, axis: TimeAxis, scale: Scale) -> None:
 
 
 def _draw_levels(axes: Axes, axis: TimeAxis, budget_bytes: int | None) -> None:
-    """The peak of live bytes with its moment; the arena where it is higher; the budget."""
+    """Draw the peak of live bytes and its tick, the arena if it is higher, and the budget."""
     use = axis.timeline
     peak, tick = use.peak_bytes, use.peak_tick
     words = f"peak {number(peak)} bytes, {use.when(tick)}"
@@ -293,7 +295,7 @@ def _draw_budget(axes: Axes, budget_bytes: int) -> None:
     top = axes.get_ylim()[1]
     words = f"budget {number(budget_bytes)} bytes"
     if budget_bytes > top:
-        _write(axes, f"{words}, above this picture", 0.0, 0.95 * top, BUDGET)
+        _write(axes, f"{words}, above this figure", 0.0, 0.95 * top, BUDGET)
         return
     axes.axhline(
         budget_bytes, color=BUDGET, linewidth=1.2, linestyle=(0, (7, 2, 1.5, 2)), zorder=4.5
@@ -302,7 +304,7 @@ def _draw_budget(axes: Axes, budget_bytes: int) -> None:
 
 
 def _write(axes: Axes, words: str, x: float, y_bytes: float, color: str) -> None:
-    """Words on a level, at the left (x = 0) or right (x = 1) end of the axes."""
+    """Write text on a level, at the left (x = 0) or right (x = 1) end of the axes."""
     axes.annotate(
         words,
         (x, y_bytes),
@@ -317,8 +319,9 @@ def _write(axes: Axes, words: str, x: float, y_bytes: float, color: str) -> None
     )
 
 
-def _draw_legend(axes: Axes, spans: tuple[Span, ...], bottom: float) -> None:
-    """One line above all: the kinds that occur, and the curve.  `bottom`: a share of the axes."""
+def _draw_legend(axes: Axes, spans: tuple[MemorySpan, ...], bottom: float) -> None:
+    """Draw one line at the top: the kinds of buffers that occur, and the curve. `bottom` is a
+    fraction of the axes' height."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Paint: the colours of the pictures."""
+"""Colours of the figures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ PEAK, BUDGET = "#b3261e", "#1b6e46"
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """How a kind of buffer is shown: in the legend, and in which colours."""
+    """Legend text and colours of a kind of buffer."""
 
     legend: str
     face: str
     edge: str
 
 
-# Tell apart by lightness too: seen in grey or with any colour blindness they stay different.
+# The colours also differ in lightness, so they remain distinct in greyscale and with any colour
+# vision deficiency.
 PAINTS = {
     "io": Paint("input, output", "#f1bd6c", "#9a6510"),
     "arena": Paint("activations", "#cbe0f3", "#34699a"),
@@ -28,22 +29,22 @@ PAINTS = {
 }
 
 SHADES = ("#cbe0f3", "#9fc4e6", "#d5e8df", "#b0d0d4", "#d6d9f0", "#b4c3ec")
-"""Faces of activations that lie row by row, in turn: no edges tell their pieces apart."""
+"""Face colours, used cyclically, of activations that consist of rows; such blocks have no edges."""
 
 CASCADE, CASCADE_EDGE = "#f6efe2", "#b98a3c"
-"""What stands behind the layers of a cascade."""
+"""Background of the layers of a cascade."""
 
 RESOURCES = ("#34699a", "#d08a1d", "#16794c", "#b3261e", "#6f4a92", "#6b7683", "#0e8a8a", "#a11d5b")
-"""What layers need of an accelerator, in turn."""
+"""Colours of an accelerator's resources, used cyclically."""
 WHOLE = "#e8edf2"
-"""All the cycles of a layer, behind those for which it needs a resource."""
+"""The total cycles of a layer, drawn behind the cycles per resource."""
 
 PROCESSOR = "#5b6773"
 ACCELERATORS = ("#16794c", "#8a3ffc", "#b8500f", "#0b6bb5", "#a11d5b")
-"""What accelerators run, in turn; pictures name the engines, too."""
+"""Colours of accelerators, used cyclically. The figures also name the engines."""
 
 
 def accelerator_colors(names: Iterable[str]) -> Mapping[str, str]:
-    """By name of an accelerator, its colour, the same in every picture of a model."""
+    """Return the colour of each accelerator, by name; it is the same in all figures of a model."""
     ordered = enumerate(sorted(set(names)))
     return {name: ACCELERATORS[k % len(ACCELERATORS)] for k, name in ordered}

@@ -1,6 +1,5 @@
-"""picture: a matplotlib figure as a file: an SVG element for a page, or a PNG; the same bytes every
-time, whatever settings of matplotlib the user has.
-"""
+"""matplotlib figures as SVG elements or PNG, reproducible whatever the user's matplotlib
+settings."""
 
 from __future__ import annotations
 
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SETTINGS = {
-    "svg.hashsalt": "penstock",  # else ids are random
-    "svg.fonttype": "none",  # text stays text
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "svg.hashsalt": "penstock",  # otherwise ids are random
+    "svg.fonttype": "none",  # keep text as text
+    "text.parse_math": False,  # do not interpret dollar signs
     "font.size": 8.5,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -34,19 +33,19 @@ _SILENT: Mapping[str, None] = {"Date": None, "Creator": None, "Format": None, "T
 
 
 def svg(draw: Callable[[], Figure]) -> str:
-    """The figure as an SVG element."""
+    """Return the figure as an SVG element."""
     text = _drawn(draw, "svg", _SILENT).decode()
     return text[text.index("<svg") :]
 
 
 def png(draw: Callable[[], Figure]) -> bytes:
-    """The figure as PNG."""
+    """Return the figure as PNG."""
     return _drawn(draw, "png", {"Software": None})
 
 
 def with_titles(svg: str, group: str, titles: Sequence[str], element: str = "path") -> str:
-    """The picture with titles, which browsers show under the pointer: in the first elements of the
-    group of that id, in their order."""
+    """Add titles, which browsers show as tooltips, to the first elements of the SVG group `group`,
+    in order."""
     opening = f'<g id="{group}">'
     if not titles or opening not in svg:
         return svg
@@ -67,7 +66,7 @@ def _drawn(draw: Callable[[], Figure], format: str, metadata: Mapping[str, None]
     settings.update(_SETTINGS)
     stream = io.BytesIO()
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        # Text stays text, so it does not matter which letters the fonts of this machine lack.
+        # Text remains text, so glyphs missing from the local fonts do not matter.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         draw().savefig(stream, format=format, dpi=144, metadata=metadata)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""Report: what report.json says; keys as the design's section 7 fixes them, no times in it."""
+"""The contents of report.json. The keys are a stable interface; there are no times among them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.engine_work import (
-    Cycles,
+    CpuFallback,
+    CycleCounts,
     EngineWork,
-    LeftToCpu,
     engine_work,
     is_offloaded,
     left_to_cpu,
 )
 from penstock.reports.logical_shape import logical_shape, producers
-from penstock.reports.spent import Spent, spent
-from penstock.scheduling.cost import Cost, total
-from penstock.scheduling.part import Part
-from penstock.scheduling.plan import Plan
-from penstock.scheduling.schedule import Schedule
+from penstock.reports.resource_use import ResourceUse, resource_use
+from penstock.scheduling.model.cost import Cost, total
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
 
 SCHEMA = "penstock-report-1"
-_NOTHING = Spent()
+_NOTHING = ResourceUse()
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Ram:
-    """RAM in bytes, as the design's section 4 defines it; io and scratch lie inside the arena."""
+class RamUsage:
+    """RAM in bytes. `total` is arena + static + stack; `io` and `scratch` are inside the arena."""
 
     total: int
     arena: int
@@ -50,7 +50,7 @@ class Ram:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """Flash in bytes; `code` is None where nothing was cross-compiled."""
+    """Flash in bytes. `code` is None if nothing was cross-compiled."""
 
     total: int
     weights: int
@@ -59,8 +59,8 @@ class Flash:
 
 @dataclass(frozen=True, slots=True)
 class Macs:
-    """Nominal multiply-accumulates of the model, those that the schedule executes, and those that
-    it does not because their results do not depend on the input."""
+    """Nominal multiply-accumulates: of the model, executed by the schedule, and omitted because
+    their results do not depend on the input."""
 
     model: int
     executed: int
@@ -69,14 +69,14 @@ class Macs:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """Instructions that a simulated core executed."""
+    """Instructions executed on a simulated core."""
 
     simulated: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of the frontier; `chosen`: the one that is compiled."""
+    """A point of the frontier. `chosen` marks the compiled one."""
 
     ram_bytes: int
     cycles: int
@@ -86,7 +86,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What the same command would compile with these options."""
+    """RAM and cycles that the same command yields with other options."""
 
     options: str
     ram_bytes: int
@@ -95,7 +95,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Optimality:
-    """ "optimal", or a proven gap: how far, at most, above the least."""
+    """Certificates: "optimal", or a proved upper bound of the relative gap to the minimum."""
 
     order: str | float
     partition: str | float
@@ -103,31 +103,30 @@ class Optimality:
 
 
 @dataclass(frozen=True, slots=True)
-class Off:
-    """Elements that are not what real arithmetic gives, and by how many steps of their type at
-    most; within what is promised, so no mismatches."""
+class RealDifference:
+    """Elements that differ from real arithmetic within the tolerance, and the largest difference in
+    quantisation steps. They do not count as mismatches."""
 
     elements: int
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A rung of the verification ladder; `note`: what else there is to say; `measured`: how far
-    elements are from real arithmetic, on rungs that measure it."""
+class RungReport:
+    """A rung of the verification ladder. `note` is additional text; `measured` is the difference
+    from real arithmetic, on rungs that measure it."""
 
     step: str
     tensors: int
     elements: int
     mismatches: int
     note: str = ""
-    measured: Off | None = None
+    measured: RealDifference | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Striped:
-    """A cascade that runs stripe by stripe: how many layers, at most how many rows a stripe, and
-    in how many calls of kernels."""
+class CascadeReport:
+    """A cascade that runs in stripes: number of layers, maximum rows per stripe, kernel calls."""
 
     layers: int
     rows: int
@@ -136,7 +135,8 @@ class Striped:
 
 @dataclass(frozen=True, slots=True)
 class Requantised:
-    """A layer with weights: its kernel, and output channels by class of requantisation."""
+    """A layer with weights: its kernel, and the number of output channels per requantisation
+    class."""
 
     layer: str
     kernel: str
@@ -145,26 +145,29 @@ class Requantised:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Brief):
-    """What is known of a compiled model; `engines` and `left_to_cpu`, where it has accelerators.
-    `numbers_assumed`: its scales are made up (`--assume-int8`), its answers mean nothing;
-    `free_bytes`: of memories whose bytes are not to be saved, as those of accelerators, by name;
-    `optimize`: the goal that selected the point, and `alternatives` to that point."""
+    """The facts about a compiled model that report.json contains.
+
+    `engines` and `left_to_cpu` are empty without accelerators. `numbers_assumed` is True if the
+    scales are arbitrary (`--assume-int8`) and outputs are meaningless. `free_bytes` maps memories
+    that do not count as RAM, such as those of accelerators, to bytes. `optimize` is the goal that
+    selected the point; `alternatives` are the results of other options.
+    """
 
     model: str
     target: str
-    ram_bytes: Ram
+    ram_bytes: RamUsage
     flash_bytes: Flash
     macs: Macs
-    cycles: Cycles
+    cycles: CycleCounts
     instructions: Instructions
     frontier: tuple[Point, ...]
     optimality: Optimality
     ram_bytes_streamed_input: int | None = None
-    cascades: tuple[Striped, ...] = ()
-    verified: tuple[Checked, ...] = ()
+    cascades: tuple[CascadeReport, ...] = ()
+    verified: tuple[RungReport, ...] = ()
     stack_bytes_measured: int | None = None
     engines: tuple[EngineWork, ...] = ()
-    left_to_cpu: tuple[LeftToCpu, ...] = ()
+    left_to_cpu: tuple[CpuFallback, ...] = ()
     requantisation: tuple[Requantised, ...] = ()
     constant_channels: tuple[ConstantChannels, ...] = ()
     numbers_assumed: bool = False
@@ -173,22 +176,22 @@ class Report(Brief):
     alternatives: tuple[Alternative, ...] = ()
 
     def as_json(self) -> dict[str, Json]:
-        """The report as report.json has it."""
+        """Return the contents of report.json."""
         return {"schema": SCHEMA, **dataclasses.asdict(self)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Layer(Brief):
+class LayerReport(Brief):
     """A part of the schedule, as reports show it.
 
-    `step`: its number in the program, as in the C; None: the caller hands its rows over.
-    `requantisation`: output channels by its class, where there are weights.
-    `macs`: those executed; `constant`: output channels that do not depend on the input, if any.
-    `cascade`: which of the cascades that run stripe by stripe it is in, and `rows`: how many of its
-    rows a stripe has at most; None where it runs whole.  `reads`: the layers that it reads, by
-    their places among the layers, -1: the caller.  `offloaded`: the engine is an accelerator;
-    `breakdown`: what its calls need of the accelerator's resources, where its author says so;
-    `traffic`: by what they are, the bytes that they move, where the author says so."""
+    `step` is its step number in the program and in the C code, or None if the caller supplies its
+    rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
+    executed ones; `constant` describes output channels that do not depend on the input. `cascade`
+    is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
+    runs whole. `reads` are the indices of the layers that it reads; -1 is the caller. `offloaded`
+    is True if the engine is an accelerator. `breakdown` is the use of the accelerator's resources,
+    and `traffic` the bytes that it moves by category, where the backend states them.
+    """
 
     step: int | None
     name: str
@@ -213,38 +216,39 @@ class Layer(Brief):
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes of the regions that its kernel is called on; of an accelerator whose author says
-        what it moves, those."""
+        """Bytes that the backend states as `traffic`, or else the bytes of the regions that its
+        kernel reads and writes."""
         return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
 
     @property
     def limit(self) -> str | None:
-        """The resource that limits it, where the accelerator's author says so."""
+        """The limiting resource, or None if the backend states no breakdown."""
         return self.breakdown and self.breakdown.limit
 
     @property
     def utilisation(self) -> float | None:
-        """Of the accelerator's multipliers, in [0, 1], where its author says how many there are."""
+        """Utilisation of the accelerator's multipliers in [0, 1], or None if the backend does not
+        state their number."""
         return self.breakdown and self.breakdown.utilisation(self.macs, self.cycles)
 
 
-def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
-    """The parts of a schedule with their costs, in the order of the program's steps."""
+def layers(schedule: Schedule, program: Program) -> tuple[LayerReport, ...]:
+    """Return the parts of a schedule with their costs, in the order of the program's steps."""
     numbers = {step.output.tensor: number for step, number in steps(program).items()}
     found: list[tuple[Part, Cost, Plan, int | None]] = []
     cascade = 0
     for plan in schedule.plans:
         number = None if plan.stripe is None else cascade
         cascade += plan.stripe is not None
-        served = (plan.served(k, schedule.parts.parts[k]) for k in plan.parts)
+        served = (plan.with_selected_kernel(k, schedule.parts.parts[k]) for k in plan.parts)
         pairs = zip(served, plan.costs, strict=True)
         some = [(part, cost, plan, number) for part, cost in pairs]
         found += sorted(some, key=lambda item: numbers.get(item[0].name, -1))
-    owners, needed = schedule.parts.owners, spent(schedule)
+    owners, needed = schedule.parts.owners, resource_use(schedule)
     constant, making = constant_by_layer(schedule), producers(schedule.parts.graph)
     places = {owners[part.name]: place for place, (part, *_) in enumerate(found)}
     return tuple(
-        Layer(
+        LayerReport(
             numbers.get(part.name),
             part.name,
             *part.kind_and_origin,
@@ -260,7 +264,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
             part.engine,
             is_offloaded(part),
             part.kernel.name,
-            classes_of(part),
+            requantisation_classes(part),
             needed.get(part.name, _NOTHING).breakdown,
             dict(needed.get(part.name, _NOTHING).traffic),
             constant.get(part.name),
@@ -269,22 +273,23 @@ def layers(schedule: Schedule, program: Program) -> tuple[Layer, ...]:
     )
 
 
-def classes_of(part: Part) -> Mapping[str, int]:
-    """Output channels by class of requantisation."""
+def requantisation_classes(part: Part) -> Mapping[str, int]:
+    """Return the number of output channels per requantisation class."""
     return dict(sorted(Counter(part.kernel.classes).items()))
 
 
-def striped(schedule: Schedule) -> tuple[Striped, ...]:
-    """The cascades of a schedule that run stripe by stripe, in order."""
+def striped(schedule: Schedule) -> tuple[CascadeReport, ...]:
+    """Return the cascades of a schedule that run in stripes, in order."""
     return tuple(
-        Striped(len(plan.parts), plan.stripe, plan.cost.calls)
+        CascadeReport(len(plan.parts), plan.stripe, plan.cost.calls)
         for plan in schedule.plans
         if plan.stripe is not None
     )
 
 
 def weight_bytes(program: Program) -> int:
-    """Bytes of constants: the model's tensors, the kernels' tables, those of rows and of bounds."""
+    """Return the bytes of constants: tensors of the model, tables of kernels, row tables and tables
+    of loop bounds."""
     constants = (b for b in program.buffers if b.kind is Kind.CONSTANT)
     folded = folded_constants(program)
     tensors = sum(b.size_bytes for b in constants if b.name not in folded)
@@ -303,17 +308,18 @@ def make_report(
     frontier: tuple[Point, ...],
     streamed_bytes: int,
 ) -> Report:
-    """The report of a compilation; measured figures are added by who measures.
+    """Return the report of a compilation. Measured figures are None until the caller adds them.
 
-    `free_bytes`: by memory, bytes that need not be saved; `streamed_bytes`: the least total where
-    the input is streamed."""
+    `free_bytes` maps memories that do not count as RAM to bytes. `streamed_bytes` is the least
+    total RAM with a streamed input.
+    """
     cost = schedule.cost
     weights = weight_bytes(program)
     arena, *others = (m.size_bytes for m in program.ram() if m.name not in free_bytes)
-    ram = Ram(
+    ram = RamUsage(
         total=arena + sum(others) + stack_bytes,
         arena=arena,
-        static=sum(others),  # the model's objects have no data but these blocks
+        static=sum(others),  # the objects of the model contain no other data
         stack=stack_bytes,
         io=_bytes_of(program, Kind.IO),
         scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
@@ -326,7 +332,7 @@ def make_report(
         Macs(
             model.macs(), cost.macs, cost.constant_macs + folded_macs(model, schedule.parts.graph)
         ),
-        Cycles(cost.cycles, None),
+        CycleCounts(cost.cycles, None),
         Instructions(None),
         frontier,
         Optimality(
@@ -339,7 +345,7 @@ def make_report(
         engines=engine_work(schedule),
         left_to_cpu=left_to_cpu(schedule),
         requantisation=tuple(
-            Requantised(part.name, part.kernel.name, classes_of(part))
+            Requantised(part.name, part.kernel.name, requantisation_classes(part))
             for part in schedule.steps
             if part.kernel.classes
         ),
@@ -349,7 +355,7 @@ def make_report(
 
 
 def _bytes_of(program: Program, kind: Kind) -> int:
-    """Bytes of all memories that buffers of a kind occupy at any time."""
+    """Return the bytes, over all memories, of the union of the buffers of a kind."""
     total = 0
     for memory in program.ram():
         inside = (b for b in program.buffers if b.kind is kind and b.memory == memory.name)
@@ -361,5 +367,5 @@ def _bytes_of(program: Program, kind: Kind) -> int:
 
 
 def certificate(gap: float) -> str | float:
-    """ "optimal" where the gap is proven to be nothing, else the gap."""
+    """Return "optimal" if the proved gap is zero, or else the gap."""
     return "optimal" if gap == 0.0 else gap

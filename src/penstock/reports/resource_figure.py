@@ -1,4 +1,4 @@
-"""The resource figure: how long layers need each resource of an accelerator, and which limits them.
+"""The resource figure: the cycles for which each layer uses each resource of an accelerator.
 
     step operator  name    cycles   0         5,000        10,000               multipliers used
        3 conv2d    conv1   10,416   #################       multipliers 9,216             11.1 %
@@ -6,8 +6,8 @@
                                     --
        5 add       sum      3,248   ###   windows 2,048                                        –
 
-A group of bars is a layer, the thick one the resource that it needs longest; a pale bar behind them
-is all its cycles.  matplotlib is imported only when a figure is drawn.
+A group of bars is a layer. The thick bar is the limiting resource; a pale bar in the background
+shows the total cycles. matplotlib is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from penstock.reports.bars import Bar, draw_bars
 from penstock.reports.formats import cut, number, printable, share_or_none, short_names
 from penstock.reports.paint import MUTED, RESOURCES, WHOLE
 from penstock.reports.picture import png, svg
-from penstock.reports.report import Layer
+from penstock.reports.report import LayerReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Places from the left, widths and heights, in points.
+# Horizontal positions, widths and heights, in points.
 _STEP, _KIND, _NAME, _CYCLES, _BARS, _BARS_END, _USED, _WIDTH = 30, 38, 145, 330, 345, 620, 790, 800
 _MARGIN, _LEGEND, _HEADS, _GAP = 10.0, 16.0, 22.0, 6.0
 _THICK, _THIN = 7.0, 3.0
@@ -34,18 +34,18 @@ _KIND_LETTERS, _NAME_LETTERS = 20, 26
 _TICKS = 5
 
 
-def resource_svg(layers: Sequence[Layer]) -> str | None:
-    """The figure as an SVG element; None where no author says what a layer needs."""
+def resource_svg(layers: Sequence[LayerReport]) -> str | None:
+    """Return the figure as an SVG element, or None if no backend states a breakdown."""
     return svg(lambda: resource_figure(layers)) if _broken_down(layers) else None
 
 
-def resource_png(layers: Sequence[Layer]) -> bytes | None:
-    """The same picture as PNG."""
+def resource_png(layers: Sequence[LayerReport]) -> bytes | None:
+    """Return the same figure as PNG."""
     return png(lambda: resource_figure(layers)) if _broken_down(layers) else None
 
 
-def resource_figure(layers: Sequence[Layer]) -> Figure:
-    """The layers, in order, of which resources are known."""
+def resource_figure(layers: Sequence[LayerReport]) -> Figure:
+    """Draw the layers whose resources are known, in order."""
     from matplotlib.figure import Figure
 
     found = _broken_down(layers)
@@ -73,25 +73,25 @@ def resource_figure(layers: Sequence[Layer]) -> Figure:
     return figure
 
 
-def _broken_down(layers: Sequence[Layer]) -> list[tuple[Layer, Breakdown]]:
-    """The layers of which an author says what they need, and that."""
+def _broken_down(layers: Sequence[LayerReport]) -> list[tuple[LayerReport, Breakdown]]:
+    """Return the layers for which the backend states a breakdown, with the breakdown."""
     found = ((layer, layer.breakdown) for layer in layers)
     return [(layer, needs) for layer, needs in found if needs is not None and needs.by_resource]
 
 
 def _colors(needs: Sequence[Breakdown]) -> Mapping[str, str]:
-    """By name of a resource, its colour."""
+    """Return the colour of each resource, by name."""
     names = sorted({name for breakdown in needs for name in breakdown.by_resource})
     return {name: RESOURCES[k % len(RESOURCES)] for k, name in enumerate(names)}
 
 
 def _height(breakdown: Breakdown) -> float:
-    """Of a layer's bars."""
+    """Return the height of a layer's group of bars."""
     return _THICK + _THIN * (len(breakdown.by_resource) - 1)
 
 
 def _draw_legend(axes: Axes, colors: Mapping[str, str]) -> None:
-    """A square and a name for each resource, in one line."""
+    """Draw one line with a square and a name for each resource."""
     y, x = _MARGIN + _THICK / 2, float(_KIND)
     squares: list[Bar] = []
     for name, color in (*colors.items(), ("all cycles", WHOLE)):
@@ -103,7 +103,7 @@ def _draw_legend(axes: Axes, colors: Mapping[str, str]) -> None:
 
 
 def _draw_heads(axes: Axes, most: float, scale: float, bottom: float) -> None:
-    """What columns are; lines at round numbers of cycles."""
+    """Draw the column headings, and vertical lines at round numbers of cycles."""
     y = _MARGIN + _LEGEND + 0.4 * _HEADS
     for x, words, side in (
         (_STEP, "step", "right"),
@@ -120,7 +120,7 @@ def _draw_heads(axes: Axes, most: float, scale: float, bottom: float) -> None:
 
 
 def _ticks(most: float) -> list[int]:
-    """Round numbers of cycles up to the most, not too many.
+    """Return a few round numbers of cycles up to `most`.
 
     >>> _ticks(10416), _ticks(3)
     ([0, 2500, 5000, 7500, 10000], [0, 1, 2, 3])
@@ -130,7 +130,7 @@ def _ticks(most: float) -> list[int]:
     return list(range(0, int(most) + 1, step))
 
 
-def _draw_words(axes: Axes, layer: Layer, name: str, y: float) -> None:
+def _draw_words(axes: Axes, layer: LayerReport, name: str, y: float) -> None:
     step = "–" if layer.step is None else str(layer.step)
     axes.text(_STEP, y, step, ha="right", va="center")
     axes.text(_KIND, y, cut(printable(layer.kind), _KIND_LETTERS), va="center")
@@ -140,7 +140,7 @@ def _draw_words(axes: Axes, layer: Layer, name: str, y: float) -> None:
 
 
 def _draw_limit(axes: Axes, breakdown: Breakdown, top: float, scale: float) -> None:
-    """Behind a layer's bars, the limiting resource and its cycles."""
+    """Draw the limiting resource and its cycles to the right of a layer's bars."""
     limit, x = breakdown.limit, _BARS + breakdown.cycles * scale + 5
     assert limit is not None
     words = f"{cut(printable(limit), _KIND_LETTERS)} {number(round(breakdown.by_resource[limit]))}"
@@ -150,7 +150,7 @@ def _draw_limit(axes: Axes, breakdown: Breakdown, top: float, scale: float) -> N
 def _bars(
     breakdown: Breakdown, colors: Mapping[str, str], top: float, scale: float
 ) -> Iterator[Bar]:
-    """A layer's bars: all its cycles, on them the limiting resource first, then the others in their
+    """Yield the bars of a layer: the total cycles, the limiting resource, then the others in
     order."""
     limit = breakdown.limit
     others = [name for name in breakdown.by_resource if name != limit]

@@ -1,4 +1,4 @@
-"""Row: a layer with what was measured of it, ready to be shown in a table of layers."""
+"""Row: one layer of a report with its measurements, for tables of layers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.ir.operator_facts import LayerKind
+from penstock.ops.registry import operators
 from penstock.reports.formats import ABSENT, first_name, printable
-from penstock.reports.report import Layer
+from penstock.reports.report import LayerReport
 
-FLOORS = {"Conv2D": 1.25, "DepthwiseConv2D": 2.5, "FullyConnected": 1.44}
-"""Cycles per multiply-accumulate that a core with DSP extension takes for loads, widening and
-products alone: of a tile of two by two; of four channels at a time; of four outputs at a time."""
+FLOOR_CYCLES_PER_MAC = {
+    LayerKind.CONVOLUTION: 1.25,
+    LayerKind.DEPTHWISE: 2.5,
+    LayerKind.DENSE: 1.44,
+}
+"""Cycles per multiply-accumulate that a core with the DSP extension spends on loads, widening and
+multiplication alone, in the kernels' inner loops: tiles of two by two (convolution), four channels
+at a time (depthwise), four outputs at a time (dense)."""
 
 
 class Measured(Protocol):
-    """What a simulated core counted for one step."""
+    """Counters of a simulated core for one step."""
 
     @property
     def cycles(self) -> int: ...
@@ -25,12 +32,13 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a table of layers; `share` is its part of all cycles, in [0, 1].
+class LayerRow:
+    """One line of a table of layers.
 
-    Nothing is measured of a layer that an accelerator runs."""
+    `measured` is None for layers that were not simulated, such as those of an accelerator; `share`
+    is the layer's fraction of all cycles, in [0, 1]."""
 
-    layer: Layer
+    layer: LayerReport
     measured: Measured | None
     share: float
 
@@ -44,14 +52,14 @@ class Row:
 
     @property
     def cascade(self) -> str:
-        """In which cascade the layer runs, and how many rows at a time."""
+        """Number of the cascade that runs the layer, and rows per stripe."""
         if self.layer.cascade is None:
             return ABSENT
         return f"{self.layer.cascade}: {self.layer.rows} row{'s' * (self.layer.rows != 1)}"
 
     @property
     def classes(self) -> str:
-        """Output channels by class of requantisation."""
+        """Number of output channels in each requantisation class."""
         found = self.layer.requantisation
         return ", ".join(f"{letter} {count}" for letter, count in found.items()) or ABSENT
 
@@ -65,29 +73,34 @@ class Row:
 
     @property
     def above_floor(self) -> float | None:
-        """Cycles in units of the operator's floor; None where it has none, or on accelerators."""
-        if self.layer.offloaded:
+        """Cycles relative to the floor of the layer's kind; None if it has none or is offloaded."""
+        op = operators().get(self.layer.kind)
+        if self.layer.offloaded or op is None or op.LAYER_KIND is None:
             return None
-        floor = FLOORS.get(self.layer.kind, 0.0) * self.layer.macs
+        floor = FLOOR_CYCLES_PER_MAC.get(op.LAYER_KIND, 0.0) * self.layer.macs
         return self.cycles / floor if floor else None
 
     @property
     def cycles(self) -> int:
-        """Simulated cycles where there are any, else the estimate."""
+        """Simulated cycles if the layer was simulated, else the estimate."""
         return self.measured.cycles if self.measured else self.layer.cycles
 
 
-def has_limits(lines: Sequence[Row]) -> bool:
-    """Whether an accelerator's author says what limits any of the layers."""
+def has_limits(lines: Sequence[LayerRow]) -> bool:
+    """Whether any layer states the resource that limits it, as accelerators may."""
     return any(row.layer.limit for row in lines)
 
 
-def rows(layers: Sequence[Layer], measured: Sequence[Measured | None] | None) -> tuple[Row, ...]:
-    """The layers, in their order, with what was measured of their steps, in the steps' order, or
-    with nothing; nothing is measured of layers that are no step."""
+def rows(
+    layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None
+) -> tuple[LayerRow, ...]:
+    """Rows of a table, in order of `layers`.
+
+    `measured`: one record per step, in order of steps; None without a simulation.  Layers that are
+    not a step have no measurements."""
     numbered = sorted(layer.step for layer in layers if layer.step is not None)
     found = dict(zip(numbered, measured, strict=True)) if measured else {}
     pairs = [(layer, None if layer.step is None else found.get(layer.step)) for layer in layers]
     cycles = [m.cycles if m else layer.cycles for layer, m in pairs]
     total = max(1, sum(cycles))
-    return tuple(Row(*pair, count / total) for pair, count in zip(pairs, cycles, strict=True))
+    return tuple(LayerRow(*pair, count / total) for pair, count in zip(pairs, cycles, strict=True))

@@ -1,6 +1,6 @@
-"""summary: what the terminal shows of a compilation, and of its layers, as rich's renderables.
+"""Terminal output about a compilation and its layers, as renderables of rich.
 
-Names are Text, never markup, so that a name such as "[red]" is only a name.
+Names are `Text`, never markup, so a name such as "[red]" is printed literally.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.engine_work import EngineWork, LeftToCpu, NodeLine, has_simulated, shares
+from penstock.reports.engine_work import CpuFallback, EngineWork, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
     ABSENT,
     extents,
@@ -26,15 +26,15 @@ from penstock.reports.formats import (
     short_names,
     striped,
 )
-from penstock.reports.frontier import Choices
+from penstock.reports.frontier import FrontierReport
 from penstock.reports.goal import GOALS, alternative_lines, goal_words
-from penstock.reports.report import Layer, Report
-from penstock.reports.row import Measured, Row, has_limits, rows
+from penstock.reports.report import LayerReport, Report
+from penstock.reports.row import LayerRow, Measured, has_limits, rows
 from penstock.reports.verdict import verdicts
 
 
 def summary(report: Report) -> RenderableType:
-    """The totals of a report, and what is proven of them."""
+    """Return the totals of a report and its certificates."""
     title = Text.assemble((printable(report.model), "bold"), f" for {printable(report.target)}")
     totals = Table.grid(Column(), Column(justify="right"), Column(), padding=(0, 2, 0, 0))
     for label, value, note in (
@@ -62,13 +62,17 @@ def summary(report: Report) -> RenderableType:
 
 
 def _assumed_lines(report: Report) -> Iterator[tuple[str, str, str]]:
-    """That the numbers mean nothing, where scales are made up."""
+    """Yield a warning line if the scales are arbitrary."""
     if report.numbers_assumed:
-        yield "numbers", "made up", "scheduled as if it were int8; its answers mean nothing"
+        yield (
+            "numbers",
+            "assumed",
+            "scheduled as if int8; scales are arbitrary, outputs meaningless",
+        )
 
 
 def _engine_tables(report: Report) -> Iterator[RenderableType]:
-    """Where there are accelerators: a line an engine; a line a node that none of them runs."""
+    """With accelerators, yield a table of engines and a table of CPU fallbacks."""
     if report.engines:
         yield Text("")
         yield _engine_table(report.engines)
@@ -78,7 +82,7 @@ def _engine_tables(report: Report) -> Iterator[RenderableType]:
 
 
 def _engine_table(engines: Sequence[EngineWork]) -> Table:
-    """What each engine does, and its share of the estimated cycles."""
+    """Return a table with the work of each engine, and its fraction of the estimated cycles."""
     simulated = has_simulated(engines)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("engine")
@@ -95,7 +99,7 @@ def _engine_table(engines: Sequence[EngineWork]) -> Table:
 
 
 def node_table(nodes: Sequence[NodeLine]) -> Table:
-    """A line a node; names, which may be long, are shortened."""
+    """Return a table of nodes. Long names are shortened."""
     names = short_names(node.name for node in nodes)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for header in ("operator", "output", "engine", "name"):
@@ -107,7 +111,7 @@ def node_table(nodes: Sequence[NodeLine]) -> Table:
 
 
 def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
-    """Where there are accelerators, a line an engine."""
+    """With accelerators, yield one line per engine."""
     for engine in engines:
         nodes = "1 node" if engine.nodes == 1 else f"{number(engine.nodes)} nodes"
         name = printable(engine.name)
@@ -115,19 +119,19 @@ def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
             yield Text(f"{name} runs {nodes} in {number(engine.calls)} calls")
         else:
             yield Text(
-                f"{name} runs nothing of this model: `penstock show MODEL --nodes --accelerator "
-                f"{name}` lists what its patterns see, `penstock compile` why each is left",
+                f"{name} runs no node of this model: `penstock show MODEL --nodes --accelerator "
+                f"{name}` lists the nodes, `penstock compile` the reasons",
                 "bold red",
             )
 
 
-def _left_table(left: Sequence[LeftToCpu]) -> Table:
-    """Every node with what it costs, and why no accelerator runs it."""
+def _left_table(left: Sequence[CpuFallback]) -> Table:
+    """Return a table of CPU fallbacks with their cycles and reasons."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    nodes = "1 node is" if len(left) == 1 else f"{number(len(left))} nodes are"
-    table.add_column(f"{nodes} left\nto the processor", overflow="fold")
+    nodes = "1 node falls" if len(left) == 1 else f"{number(len(left))} nodes fall"
+    table.add_column(f"{nodes} back\nto the CPU", overflow="fold")
     table.add_column("cycles\nestimated", justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
+    table.add_column("reason", overflow="fold")
     for node in left:
         words = Text(printable(node.where)), number(node.cycles), Text(printable(node.why))
         table.add_row(*words)
@@ -135,10 +139,13 @@ def _left_table(left: Sequence[LeftToCpu]) -> Table:
 
 
 def layer_table(
-    layers: Sequence[Layer], measured: Sequence[Measured | None] | None = None
+    layers: Sequence[LayerReport], measured: Sequence[Measured | None] | None = None
 ) -> Table:
-    """A line a layer, above a line of sums.  `measured`: what a simulated core counted for each
-    layer, in their order, or nothing.  Where the terminal is narrow, names give way to numbers."""
+    """Return a table of layers with a line of totals.
+
+    `measured` contains the counts of a simulated core per layer, in the order of `layers`, or is
+    None. On a narrow terminal, names are truncated before numbers.
+    """
     lines = rows(layers, measured)
     several = len({layer.engine for layer in layers}) > 1
     names = short_names(layer.name for layer in layers)
@@ -161,7 +168,7 @@ def layer_table(
 
 
 def code_table(functions: Sequence[tuple[str, int]]) -> Table:
-    """A line a function of the model's code, the largest first."""
+    """Return a table of the functions of the model's code, largest first."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_footer=True)
     table.add_column("function", "total", overflow="ellipsis")
     total = sum(size for _, size in functions)
@@ -171,14 +178,15 @@ def code_table(functions: Sequence[tuple[str, int]]) -> Table:
     return table
 
 
-def choice_table(choices: Choices) -> RenderableType:
-    """A line a choice, the chosen one marked; then the least with a streamed input."""
+def choice_table(choices: FrontierReport) -> RenderableType:
+    """Return a table of the points of the front with the selected one marked, and the least memory
+    with a streamed input."""
     title = Text.assemble((printable(choices.model), "bold"), f" for {printable(choices.target)}")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("")
     elsewhere = any(choice.static_bytes for choice in choices.choices)
     others = ("other\nmemories",) if elsewhere else ()
-    for header in ("RAM", "arena", "alive", *others, "cycles", "above\nfastest", "calls", "F"):
+    for header in ("RAM", "arena", "live", *others, "cycles", "above\nfastest", "calls", "F"):
         table.add_column(header, justify="right", no_wrap=True)
     for moved in choices.choices[0].moved:
         table.add_column(f"moved\n{moved.memory}", justify="right", no_wrap=True)
@@ -201,8 +209,8 @@ def choice_table(choices: Choices) -> RenderableType:
     return Group(title, table, Text(_limit_words(choices), "dim"))
 
 
-def _limit_words(choices: Choices) -> str:
-    """What the budget picks, and what streaming the input would give."""
+def _limit_words(choices: FrontierReport) -> str:
+    """Describe the point that the budget selects, and the least memory with a streamed input."""
     limit = f"{number(choices.limit_bytes)} bytes"
     fits = choices.chosen is not None
     words = f">: {GOALS[choices.optimize]}, in {limit}" if fits else f"nothing fits into {limit}"
@@ -214,7 +222,7 @@ def _limit_words(choices: Choices) -> str:
 
 
 class Counted(Protocol):
-    """What a comparison on a rung found."""
+    """The result of a comparison on a rung."""
 
     @property
     def tensors(self) -> int: ...
@@ -226,8 +234,8 @@ class Counted(Protocol):
     def mismatches(self) -> int: ...
 
 
-class Rung(Protocol):
-    """A rung of the verification ladder, and what else it has to say."""
+class LadderRung(Protocol):
+    """A rung of the verification ladder with an optional note."""
 
     @property
     def step(self) -> str: ...
@@ -239,8 +247,8 @@ class Rung(Protocol):
     def note(self) -> str: ...
 
 
-def ladder_table(rungs: Iterable[Rung]) -> Table:
-    """A line a rung of the verification ladder."""
+def ladder_table(rungs: Iterable[LadderRung]) -> Table:
+    """Return a table of the rungs of the verification ladder."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("rung")
     for header in ("tensors", "elements", "mismatches"):
@@ -254,9 +262,11 @@ def ladder_table(rungs: Iterable[Rung]) -> Table:
     return table
 
 
-def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
-    """Headers of the columns of numbers, with the sums that stand below them; no sum of simulated
-    cycles where an accelerator runs a layer, of which none are known."""
+def _totals(lines: Sequence[LayerRow]) -> tuple[tuple[str, str], ...]:
+    """Return the headers and totals of the numeric columns.
+
+    Simulated cycles have no total if an accelerator runs a layer, because its cycles are unknown.
+    """
     macs = sum(row.layer.macs for row in lines)
     moved = sum(row.layer.moved_bytes for row in lines)
     measured = any(row.measured for row in lines)
@@ -276,8 +286,8 @@ def _totals(lines: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _numbers(row: Row, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
-    """The cells of the columns of numbers."""
+def _numbers(row: LayerRow, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
+    """Return the cells of the numeric columns."""
     layer = row.layer
     counted = (number(row.simulated_cycles), number(row.instructions)) if with_counts else ()
     above = ABSENT if row.above_floor is None else f"{row.above_floor:.2f}"
@@ -297,7 +307,7 @@ def _numbers(row: Row, with_counts: bool, with_limits: bool) -> tuple[str, ...]:
 
 
 def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """How many channels there are, by class of requantisation."""
+    """Return the number of channels per requantisation class."""
     counts: Counter[str] = Counter()
     for layer in report.requantisation:
         counts.update(layer.classes)
@@ -308,14 +318,15 @@ def _class_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 
 def _mac_note(report: Report) -> str:
-    """The model's multiply-accumulates, and those whose results are constant, if any."""
+    """Return the multiply-accumulates of the model, and those with constant results, if any."""
     macs = report.macs
     constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
     return f"executed; model {number(macs.model)}{constant}"
 
 
 def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """How many channels are not computed because they are constant, and what that saves."""
+    """Return the number of channels that are not computed because they are constant, and the bytes
+    saved."""
     skipped = [found for found in report.constant_channels if found.skipped]
     if not skipped:
         return ()
@@ -326,8 +337,8 @@ def _constant_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
     return (("constant", channels, note),)
 
 
-def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
-    """A line for each layer with output channels that do not depend on the input."""
+def constant_lines(layers: Iterable[LayerReport]) -> Iterator[Text]:
+    """Yield a line for each layer with output channels that do not depend on the input."""
     for layer in layers:
         if layer.constant is not None:
             where = f"step {layer.step}, {printable(layer.name)}"
@@ -336,7 +347,7 @@ def constant_lines(layers: Iterable[Layer]) -> Iterator[Text]:
 
 
 def _frontier_words(report: Report) -> str:
-    """How far the frontier reaches, and in how many cascades this point of it runs."""
+    """Describe the extent of the frontier, and the cascades of the selected point."""
     first, last = report.frontier[0], report.frontier[-1]
     above = 100 * (first.cycles / max(1, last.cycles) - 1)
     points = (
@@ -346,8 +357,8 @@ def _frontier_words(report: Report) -> str:
     cascades = len(report.cascades)
     calls = number(sum(cascade.calls for cascade in report.cascades))
     words = "1 cascade" if cascades == 1 else f"{cascades} cascades"
-    here = f"{words} in {calls} calls" if cascades else "every layer runs whole"
-    return f"{reach}; here {here}"
+    here = f"{words} in {calls} calls" if cascades else "all layers run whole"
+    return f"{reach}; selected: {here}"
 
 
 def _ram_note(report: Report) -> str:
@@ -369,10 +380,10 @@ def _flash_note(report: Report) -> str:
 
 
 def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
-    """Label, value and note of the lines on cycles and instructions."""
+    """Return label, value and note of the lines on cycles and instructions."""
     estimated = number(report.cycles.estimated)
     if report.cycles.simulated is None:
-        partly = "; simulated is the processor's part" if has_simulated(report.engines) else ""
+        partly = "; only the processor is simulated" if has_simulated(report.engines) else ""
         return (("cycles", estimated, f"estimated{partly}"),)
     simulated = number(report.cycles.simulated)
     return (

@@ -1,12 +1,13 @@
-"""TimeAxis: where ticks lie in the memory picture, in columns.
+"""The horizontal axis of the memory figure: the mapping from ticks to columns.
 
 column   -1       0          1     ..               columns - 2
          caller   first      a cascade of n         caller
          writes   layer      layers: n columns      reads
                   (a tick)   or more (its calls)
 
-A layer that runs whole is one call and one column.  A cascade has a column for each of its layers,
-whatever its calls, and more of them where the whole layers would take more than half the picture.
+A layer that runs whole is one call and one column. A cascade has at least one column per layer,
+independent of its number of calls. It gets more columns if whole layers would otherwise take more
+than half of the figure.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from penstock.reports.timeline import Piece, Timeline
+from penstock.reports.timeline import LivePiece, Timeline
 
 MOST_COLUMNS = 4.0
-"""Most columns of a cascade's layer."""
+"""Maximum number of columns per layer of a cascade."""
 Places = npt.NDArray[np.float64]
 
 
@@ -32,7 +33,7 @@ class TimeAxis:
 
     @cached_property
     def widths(self) -> tuple[float, ...]:
-        """By stretch, its columns."""
+        """Columns of each stretch."""
         stretches = self.timeline.stretches
         striped = sum(s.layers for s in stretches if s.cascade is not None)
         whole = self.timeline.layers - striped
@@ -41,24 +42,24 @@ class TimeAxis:
 
     @cached_property
     def columns(self) -> float:
-        """All columns, those of the caller too."""
+        """Total number of columns, including the two of the caller."""
         return sum(self.widths) + 2
 
     @cached_property
     def places(self) -> Places:
-        """By tick, the column at which it begins; then the end of the axis."""
+        """Column at which each tick begins, followed by the end of the axis."""
         ticks = np.cumsum([0, 1, *(stretch.calls for stretch in self.timeline.stretches), 1])
         bounds = np.cumsum([-1, 1, *self.widths, 1])
         return np.interp(np.arange(ticks[-1] + 1), ticks, bounds)
 
     @cached_property
     def bounds(self) -> tuple[float, ...]:
-        """Where each stretch begins, and where the last one ends."""
+        """Column at which each stretch begins, followed by the end of the last one."""
         return tuple(np.cumsum([0.0, *self.widths]).tolist())
 
     @cached_property
     def middles(self) -> tuple[float, ...]:
-        """The middle of each layer's columns."""
+        """Centre of the columns of each layer."""
         return tuple(
             begin + width * (k + 0.5) / stretch.layers
             for begin, width, stretch in zip(
@@ -67,12 +68,12 @@ class TimeAxis:
             for k in range(stretch.layers)
         )
 
-    def interval(self, piece: Piece) -> tuple[float, float]:
-        """The columns during which a piece lives."""
+    def interval(self, piece: LivePiece) -> tuple[float, float]:
+        """Return the columns of the live range of a piece."""
         return float(self.places[piece.born]), float(self.places[piece.dead])
 
     def between(self, left: float, right: float) -> tuple[float, float]:
-        """The least and the most bytes that live in an interval of columns."""
+        """Return the minimum and maximum of live bytes over the columns [left, right)."""
         first = max(0, int(np.searchsorted(self.places, left, side="right")) - 1)
         end = max(first + 1, int(np.searchsorted(self.places, right, side="left")))
         live = self.timeline.live_bytes[first:end]

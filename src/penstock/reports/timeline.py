@@ -1,14 +1,14 @@
-"""Timeline: a memory over one inference: which bytes hold whose data, tick by tick.
+"""The contents of a memory over one inference, tick by tick.
 
-    bytes ^  +--+                       a Span is a tensor (or scratch); a Piece, some of its bytes
-          |  |b1+--+                    that live and die together: all of them where it lives
-          |  +--+b2+--+   +-----+       whole, else rows of it; a Stretch, a cascade or a single
-          | a   +--+b3|   |  c  |       layer, and the ticks that it takes
+    bytes ^  +--+                       Span: a tensor or scratch buffer. Piece: bytes of a span
+          |  |b1+--+                    with one live range; a span that is live as a whole is
+          |  +--+b2+--+   +-----+       one piece, otherwise its pieces are rows. Stretch: a
+          | a   +--+b3|   |  c  |       cascade or a single layer, and its ticks.
           |     |  +--+   +-----+
           +-----+------------------> ticks
 
-Ticks are those of `scheduling/lifetimes.py`: 0 is the caller's who writes the inputs, then one for
-each call of a kernel, then the caller's who reads the outputs.
+Tick 0 is the caller writing the inputs. Each kernel call is one tick. In the last tick, the caller
+reads the outputs. `scheduling/simulate/` uses the same ticks.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from penstock.brief import Brief
 from penstock.program.program import Kind, Program, Rows
 from penstock.program.steps import steps, views_of, walk
 from penstock.reports.engine_work import is_offloaded
-from penstock.scheduling.lifetimes import Unfolded, copy_name, problems
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems, prefetch_name
 
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LivePiece:
     """Bytes [lower_byte, upper_byte) in ticks [born, dead)."""
 
     lower_byte: int
@@ -46,12 +47,12 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Span(Brief):
-    """What a tensor, a kernel's scratch or a copied constant occupies of the memory."""
+class MemorySpan(Brief):
+    """The bytes of a tensor, scratch buffer or copied constant."""
 
     name: str
     kind: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LivePiece, ...]
 
     @property
     def lower_byte(self) -> int:
@@ -71,15 +72,17 @@ class Span(Brief):
 
     @property
     def most_bytes(self) -> int:
-        """The most bytes that it has at a time."""
+        """Maximum number of bytes that are live at one tick."""
         return int(_live(self.pieces, self.dead + 1).max())
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A cascade, or a layer that runs whole: so many layers, in so many calls; the numbers of its
-    first and last step, None where it has no step; which of the cascades it is, None where it runs
-    whole."""
+    """A cascade, or a layer that runs whole.
+
+    `steps` are the numbers of its first and last step, or None if it has none. `cascade` is the
+    index of the cascade, or None for a layer that runs whole.
+    """
 
     layers: int
     calls: int
@@ -88,7 +91,7 @@ class Stretch:
 
     @property
     def words(self) -> str:
-        """Which steps it has."""
+        """Its steps as a phrase."""
         if self.steps is None:
             return "pull"
         first, last = self.steps
@@ -97,7 +100,8 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Ticks [begun, ended) in which one engine runs, and no other; `offloaded`: an accelerator."""
+    """Ticks [begun, ended) in which a single engine runs. `offloaded` is True for an
+    accelerator."""
 
     engine: str
     offloaded: bool
@@ -107,28 +111,30 @@ class Turn:
 
 @dataclass(frozen=True, repr=False)
 class Timeline(Brief):
-    """A memory over one inference; its stretches follow each other.  No name: the arena.
+    """The contents of one memory over one inference. `memory` is None for the arena.
 
-    `turns`: where there are accelerators, who runs when, one after the other."""
+    The stretches are consecutive. `turns` lists the active engine over time; it is empty without
+    accelerators.
+    """
 
-    spans: tuple[Span, ...]
+    spans: tuple[MemorySpan, ...]
     stretches: tuple[Stretch, ...]
     memory: str | None = None
     turns: tuple[Turn, ...] = ()
 
     @property
     def ticks(self) -> int:
-        """The caller's first, one a call, the caller's last."""
+        """Number of ticks: one per call, and two of the caller."""
         return 2 + sum(stretch.calls for stretch in self.stretches)
 
     @property
     def layers(self) -> int:
-        """Layers of all stretches."""
+        """Number of layers of all stretches."""
         return sum(stretch.layers for stretch in self.stretches)
 
     @cached_property
     def live_bytes(self) -> Numbers:
-        """By tick, bytes that hold what someone will still read."""
+        """Bytes that are live at each tick."""
         return _live((piece for span in self.spans for piece in span.pieces), self.ticks)
 
     @property
@@ -137,16 +143,16 @@ class Timeline(Brief):
 
     @property
     def peak_tick(self) -> int:
-        """The first tick of greatest need."""
+        """First tick at which the live bytes reach their peak."""
         return int(self.live_bytes.argmax())
 
     @property
     def height_bytes(self) -> int:
-        """Where the highest piece ends."""
+        """Highest address in use, in bytes."""
         return max((span.upper_byte for span in self.spans), default=0)
 
     def when(self, tick: int) -> str:
-        """A tick in words."""
+        """Describe a tick as a phrase."""
         begun = 1
         if tick < begun:
             return "before the run"
@@ -159,12 +165,12 @@ class Timeline(Brief):
 
 
 def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
-    """The timelines of a schedule that is lowered: of the arena, then of other memories."""
-    unfolded = Unfolded(schedule)
+    """Return the timelines of a lowered schedule: of the arena, then of other memories."""
+    expanded = ExpandedSchedule(schedule)
     homes = {buffer.name: buffer.memory for buffer in program.buffers}
-    spans = (*_tensors(unfolded, program), *_others(unfolded, program))
-    stretches = tuple(_stretches(unfolded, program))
-    turns = tuple(_turns(unfolded))
+    spans = (*_tensors(expanded, program), *_others(expanded, program))
+    stretches = tuple(_stretches(expanded, program))
+    turns = tuple(_turns(expanded))
     return tuple(
         Timeline(
             tuple(span for span in spans if homes[span.name] == memory.name),
@@ -176,10 +182,10 @@ def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
     )
 
 
-def _stretches(unfolded: Unfolded, program: Program) -> Iterator[Stretch]:
+def _stretches(expanded: ExpandedSchedule, program: Program) -> Iterator[Stretch]:
     numbers = {step.output.tensor: number for step, number in steps(program).items()}
-    parts, cascade = unfolded.schedule.steps, 0
-    for found in unfolded.cascades:
+    parts, cascade = expanded.schedule.steps, 0
+    for found in expanded.cascades:
         names = [part.name for part in parts[found.lower : found.upper]]
         own = [numbers[name] for name in names if name in numbers]
         striped = found.plan.stripe is not None
@@ -192,13 +198,13 @@ def _stretches(unfolded: Unfolded, program: Program) -> Iterator[Stretch]:
         cascade += striped
 
 
-def _turns(unfolded: Unfolded) -> Iterator[Turn]:
-    """The turns of the engines; none where no accelerator runs anything."""
-    parts = unfolded.schedule.steps
+def _turns(expanded: ExpandedSchedule) -> Iterator[Turn]:
+    """Yield the turns of the engines; none if no accelerator runs a part."""
+    parts = expanded.schedule.steps
     if not any(map(is_offloaded, parts)):
         return
     engines = [(part.engine, is_offloaded(part)) for part in parts]
-    calls = (engines[k] for c in unfolded.cascades for k in c.calls[:, 0].tolist())
+    calls = (engines[k] for c in expanded.cascades for k in c.calls[:, 0].tolist())
     tick = 1
     for (engine, offloaded), turn in groupby(calls):
         ended = tick + len(list(turn))
@@ -206,30 +212,31 @@ def _turns(unfolded: Unfolded) -> Iterator[Turn]:
         tick = ended
 
 
-def _tensors(unfolded: Unfolded, program: Program) -> Iterator[Span]:
-    """A span for each storage."""
+def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
+    """Yield a span for each storage."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     views = {view.tensor: view for view in program.inputs}
     views |= {view.tensor: view for c in walk(program.run) for view in views_of(c)[-1:]}
-    lives, ends = unfolded.lives, _ends(unfolded)
-    for s, storage in enumerate(unfolded.schedule.parts.rows.storages):
+    lives, ends = expanded.live_ranges, _ends(expanded)
+    for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         buffer = buffers[storage.name]
-        rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.places)
-        places = buffer.address + _offsets(views[storage.name].rows, storage.places)
+        rows = slice(int(lives.starts[s]), int(lives.starts[s]) + storage.slots)
+        places = buffer.address + _offsets(views[storage.name].rows, storage.slots)
         pieces = _pieces(places, lives.born[rows], ends[rows], storage.row_bytes)
-        yield Span(storage.name, buffer.kind.value, tuple(pieces))
+        yield MemorySpan(storage.name, buffer.kind.value, tuple(pieces))
 
 
 def _offsets(rows: Rows, count: int) -> Numbers:
-    """Where each of so many rows lies, from the beginning of their buffer."""
+    """Return the offset of each of the first `count` rows in their buffer."""
     if rows.table is not None:
         return np.array(rows.table, np.int64)
     return np.arange(count) % rows.ring * rows.pitch
 
 
-def _ends(unfolded: Unfolded) -> Numbers:
-    """By row, when its bytes are its own no longer: it is dead, or another is written over it."""
-    lives = unfolded.lives
+def _ends(expanded: ExpandedSchedule) -> Numbers:
+    """Return the tick at which the bytes of each row are released: the row is dead, or overwritten
+    in place."""
+    lives = expanded.live_ranges
     ends = lives.dead.copy()
     for s in range(len(lives.starts) - 1):
         mine = np.arange(lives.starts[s], lives.starts[s + 1])
@@ -239,32 +246,32 @@ def _ends(unfolded: Unfolded) -> Numbers:
     return ends
 
 
-def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> Iterator[Piece]:
-    """Rows, those together that lie one behind the other and have one life."""
+def _pieces(places: Numbers, born: Numbers, dead: Numbers, row_bytes: int) -> Iterator[LivePiece]:
+    """Merge rows with consecutive addresses and equal live ranges into pieces."""
     follows = (np.diff(places) == row_bytes) & (np.diff(born) == 0) & (np.diff(dead) == 0)
     bounds = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(places)]
     for first, end in pairwise(bounds):
         lower = int(places[first])
         upper = lower + (end - first) * row_bytes
-        yield Piece(lower, upper, int(born[first]), int(dead[first]))
+        yield LivePiece(lower, upper, int(born[first]), int(dead[first]))
 
 
-def _others(unfolded: Unfolded, program: Program) -> Iterator[Span]:
-    """Scratch of kernels, and constants that are copied."""
+def _others(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpan]:
+    """Yield the spans of scratch buffers and of copied constants."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    schedule = unfolded.schedule
-    copies = {copy_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
-    for life in (life for _, problem in problems(unfolded) for life in problem.buffers):
+    schedule = expanded.schedule
+    copies = {prefetch_name(schedule, copy) for plan in schedule.plans for copy in plan.copies}
+    for life in (life for _, problem in placement_problems(expanded) for life in problem.buffers):
         buffer = buffers.get(life.name)
         if buffer is not None and (buffer.kind is Kind.SCRATCH or life.name in copies):
             kind = Kind.CONSTANT if life.name in copies else Kind.SCRATCH
             end = buffer.address + buffer.size_bytes
-            piece = Piece(buffer.address, end, life.lower, life.upper)
-            yield Span(life.name, kind.value, (piece,))
+            piece = LivePiece(buffer.address, end, life.lower, life.upper)
+            yield MemorySpan(life.name, kind.value, (piece,))
 
 
-def _live(pieces: Iterable[Piece], ticks: int) -> Numbers:
-    """By tick, the bytes of the pieces that are alive."""
+def _live(pieces: Iterable[LivePiece], ticks: int) -> Numbers:
+    """Return the number of live bytes at each tick."""
     table = np.array([(p.born, p.dead, p.size_bytes) for p in pieces], np.int64).reshape(-1, 3)
     change = np.zeros(ticks + 1, np.int64)
     np.add.at(change, table[:, 0], table[:, 2])

@@ -1,4 +1,4 @@
-"""Verdict: what a report's certificates prove, in plain words."""
+"""The certificates of a report as phrases."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from dataclasses import dataclass
 from penstock.reports.report import Optimality
 
 MOST_TELLING_GAP = 0.5
-"""A larger proven gap is not shown as a result: such a bound says that the answer is within half as
-much again of the least, which is too weak to act on.  report.json has the number all the same."""
+"""Larger proved gaps are not shown, because so weak a bound is not useful. report.json contains the
+number in any case."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is proven of one decision of the compiler."""
+class CertificateVerdict:
+    """What is proved about one decision of the compiler."""
 
     subject: str
     words: str
 
 
-def verdicts(optimality: Optimality) -> tuple[Verdict, ...]:
-    """A verdict on each certificate."""
+def verdicts(optimality: Optimality) -> tuple[CertificateVerdict, ...]:
+    """Return a verdict for each certificate."""
     return (
-        Verdict(
+        CertificateVerdict(
             "execution order",
-            words(
-                optimality.order, "no other order of these layers, each whole, needs less memory"
-            ),
+            words(optimality.order, "no other order of whole layers needs less memory"),
         ),
-        Verdict(
+        CertificateVerdict(
             "partition into cascades",
             words(
-                optimality.partition, "no other cascades of the orders tried need less live memory"
+                optimality.partition, "no other cascades of the searched orders have a lower peak"
             ),
         ),
-        Verdict(
+        CertificateVerdict(
             "addresses",
             words(optimality.placement, "no other placement of these buffers needs less memory"),
         ),
@@ -43,17 +41,17 @@ def verdicts(optimality: Optimality) -> tuple[Verdict, ...]:
 
 
 def words(certificate: str | float, claim: str) -> str:
-    """A certificate in words; `claim` is what holds where it says "optimal".
+    """Return a certificate as a phrase. `claim` is the statement that "optimal" implies.
 
     >>> words("optimal", "nothing is below"), words(0.031, "")
-    ('proven optimal: nothing is below', 'at most 3.1 % above a proven lower bound')
+    ('proved optimal: nothing is below', 'at most 3.1 % above a proved lower bound')
     >>> words(8.14, "")
-    'nothing is proven'
+    'nothing is proved'
     """
     if certificate == "optimal":
-        return f"proven optimal: {claim}"
+        return f"proved optimal: {claim}"
     if isinstance(certificate, str) or not 0.0 <= certificate <= MOST_TELLING_GAP:
-        return "nothing is proven"
+        return "nothing is proved"
     return (
-        f"at most {max(0.1, math.ceil(1000 * certificate) / 10):,.1f} % above a proven lower bound"
+        f"at most {max(0.1, math.ceil(1000 * certificate) / 10):,.1f} % above a proved lower bound"
     )

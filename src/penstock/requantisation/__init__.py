@@ -1,1 +1,1 @@
-"""Requantisation cheaper than the reference's, and proved equal to it (docs/requantisation.md)."""
+"""Optimised requantisation, proved equal to the reference's (docs/requantisation.md)."""

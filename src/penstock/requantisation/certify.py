@@ -1,8 +1,9 @@
-"""certify: the cheapest form of a layer's requantisation that is proved equal to the reference.
+"""Search for the cheapest requantisation form of a layer that is proved equal to the reference.
 
-What a level's threshold demands of a form's offset is an interval as wide as one accumulator; a
-factor serves where the intervals of all thresholds meet.  So no rounding constant is guessed: it is
-solved for, and afterwards `proved`, which knows nothing of how it was found.
+Each output level has a threshold, which restricts the offset of a form to an interval as wide as
+one accumulator unit. A factor is feasible if the intervals of all thresholds intersect. The
+rounding constants are thus solved for, not guessed. Afterwards, `proved` checks the result
+independently of the search.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from penstock.requantisation.demands import first_factors
 from penstock.requantisation.form import Class, Form, proved
 
 MOST_SHIFT = 22
-"""Above it the demands of thresholds leave int64."""
+"""Largest shift; with larger ones, the bounds on offsets overflow int64."""
 NEIGHBOURS = 32
-"""So many factors on either side of the nearest are tried; each moves the farthest threshold by
-`TILT` units of the fraction."""
+"""Number of factors tried on either side of the nearest one. Each step moves the farthest threshold
+by `TILT` units of the fraction."""
 TILT = 4
 FRACTIONS = (8, 7, 9, 6, 10, 5)
-"""Bits of the fraction that a channel of its own may have, in the order in which they are tried."""
+"""Numbers of fraction bits tried for a channel with a form of its own, in order."""
 BATCHES = ((1, 16), (16, 64), (64, 256))
-"""Bases that are tried, batch by batch: each moves a channel's thresholds by another part of a
-unit."""
+"""Ranges of bases that are tried, in batches. Each base moves the thresholds of a channel by
+another fraction of a unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """The class of each channel, and the form of all of them but those `outside` it."""
+    """The class of each channel, and the form of all channels except those `outside` it."""
 
     classes: tuple[Class, ...]
     form: Form
@@ -41,10 +42,12 @@ class Certificate:
 
 
 def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Certificate:
-    """Classes and a form of a layer's channels, of which so many `neighbours` share a base.
+    """Return the classes and the form of a layer's channels, of which `neighbours` adjacent ones
+    share a base.
 
-    A layer runs in one form: B where all channels have one (A is B with shift 0), else B or C,
-    whichever serves more of them; the others are outside."""
+    A layer runs in one class: B if all channels have such a form (A is B with shift 0), or else B
+    or C, whichever serves more channels. The remaining channels are outside.
+    """
     shifts = _shifts(channels, fraction_bits)
     layer = _Layer(channels, channels.thresholds(), int(shifts.min()), fraction_bits)
     plain, plain_holds = _for_all(layer, neighbours, signed=False)
@@ -61,18 +64,17 @@ def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Cert
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lone:
-    """A channel's class, and a form of that channel alone; None where it is of class D."""
+class ChannelCertificate:
+    """The class of a channel and a form of that channel alone, or None for class D."""
 
     kind: Class
     form: Form | None
 
 
-def certify_each(channels: Channels) -> tuple[Lone, ...]:
-    """The cheapest form of each channel, which shares nothing with others: neither the shift nor
-    the bits of the fraction."""
+def certify_each(channels: Channels) -> tuple[ChannelCertificate, ...]:
+    """Return the cheapest form of each channel separately; shift and fraction bits may differ."""
     thresholds = channels.thresholds()
-    found = [Lone(Class.D, None)] * len(thresholds)
+    found = [ChannelCertificate(Class.D, None)] * len(thresholds)
     for kind, bits in product((Class.A, Class.B, Class.C), FRACTIONS):
         left = np.array([c for c, lone in enumerate(found) if lone.form is None], np.int64)
         shifts = _shifts(channels, bits)[left] * (kind is not Class.A)
@@ -81,13 +83,13 @@ def certify_each(channels: Channels) -> tuple[Lone, ...]:
             layer = _Layer(channels.only(some), thresholds[some], int(shift), bits)
             form, holds = _for_all(layer, 1, signed=kind is Class.C)
             for k in np.flatnonzero(holds).tolist():
-                found[some[k]] = Lone(kind, form.only(k))
+                found[some[k]] = ChannelCertificate(kind, form.only(k))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layer:
-    """Channels with their thresholds, and what every form of them shares."""
+    """Channels, their thresholds, and the parameters shared by all their forms."""
 
     channels: Channels
     thresholds: Int64s
@@ -95,36 +97,36 @@ class _Layer:
     fraction_bits: int
 
     def only(self, chosen: Int64s) -> _Layer:
-        """Some of the channels."""
+        """Return a subset of the channels."""
         return replace(
             self, channels=self.channels.only(chosen), thresholds=self.thresholds[chosen]
         )
 
     @property
     def two_sided(self) -> Booleans:
-        """Channels whose outputs are rounded upwards here and downwards there.  Few of them have a
-        form without correction; nearly all of those have one with base 0."""
+        """Channels with outputs on both sides of the zero point, which round in opposite
+        directions. Few of them have a form without correction; nearly all of these use base 0."""
         lower, upper = self.channels.lower[:, None], self.channels.upper[:, None]
         t = np.where((self.thresholds > lower) & (self.thresholds < upper), self.thresholds, 0)
         return (t.min(axis=1, initial=0) < 0) & (t.max(axis=1, initial=0) > 0)
 
     def fits(self, *, signed: bool) -> Booleans:
-        """Channels whose accumulators leave room for the fraction; their sign counts, or only how
-        far apart they are."""
+        """Return the channels whose accumulators leave room for the fraction bits. If `signed`,
+        their sign matters; otherwise, only the width of their range."""
         lower, upper = self.channels.lower, self.channels.upper
         far = np.maximum(np.abs(lower), np.abs(upper)) if signed else upper - lower
         return np.less(far, 1 << (32 - signed - self.fraction_bits))
 
 
 def _shifts(channels: Channels, fraction_bits: int) -> Int64s:
-    """By channel, the largest shift at which its factor is below 2**31."""
+    """Return, for each channel, the largest shift at which the factor is below 2**31."""
     bits = np.floor(np.log2(np.maximum(channels.real, 2.0**-32))).astype(np.int64) + 1
     return np.clip(31 - 32 + fraction_bits - bits, 0, MOST_SHIFT)
 
 
 def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Booleans]:
-    """The form with the first bases that serve all neighbours, or as many of them as any, and the
-    channels that it serves."""
+    """Return the form with the first bases that serve all neighbours, or as many as possible, and
+    the channels that it serves."""
     bases = np.zeros(len(layer.thresholds), np.int64)
     form, holds = _with_bases(layer, bases, signed=signed)
     if holds.all() or not layer.shift:
@@ -139,8 +141,8 @@ def _for_all(layer: _Layer, neighbours: int, *, signed: bool) -> tuple[Form, Boo
 
 
 def _common_base(layer: _Layer, channels: Int64s, holds: Booleans, *, signed: bool) -> int:
-    """The first base that serves each of the channels; else the one that serves most of them.
-    Base 0 serves those that it `holds`."""
+    """Return the first base that serves all the channels, or else the one that serves most of them.
+    `holds` marks the channels that base 0 serves."""
     served = np.zeros(BATCHES[-1][-1], np.int64)
     served[0] = holds[channels].sum()
     for first, last in BATCHES:
@@ -154,7 +156,7 @@ def _common_base(layer: _Layer, channels: Int64s, holds: Booleans, *, signed: bo
 
 
 def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Booleans]:
-    """The form with these bases, and the channels in which it is proved."""
+    """Return the form with these bases, and the channels for which it is proved."""
     found = _solve(layer, bases, signed=signed)
     constants = (found.factor, found.offset, found.correction)
     bases = bases + _origin(layer, signed=signed)
@@ -163,13 +165,14 @@ def _with_bases(layer: _Layer, bases: Int64s, *, signed: bool) -> tuple[Form, Bo
 
 
 def _origin(layer: _Layer, *, signed: bool) -> int:
-    """Where bases begin: at the zero point; rounded to nearest, where offsets cannot do that."""
+    """Return the first base: the zero point, plus rounding to nearest where offsets cannot express
+    it."""
     return (layer.channels.zero << layer.shift) + (1 << layer.shift >> 1) * signed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Solution:
-    """Constants by channel, and the channels for which there are any."""
+    """Constants per channel, and the channels that have a solution."""
 
     factor: Int64s
     offset: Int64s
@@ -178,7 +181,7 @@ class _Solution:
 
 
 def _solve(layer: _Layer, base: Int64s, *, signed: bool) -> _Solution:
-    """Constants of each channel with its base, by the first factor that serves."""
+    """Return the constants of each channel for its base, with the first feasible factor."""
     channels, origin = layer.channels, _origin(layer, signed=signed)
     goals = (channels.levels << (32 + layer.shift)) - ((base[:, None] + origin) << 32)
     factors = np.stack(list(_factors(layer)), axis=1)
@@ -197,8 +200,8 @@ def _solve(layer: _Layer, base: Int64s, *, signed: bool) -> _Solution:
 
 
 def _factors(layer: _Layer) -> Iterator[Int64s]:
-    """Factors to try, the nearest to the real multipliers first; but so large that t reaches every
-    output that there is in 32 bits."""
+    """Yield factors to try, the nearest to the real multipliers first. They are large enough for t
+    to reach every output within 32 bits."""
     channels = layer.channels
     exact = channels.real * 2.0 ** (32 - layer.fraction_bits + layer.shift)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))

@@ -1,10 +1,10 @@
-"""Channels: the reference's requantisation of a layer, over all that its accumulators can be.
+"""Channels: the reference's requantisation of a layer, over the range of its accumulators.
 
-An accumulator of channel c lies in [lower[c], upper[c]); the reference makes of it
+An accumulator of channel c is in [lower[c], upper[c]). The reference computes
 
     y = clamp(zero + multiply(accumulator, multiplier[c], shift[c]), least, most)
 
-which never falls where the accumulator rises, so `most - least` thresholds a channel say it all.
+which is non-decreasing in the accumulator, so `most - least` thresholds per channel determine it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Booleans = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Channels:
-    """Arrays (channels,): real multipliers as (multiplier, shift), and accumulators' intervals; the
-    zero point and clamp of the output; how products are rounded."""
+    """Arrays of shape (channels,): real multipliers as (multiplier, shift), and the bounds of the
+    accumulators; furthermore zero point and clamp of the output, and the rounding of products."""
 
     multiplier: Int64s
     shift: Int64s
@@ -34,14 +34,14 @@ class Channels:
     rounding: Rounding = Rounding.DOUBLE
 
     def outputs(self, accumulators: Int64s) -> Int64s:
-        """The reference's outputs of accumulators (channels, n)."""
+        """Return the reference's outputs for accumulators of shape (channels, n)."""
         scaled = multiply(
             accumulators, self.multiplier[:, None], self.shift[:, None], self.rounding
         )
         return np.clip(scaled + self.zero, self.least, self.most)
 
     def only(self, chosen: Int64s) -> Channels:
-        """Some of the channels."""
+        """Return a subset of the channels."""
         arrays = (self.multiplier, self.shift, self.lower, self.upper)
         multiplier, shift, lower, upper = (array[chosen] for array in arrays)
         return replace(self, multiplier=multiplier, shift=shift, lower=lower, upper=upper)
@@ -53,18 +53,20 @@ class Channels:
 
     @property
     def monotone(self) -> Booleans:
-        """Channels whose accumulators still fit int32 where the reference shifts them left."""
+        """Channels whose accumulators do not overflow int32 in the reference's left shift."""
         largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
         return largest <= INT32_MAX >> np.maximum(self.shift, 0)
 
     @property
     def levels(self) -> Int64s:
-        """The outputs above `least`: each has a threshold."""
+        """The outputs above `least`; each has a threshold."""
         return np.arange(self.least + 1, self.most + 1, dtype=np.int64)
 
     def thresholds(self) -> Int64s:
-        """(channels, levels): the least accumulator whose output reaches the level; `upper` where
-        none does.  By bisection."""
+        """Return the least accumulator whose output reaches each level, or `upper` if none does.
+
+        The shape is (channels, levels). The thresholds are found by bisection.
+        """
         shape = (len(self.multiplier), len(self.levels))
         low = np.broadcast_to(self.lower[:, None], shape).copy()
         high = np.broadcast_to(self.upper[:, None], shape).copy()
@@ -77,8 +79,10 @@ class Channels:
 
 
 def reachable(weights: Int64s, bias: Int64s, lower: int, upper: int) -> tuple[Int64s, Int64s]:
-    """[lower, upper) of bias + sum of weights (channels, taps) times inputs in [lower, upper):
-    exact, since every input may be anything in it.
+    """Return the exact bounds [lower, upper) of bias + sum of weights times inputs in [lower,
+    upper).
+
+    `weights` has shape (channels, taps). The bounds are attained, because inputs are independent.
 
     >>> reachable(np.array([[2, -1]]), np.array([10]), -3, 4)
     (array([1]), array([20]))

@@ -1,13 +1,13 @@
-"""Clamped: a requantisation by two 32-bit products, for cores without a long multiplication.
+"""Requantisation with two 32-bit products, for cores without a long multiplication.
 
     a = max(accumulator - origin[c], -1);  a = min(a, highest[c])
     t = a * low[c] + offset[c];  t = t + correction[c], where a < turn[c]
     y = (base + a * high[c] + (t >> bits[c])) >> 24, of which 8 bits are stored
 
-The accumulator is clamped before it is scaled, to what outputs are told apart by: so few bits are
-left of it that two products make an exact one, a * (high * 2^bits + low).  `origin` is near the
-least accumulator whose output is above the clamp's lower end, `base` that output in the upper byte;
--1 stands for everything below.
+The accumulator is clamped before scaling, to the range in which outputs differ. So few bits remain
+that two products yield an exact one, a * (high * 2^bits + low). `origin` is near the least
+accumulator whose output exceeds the lower end of the clamp, and `base` contains that output in its
+upper byte. All smaller accumulators become -1.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from penstock.requantisation.form import Class
 
 OUTPUT_BIT = 24
 FACTOR_BITS = 29
-"""A larger factor leaves no room for offset and correction beside it."""
+"""Maximum bits of a factor; a larger one leaves no room for offset and correction."""
 _NO_DEMAND = WIDE << 20
 _FIELDS = ("origin", "highest", "high", "low", "bits", "offset", "correction", "turn", "base")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClampedForm:
-    """Arrays (channels,)."""
+    """Constants of a form, as arrays of shape (channels,)."""
 
     origin: Int64s
     highest: Int64s
@@ -46,7 +46,7 @@ class ClampedForm:
 
     @property
     def corrects(self) -> bool:
-        """Whether a channel has a correction."""
+        """Whether any channel has a correction."""
         return bool(self.correction.any())
 
     @property
@@ -54,11 +54,12 @@ class ClampedForm:
         return (self.high << self.bits) + self.low
 
     def only(self, chosen: Int64s) -> ClampedForm:
-        """Some of the channels."""
+        """Return a subset of the channels."""
         return ClampedForm(*(getattr(self, name)[chosen] for name in _FIELDS))
 
     def outputs(self, accumulators: Int64s) -> Int64s:
-        """Outputs of accumulators (channels, n), with all of their bits."""
+        """Return the outputs for accumulators of shape (channels, n), before truncation to 8
+        bits."""
         a = self._clamped(accumulators)
         value = self.base[:, None] + a * self.high[:, None]
         return (value + (self._fraction(a) >> self.bits[:, None])) >> OUTPUT_BIT
@@ -72,8 +73,8 @@ class ClampedForm:
         return t + np.where(a < self.turn[:, None], self.correction[:, None], 0)
 
     def monotone(self, channels: Channels) -> Booleans:
-        """Channels in which no register wraps that is compared or shifted, and where the value
-        never falls where the accumulator rises: also not where the correction ends."""
+        """Return the channels whose value is non-decreasing in the accumulator, also where the
+        correction ends, and in which no compared or shifted register wraps."""
         holds = (self.factor >= 0) & (self.correction <= self.factor) & (self.bits >= 0)
         for constant in (
             self.low,
@@ -99,10 +100,11 @@ def _fits(register: Int64s) -> Booleans:
 
 
 def proved(form: ClampedForm, channels: Channels, thresholds: Int64s) -> Booleans:
-    """Channels in which the form equals the reference, for every accumulator that there can be.
+    """Return the channels in which the form equals the reference for every possible accumulator.
 
-    Both are monotone; so they are equal if they agree at each threshold, right before it, and at
-    both ends."""
+    Both functions are non-decreasing, so they are equal if they agree at each threshold, just
+    before it, and at both ends of the range.
+    """
     agree = channels.monotone & form.monotone(channels)
     ends = np.stack([channels.lower, channels.upper - 1], axis=1)
     for points in (thresholds, thresholds - 1, ends):
@@ -113,14 +115,15 @@ def proved(form: ClampedForm, channels: Channels, thresholds: Int64s) -> Boolean
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClampedCertificate:
-    """The class of each channel, B or C or D; a form for all of them, None where one needs D."""
+    """The class of each channel (B, C or D), and a form for all channels, or None if one needs
+    class D."""
 
     classes: tuple[Class, ...]
     form: ClampedForm | None
 
 
 def certify_clamped(channels: Channels) -> ClampedCertificate:
-    """The form of a layer's channels; corrected only in those that need it."""
+    """Return the form of a layer's channels, with a correction only in channels that need it."""
     thresholds = channels.thresholds()
     form = _beginning(channels, thresholds)
     plain = _solve(form, channels, thresholds, np.zeros(len(form.origin), np.bool_), signed=False)
@@ -133,8 +136,8 @@ def certify_clamped(channels: Channels) -> ClampedCertificate:
 def _solve(
     form: ClampedForm, channels: Channels, thresholds: Int64s, solved: Booleans, *, signed: bool
 ) -> Booleans:
-    """Puts into each channel of a form that is not solved the first factor that is proved, with its
-    offset; returns the channels that are solved then."""
+    """Store the first proved factor and its offset in each channel of a form that is not solved
+    yet. Return the channels that are solved afterwards."""
     holds = solved.copy()
     for factor in _factors(form):
         left = np.flatnonzero(~holds)
@@ -151,13 +154,15 @@ def _solve(
 
 
 def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
-    """Origins, clamps and the nearest factors; no offsets yet.
+    """Return origins, clamps and the nearest factors, without offsets.
 
-    Where the least output is not reached, the origin lies where it would be; where there is one
-    output only, an accumulator is a level."""
+    If the least output is not reached, the origin is where it would be. If there is a single
+    output, one accumulator unit is one level.
+    """
     lower, upper, first = channels.lower, channels.upper, channels.least + 1
     levels = np.hstack([thresholds, upper[:, None]])
-    level = np.argmax(levels > lower[:, None], axis=1)  # the first that is not reached at once
+    # The first level that the least accumulator does not reach.
+    level = np.argmax(levels > lower[:, None], axis=1)
     at = np.take_along_axis(levels, level[:, None], axis=1)[:, 0]
     constant = at == upper
     real = np.where(constant, 1.0, channels.real)
@@ -177,7 +182,7 @@ def _beginning(channels: Channels, thresholds: Int64s) -> ClampedForm:
 
 
 def _factors(form: ClampedForm) -> Iterator[Int64s]:
-    """Factors to try, the nearest first."""
+    """Yield factors to try, the nearest first."""
     nearest = form.high.copy()
     yield nearest
     for distance in range(1, NEIGHBOURS + 1):
@@ -188,7 +193,7 @@ def _factors(form: ClampedForm) -> Iterator[Int64s]:
 def _with_factor(
     form: ClampedForm, factor: Int64s, channels: Channels, thresholds: Int64s, *, signed: bool
 ) -> ClampedForm:
-    """The form with this factor, and the offset in the middle of what thresholds demand."""
+    """Return the form with this factor, and the offset in the middle of the feasible interval."""
     high = (factor + (1 << form.bits >> 1)) >> form.bits
     low = factor - (high << form.bits)
     zero = np.zeros_like(factor)
@@ -210,8 +215,8 @@ def _middle(
     thresholds: Int64s,
     ends: tuple[Int64s, Int64s],
 ) -> Int64s:
-    """The offset amid those that put thresholds in [lower, upper) where they are; if there is none,
-    one that the proof will refuse."""
+    """Return the middle of the offsets that reproduce the thresholds in [lower, upper). If there
+    are none, return an offset that the proof rejects."""
     lower, upper = ends
     goal = (np.arange(thresholds.shape[1]) << (OUTPUT_BIT + form.bits[:, None])).astype(np.int64)
     before = np.minimum(thresholds, upper[:, None]) - 1

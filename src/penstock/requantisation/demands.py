@@ -1,7 +1,7 @@
-"""Demands: which offset each threshold of a channel asks for, and the first factor that serves all.
+"""Bounds on the offset from each threshold of a channel, and the first feasible factor.
 
-t * factor >= goal[level] is to hold from the level's threshold on, and not before, where
-t = (accumulator << fraction_bits) + offset, less a correction where that is negative.
+With t = (accumulator << fraction_bits) + offset, minus a correction if t is negative, t * factor >=
+goal[level] must hold from the threshold of the level on, and not before.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
 
 WIDE = 2**40
-"""Beyond every offset."""
+"""Greater than every offset."""
 
 
 @compiled
@@ -25,9 +25,12 @@ def first_factors(
     fraction_bits: int,
     signed: bool,
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """By channel, which of its `factors` (channels, tries) is the first that serves, -1 where none
-    does, and the offset and correction that it needs; of channels with accumulators in
-    [lower, upper) and these thresholds and `goals` (channels, levels)."""
+    """Return, per channel, the index of the first feasible factor (-1 if there is none), its offset
+    and its correction.
+
+    `factors` has shape (channels, tries); `thresholds` and `goals` have shape (channels, levels).
+    The accumulators are in [lower, upper).
+    """
     first = np.full(len(lower), -1, np.int64)
     offset, correction = np.zeros(len(lower), np.int64), np.zeros(len(lower), np.int64)
     one = 1 << fraction_bits
@@ -58,8 +61,11 @@ def first_factors(
 def _offsets(
     thresholds: Int64s, goals: Int64s, factor: int, fraction_bits: int, lower: int, upper: int
 ) -> tuple[int, int]:
-    """The least and the greatest offset that does for accumulators in [lower, upper), of which
-    there may be none; where only one end is demanded, or none, the other is near it."""
+    """Return the least and greatest feasible offset for accumulators in [lower, upper).
+
+    The interval may be empty. If only one end is bounded, or none, the other end is set close to
+    it.
+    """
     low, high = -WIDE, WIDE
     for level in range(len(thresholds)):
         reached = -(-goals[level] // factor)

@@ -1,9 +1,9 @@
-"""Pairs: a function of two int8 numbers as one weighted sum and a shift, where that is the same.
+"""Functions of two int8 values as one weighted sum and a shift.
 
     y = saturate8((a * left + b * right + offset) >> shift), then clamped
 
-There are 65,536 pairs, so the proof is to look at all of them: each output's pairs span an interval
-of weighted sums, and an offset must put every interval inside of its output's step.
+The proof enumerates all 65,536 pairs. The pairs of each output span an interval of weighted sums,
+and the offset must place every interval inside the step of its output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.fixedpoint import Int64s
 
 INPUTS = np.arange(-128, 128, dtype=np.int64)
 NEIGHBOURS = 4
-"""Weights this near to the real ones are tried."""
+"""Maximum distance of the weights that are tried from the real ones."""
 MOST_SHIFT = 22
 
 
@@ -31,21 +31,21 @@ class WeightedSum:
     shift: int
 
     def outputs(self, least: int, most: int) -> Int64s:
-        """Outputs of all pairs (a, b), each from -128 to 127."""
+        """Return the outputs of all pairs (a, b), each from -128 to 127."""
         sums = INPUTS[:, None] * self.left + INPUTS * self.right + self.offset
         return np.clip(np.clip(sums >> self.shift, -128, 127), least, most)
 
     @property
     def fits(self) -> bool:
-        """Whether no partial sum leaves int32."""
+        """Whether no partial sum overflows int32."""
         return 128 * (abs(self.left) + abs(self.right)) + abs(self.offset) < 2**31
 
 
 def weighted_sum(
     outputs: Int64s, left: float, right: float, least: int, most: int
 ) -> WeightedSum | None:
-    """The sum that gives the outputs (256, 256) of all pairs, with weights near the real ones; None
-    where none was found."""
+    """Return a sum that reproduces `outputs` of shape (256, 256) for all pairs, with weights close
+    to the real ones, or None if none was found."""
     largest = 128 * (abs(left) + abs(right)) + 256 + abs(float(outputs[128, 128]))
     shift = min(int(np.floor(31 - np.log2(largest))), MOST_SHIFT)
     if shift < 0:
@@ -61,7 +61,7 @@ def weighted_sum(
 
 
 def _weights(left: float, right: float, shift: int) -> Iterator[tuple[int, int]]:
-    """Pairs of weights, the nearest first."""
+    """Yield pairs of weights, the nearest first."""
     near = sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs)
     every = sorted(((a, b) for a in near for b in near), key=lambda pair: max(map(abs, pair)))
     a, b = round(left * 2**shift), round(right * 2**shift)
@@ -70,7 +70,8 @@ def _weights(left: float, right: float, shift: int) -> Iterator[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """The pairs in order of their outputs; where each output's begin; the outputs there are."""
+    """The pairs sorted by output, the index at which each output begins, and the distinct
+    outputs."""
 
     order: Int64s
     starts: Int64s
@@ -85,7 +86,7 @@ class _Steps:
         return _Steps(order, starts, found, least, most)
 
     def offset(self, sums: Int64s, shift: int) -> int | None:
-        """An offset that puts every sum inside of its output's step."""
+        """Return an offset that places every sum inside the step of its output, or None."""
         sums = sums.ravel()[self.order]
         low = (self.found << shift) - np.minimum.reduceat(sums, self.starts)
         high = (self.found + 1 << shift) - 1 - np.maximum.reduceat(sums, self.starts)

@@ -1,4 +1,5 @@
-/* add_s8: a + sign1 * b, element by element, with requantisation and clamp; inputs may stretch.
+/* add_s8: a + sign1 * b, element by element, with requantisation and clamp; inputs may be
+ * broadcast.
  *   a, b, y  int8     both inputs are brought to one scale with 20 extra bits.
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/integer_ops/add.h, reference/sub.h. */

@@ -1,8 +1,8 @@
-/* add_s8_dsp: a function of two tensors, element by element, that is a weighted sum and a shift, on
- * cores with DSP extension; inputs may stretch.
+/* add_s8_dsp: an element-wise weighted sum of two tensors and a shift, for cores with the DSP
+ * extension; inputs may be broadcast.
  *   a, b, y  int8
  *     y = saturated (a * left + b * right + offset) >> shift, then clamped
- * Computes rows [lower, upper) of y, which may lie over a or b. */
+ * Computes rows [lower, upper) of y, which may have the address of a or b. */
 #ifndef PENSTOCK_ADD_S8_DSP_H
 #define PENSTOCK_ADD_S8_DSP_H
 

@@ -1,7 +1,6 @@
-/* add_s8_mve: a function of two tensors, element by element, that is a weighted sum and a shift, on
- * cores with MVE.
+/* add_s8_mve: an element-wise weighted sum of two tensors and a shift, for cores with MVE.
  *   a, b, y  int8, of one shape
- * Computes rows [lower, upper) of y; y may lie over a or b. */
+ * Computes rows [lower, upper) of y; y may have the address of a or b. */
 #ifndef PENSTOCK_ADD_S8_MVE_H
 #define PENSTOCK_ADD_S8_MVE_H
 

@@ -1,6 +1,6 @@
-/* add_s8_thumb: a function of two tensors, element by element, that is a weighted sum and a shift.
+/* add_s8_thumb: an element-wise weighted sum of two tensors and a shift.
  *   a, b, y  int8, of one shape
- * Computes rows [lower, upper) of y; y may lie over a or b. */
+ * Computes rows [lower, upper) of y; y may have the address of a or b. */
 #ifndef PENSTOCK_ADD_S8_THUMB_H
 #define PENSTOCK_ADD_S8_THUMB_H
 

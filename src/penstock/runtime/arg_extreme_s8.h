@@ -1,4 +1,4 @@
-/* arg_extreme_s8: where along one axis the largest or smallest element lies; the first of equals.
+/* arg_extreme_s8: index of the largest or smallest element along one axis; the first of equals.
  *   x  (in_n, in_h, in_w, in_c)  int8
  *   y  the same, extent 1 along the axis  int32
  * Computes rows [lower, upper) of y.
@@ -13,7 +13,7 @@ struct arg_extreme_s8 {
     int32_t sign; /* 1 finds the largest, -1 the smallest */
 };
 
-/* Index along the axis of the extreme behind output (n, h, w, c). */
+/* Index of the extreme along the axis, for output (n, h, w, c). */
 static inline int32_t arg_extreme_s8_find(const struct arg_extreme_s8 *p, const penstock_source *x,
                                           int32_t n, int32_t h, int32_t w, int32_t c) {
     int32_t best = -INT32_C(256); /* below every element, whatever the sign */

@@ -1,4 +1,5 @@
-/* average_last_s32: the last row of sums, divided by counts, ties away from zero, and clamped.
+/* average_last_s32: the last row of sums divided by counts, rounded half away from zero, and
+ * clamped.
  *   x  (1, H, W, C)  int32
  *   y  (1, 1, W, C)  int8
  * Source: TensorFlow Lite, reference/integer_ops/pooling.h. */

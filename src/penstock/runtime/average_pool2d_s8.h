@@ -1,5 +1,5 @@
-/* average_pool2d_s8: the mean under a sliding window, padding left out of the count.
- * Computes rows [lower, upper) of y, counted through N and Ho.
+/* average_pool2d_s8: the mean of a sliding window without padding elements.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.
  * Source: TensorFlow Lite, reference/integer_ops/pooling.h. */
 #ifndef PENSTOCK_AVERAGE_POOL2D_S8_H
 #define PENSTOCK_AVERAGE_POOL2D_S8_H
@@ -15,8 +15,8 @@ struct average_pool2d_s8 {
     PENSTOCK_POOL_MEMBERS;
 };
 
-/* sum / count for a sum of `count` bytes, rounded half up; `reciprocal`: floor(2^24 / count) + 1, or
- * 0 where the count is too large for it. */
+/* sum / count for a sum of `count` bytes, rounded half up; `reciprocal`: floor(2^24 / count) + 1,
+ * or 0 if the count is too large for it. */
 static inline int32_t average_pool2d_s8_mean(uint32_t sum, uint32_t count, uint32_t reciprocal) {
     const uint32_t rounded = sum + count / 2;
     return (int32_t)(reciprocal ? rounded * reciprocal >> 24 : rounded / count);
@@ -25,7 +25,7 @@ static inline int32_t average_pool2d_s8_mean(uint32_t sum, uint32_t count, uint3
 PENSTOCK_KERNEL void average_pool2d_s8(const struct average_pool2d_s8 *p, const penstock_source *x,
                                        const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const penstock_interval rows =
             penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
         int8_t *out = penstock_write_row(y, row);

@@ -1,6 +1,6 @@
-/* average_pool2d_s8_mve: the mean under a sliding window, padding left out of the count, on cores
- * with MVE.  The channels are a multiple of eight; a window's elements add up in 16 bits.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+/* average_pool2d_s8_mve: the mean of a sliding window without padding elements, for cores with
+ * MVE.  The channels are a multiple of eight; sums of a window fit 16 bits.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_AVERAGE_POOL2D_S8_MVE_H
 #define PENSTOCK_AVERAGE_POOL2D_S8_MVE_H
 
@@ -39,7 +39,7 @@ PENSTOCK_KERNEL void average_pool2d_s8_mve(const struct average_pool2d_s8_mve *p
                                            const penstock_source *x, const penstock_sink *y,
                                            int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const penstock_interval rows =
             penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
         int8_t *out = penstock_write_row(y, row);

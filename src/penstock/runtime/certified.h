@@ -1,17 +1,17 @@
-/* certified.h: outputs from sums, by forms that are proved equal to the reference for every sum that
- * a channel can have.  A channel's form is six numbers:
- *     bits of the fraction, offset, correction, factor, base, shift:
- *         t = (sum << bits) + offset,   t -= correction where t < 0,
+/* certified.h: requantisation by forms that are proved equal to the reference for every sum that a
+ * channel can have.  The form of a channel consists of six numbers:
+ *     fraction bits, offset, correction, factor, base, shift:
+ *         t = (sum << bits) + offset,   t -= correction if t < 0,
  *         y = (base + (t * factor >> 32)) >> shift
- *     -1 or -2, multiplier, shift, zero: no form is proved, so the reference's arithmetic, which
- *         rounds twice or once.
+ *     -1 or -2, multiplier, shift, zero: no form is proved; the arithmetic of the reference with
+ *         double (-1) or single (-2) rounding.
  * Source: docs/requantisation.md. */
 #ifndef PENSTOCK_CERTIFIED_H
 #define PENSTOCK_CERTIFIED_H
 
 #include "fixedpoint.h"
 
-/* An output before its clamp. */
+/* The output of a sum, not clamped. */
 static inline int32_t penstock_certified(int32_t sum, const int32_t *form) {
     if (form[0] < 0) {
         return form[3] + penstock_multiply_rounded(sum, form[1], form[2], form[0] == -2);

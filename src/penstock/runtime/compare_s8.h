@@ -1,4 +1,4 @@
-/* compare_s8: whether a relation of two elements holds; inputs may stretch.
+/* compare_s8: element-wise comparison; inputs may be broadcast.
  *   a, b  int8     both are brought to real numbers with 8 extra bits
  *   y     bool     0 or 1
  * Computes rows [lower, upper) of y.

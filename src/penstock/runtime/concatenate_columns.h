@@ -1,4 +1,4 @@
-/* concatenate_columns: within each row, pieces of several tensors in turn.
+/* concatenate_columns: concatenates several tensors within rows.
  *   x[k]  rows of `pieces` pieces of sizes[k] bytes
  *   y     rows of `pieces` times a piece of every input
  * Computes rows [lower, upper) of y. */

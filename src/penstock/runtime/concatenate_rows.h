@@ -1,4 +1,4 @@
-/* concatenate_rows: whole rows of several tensors, one tensor after the other.
+/* concatenate_rows: concatenates whole rows of several tensors.
  *   x[k]  counts[k] rows in each period of y; rows of row_bytes
  *   y     `period` rows, as often as the axes before the joined one say
  * Computes rows [lower, upper) of y. */

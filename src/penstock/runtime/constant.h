@@ -1,4 +1,4 @@
-/* constant: a tensor that is known when the model is compiled.  Whole tensors only. */
+/* constant: a tensor that is known at compile time.  Whole tensors only. */
 #ifndef PENSTOCK_CONSTANT_H
 #define PENSTOCK_CONSTANT_H
 

@@ -1,10 +1,10 @@
-/* conv2d_direct_s8_dsp: convolution with bias, requantisation and clamp, on cores with DSP extension,
- * of inputs that are read where they lie.
+/* conv2d_direct_s8_dsp: convolution with bias, requantisation and clamp, for cores with the DSP
+ * extension, with inputs read in place.
  *   x  (N, H,  W,  C)   int8     C a multiple of 4
  *   y  (N, Ho, Wo, O)   int8
- * Weights and scales lie as tile.h says; the bias is in them.  The inputs of a window are taken in
- * fours, each as its even and its odd bytes.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * tile.h defines the layout of weights and scales, which contain the bias.  The inputs of a window
+ * are taken in fours, each as its even and its odd bytes.  `padding` is a pixel of it.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_CONV2D_DIRECT_S8_DSP_H
 #define PENSTOCK_CONV2D_DIRECT_S8_DSP_H
 
@@ -17,7 +17,7 @@ struct conv2d_direct_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t least, most;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside, as whole rows */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input, as whole rows */
     int32_t quads, quads_rest;        /* of output channels */
     int32_t shift, is_signed;
     const int8_t *weights;
@@ -40,7 +40,7 @@ static void conv2d_direct_s8_dsp_runs(const struct conv2d_direct_s8_dsp *p,
     }
 }
 
-/* Four output channels at a time of pixel 0, and of pixel 1 if there is an `out1`. */
+/* Four output channels of pixel 0, and of pixel 1 if `out1` is not NULL. */
 static inline void conv2d_direct_s8_dsp_quads(const struct conv2d_direct_s8_dsp *p,
                                               const struct penstock_runs *tile, int8_t *out0,
                                               int8_t *out1) {
@@ -51,7 +51,7 @@ static inline void conv2d_direct_s8_dsp_quads(const struct conv2d_direct_s8_dsp 
     }
 }
 
-/* The outputs of one pixel, or of two if there is an `out1`. */
+/* The outputs of one pixel, or of two if `out1` is not NULL. */
 static void conv2d_direct_s8_dsp_outputs(const struct conv2d_direct_s8_dsp *p,
                                          const int8_t *const *runs, int is_inner, int8_t *out0,
                                          int8_t *out1) {
@@ -84,7 +84,7 @@ PENSTOCK_KERNEL void conv2d_direct_s8_dsp(const struct conv2d_direct_s8_dsp *p,
                                           int32_t lower, int32_t upper) {
     const int8_t *runs[2 * PENSTOCK_MOST_RUNS];
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
         int rows_inside = 1;

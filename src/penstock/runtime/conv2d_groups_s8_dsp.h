@@ -1,11 +1,11 @@
-/* conv2d_groups_s8_dsp: convolution in groups of channels with bias, requantisation and clamp, on cores
- * with DSP extension, of inputs that are read where they lie.
+/* conv2d_groups_s8_dsp: convolution in groups of channels with bias, requantisation and clamp, for
+ * cores with the DSP extension, with inputs read in place.
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
- * Each group makes `group_out` output channels of `group_in` input channels, a multiple of 4; the last
- * group may overlap the one before, and says the same of what both make.  Weights and scales lie as
- * tile.h says, group by group; the bias is in them.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * Each group makes `group_out` output channels of `group_in` input channels, a multiple of 4; the
+ * last group may overlap the one before, and computes the same values for shared outputs.  Weights
+ * and scales lie as tile.h says, group by group; the bias is in them.  `padding` is a pixel of it.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_CONV2D_GROUPS_S8_DSP_H
 #define PENSTOCK_CONV2D_GROUPS_S8_DSP_H
 
@@ -28,7 +28,7 @@ struct conv2d_groups_s8_dsp {
 /* The taps of an output column, into every other one of `run`; outside of the tensor, the padding. */
 static void conv2d_groups_s8_dsp_taps(const struct conv2d_groups_s8_dsp *p, const penstock_source *x,
                                       int32_t row, int32_t column, const int8_t **run) {
-    const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+    const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
     const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
     const int32_t left = column * p->stride_w - p->pad_left;
     for (int32_t k = 0; k < p->kernel_h; k++) {

@@ -1,7 +1,8 @@
 /* conv2d_s8: convolution with bias, requantisation and clamp.
  *   x  (N, H,  W,  C)      int8     w  (O, K, L, C / G)  int8
  *   y  (N, Ho, Wo, O)      int8     b  (O)               int32
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero.
  * Source: TensorFlow Lite, reference/integer_ops/conv.h. */
 #ifndef PENSTOCK_CONV2D_S8_H
 #define PENSTOCK_CONV2D_S8_H
@@ -17,7 +18,7 @@ struct conv2d_s8 {
     const int32_t *bias;
     const int32_t *multiplier; /* one per output channel, as shift */
     const int8_t *shift;
-    const int32_t *forms; /* instead of both: see certified.h */
+    const int32_t *forms; /* replaces both if not NULL; see certified.h */
 };
 
 /* Sum of products of one window row: `count` taps of `depth` elements, `step` elements apart. */
@@ -64,7 +65,7 @@ static void conv2d_s8_row(const struct conv2d_s8 *p, const int8_t *const *in_row
 PENSTOCK_KERNEL void conv2d_s8(const struct conv2d_s8 *p, const penstock_source *x,
                                const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];

@@ -1,13 +1,14 @@
-/* conv2d_s8_dsp: convolution with bias, requantisation and clamp, on cores with DSP extension.
+/* conv2d_s8_dsp: convolution with bias, requantisation and clamp, for cores with the DSP extension.
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
- * Weights and scales lie as tile.h says; the bias is in them.  The inputs of a window are taken
- * row by row in fours, each as its even and its odd bytes; then, one after the other, those at the
- * ends of rows that fill no four.  Where outputs of some channels are constant, those of the `spread`
- * others are put at their `places` in a pixel of constants.  Scratch: two windows and, where it is
- * needed, a row of one; from byte `found_at` on, outputs of two pixels to be spread.  Some channels may
- * be `outside`: they have no form in common with the others, and are computed after them.
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
+ * tile.h defines the layout of weights and scales, which contain the bias.  The inputs of a window
+ * are taken row by row in fours, each as its even and its odd bytes; then, singly, the
+ * remaining elements of the rows.  If some channels are constant, the outputs of the other `spread`
+ * channels are scattered to their `places` in a pixel of constants.  Scratch: two windows and, if
+ * needed, a window row; from byte `found_at`, outputs of two pixels to scatter.  Channels `outside`
+ * do not share the requantisation form of the others and are computed after them.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_DSP_H
 #define PENSTOCK_CONV2D_S8_DSP_H
 
@@ -19,7 +20,7 @@ struct conv2d_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
-    int32_t inner_lower, inner_upper;         /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper;         /* columns with windows inside the input */
     int32_t pairs, row_fours, row_rest;       /* of a window, of a row of it */
     int32_t quads, quads_rest;                /* of output channels */
     int32_t spread, found_at;
@@ -76,7 +77,7 @@ static inline void conv2d_s8_dsp_single(int8_t x, int8_t *to) {
     memcpy(to, &wide, sizeof wide);
 }
 
-/* A row of a window that begins at column `left`, put together in `line`.  `row` is NULL above and
+/* A row of a window that begins at column `left`, gathered in `line`.  `row` is NULL above and
  * below the tensor. */
 static const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int8_t *row,
                                         int32_t left, int8_t *line) {
@@ -125,7 +126,7 @@ static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int
     }
 }
 
-/* What is left of the output pixels after fours of channels: the rest of channels, and clamps. */
+/* The remaining channels of the output pixels after groups of four, and clamping. */
 __attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s8_dsp *p,
                                                            const struct penstock_tile *tile,
                                                            int8_t *out0, int8_t *out1) {
@@ -145,7 +146,7 @@ __attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s
     }
 }
 
-/* A pixel of constants, with what was found of the other channels. */
+/* A pixel of constants, with the computed outputs of the other channels. */
 static inline void conv2d_s8_dsp_place(const struct conv2d_s8_dsp *p, int8_t *found, int8_t *out) {
     if (p->least > -128 || p->most < 127) {
         penstock_clamp_bytes(found, p->spread, p->least, p->most);
@@ -163,7 +164,7 @@ __attribute__((noinline)) static void conv2d_s8_dsp_spread(const struct conv2d_s
                                                            int8_t *found) {
     (p->is_signed ? penstock_tile_signed : penstock_tile_plain)(tile, found,
                                                                 found + 4 * p->quads);
-    conv2d_s8_dsp_place(p, found + 4 * p->quads, out1); /* first: both may go to one place */
+    conv2d_s8_dsp_place(p, found + 4 * p->quads, out1); /* first: both may have the same address */
     conv2d_s8_dsp_place(p, found, out0);
 }
 
@@ -172,7 +173,7 @@ static inline int32_t conv2d_s8_dsp_pair(uint32_t x, uint32_t w, int32_t sum) {
     return penstock_add_upper(x, w, penstock_add_lower(x, w, sum));
 }
 
-/* What channels outside have in the output pixel of a window. */
+/* Outputs of the channels outside in the pixel of a window. */
 __attribute__((noinline)) static void conv2d_s8_dsp_outside(const struct conv2d_s8_dsp *p,
                                                             const int8_t *window, int8_t *out) {
     const int8_t *w = p->outside_weights;
@@ -205,19 +206,19 @@ static inline void conv2d_s8_dsp_inside(const struct conv2d_s8_dsp *p,
     }
 }
 
-/* The output pixels of the two windows, which lie in `scratch`. */
+/* The output pixels of the two windows in `scratch`. */
 static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
                                          const struct penstock_tile *tile, int8_t *out0,
                                          int8_t *out1, int8_t *scratch) {
     conv2d_s8_dsp_inside(p, tile, out0, out1, scratch);
     if (p->outsiders > 0) {
-        conv2d_s8_dsp_outside(p, scratch + 4, out1); /* first: both may go to one place */
+        conv2d_s8_dsp_outside(p, scratch + 4, out1); /* first: both may have the same address */
         conv2d_s8_dsp_outside(p, scratch, out0);
     }
 }
 
-/* The only input pixel that the last output pixel before row `upper` reads, if it may be read in fours
- * where it lies; else NULL. */
+/* The only input pixel that the last output pixel before row `upper` reads, if it can be read in
+ * place in fours; otherwise NULL. */
 static const int8_t *conv2d_s8_dsp_lone(const struct conv2d_s8_dsp *p, const penstock_source *x,
                                         int32_t upper) {
     const int32_t row = upper - 1;
@@ -279,7 +280,7 @@ static void conv2d_s8_dsp_twos(const struct conv2d_s8_dsp *p, const struct penst
  * are inside. */
 static int conv2d_s8_dsp_rows(const struct conv2d_s8_dsp *p, const penstock_source *x, int32_t row,
                               const int8_t **in_rows) {
-    const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+    const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
     const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
     int are_inside = 1;
     for (int32_t k = 0; k < p->kernel_h; k++) {

@@ -1,12 +1,13 @@
-/* conv2d_s8_mve: convolution with bias, requantisation and clamp, on cores with MVE.
+/* conv2d_s8_mve: convolution with bias, requantisation and clamp, for cores with MVE.
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
- * Weights and scales lie as tile_mve.h says; the bias is in them.  A window is read where it lies if
- * it is one run of bytes and what is read behind its end lies in the same row; the others are put
- * together in scratch, which has room for two.  Where there are `strips`, scratch has room for the
- * windows of a whole row: column by column, each from its first row to its last, as the weights are;
- * so windows overlap.  Weights beyond a window's end are zero.
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
+ * tile_mve.h defines the layout of weights and scales, which contain the bias.  A window is read in
+ * place if it is one run of bytes and the bytes read beyond its end belong to the same row.  Other
+ * windows are gathered in scratch, which holds two of them.  With `strips`, scratch holds the
+ * overlapping windows of a whole row, column by column, each from its first row to its last, in the
+ * order of the weights.  Weights beyond a window's end are zero.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_MVE_H
 #define PENSTOCK_CONV2D_S8_MVE_H
 
@@ -17,8 +18,8 @@ struct conv2d_s8_mve {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
-    int32_t there_upper;              /* inner ones below it are read where they lie */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
+    int32_t there_upper;              /* inner columns below it are read in place */
     int32_t strips;                   /* columns of all windows of a row, or 0 */
     int32_t steps;                    /* vectors of a window */
     int32_t quads, quads_rest;        /* of output channels */
@@ -28,13 +29,13 @@ struct conv2d_s8_mve {
     const int32_t *scales;
 };
 
-/* A window, and where its outputs go. */
+/* A window, and the address of its outputs. */
 struct conv2d_s8_mve_pixel {
     const int8_t *x;
     int8_t *out;
 };
 
-/* The window whose first tap lies at column `left`, which is inside, put together at `to`. */
+/* The window whose first tap lies at column `left`, which is inside, gathered at `to`. */
 static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
                                        int32_t left, int8_t *to) {
     const int32_t bytes = p->kernel_w * p->in_c;
@@ -50,7 +51,7 @@ static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8
     }
 }
 
-/* The same for a window that leaves the tensor, or has gaps. */
+/* As above, for a window that leaves the tensor or has gaps. */
 static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
                                  int32_t left, int8_t *to) {
     const int32_t channels = p->in_c;
@@ -70,7 +71,7 @@ static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *co
     }
 }
 
-/* What tiles of all pixels share. */
+/* The members of a tile that all pixels share. */
 static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p) {
     const struct penstock_mve_tile tile = {
         .more_steps = p->steps - 1,
@@ -85,7 +86,7 @@ static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p
     return tile;
 }
 
-/* The channels of two pixels that fill no four. */
+/* The remaining one to three channels of two pixels. */
 static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct penstock_mve_tile tile,
                                struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b) {
     int8_t four[2][4];
@@ -103,7 +104,7 @@ static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct penstock_mv
     memcpy(a.out + 4 * p->quads, four[0], (size_t)p->quads_rest);
 }
 
-/* The outputs of two pixels, and of pairs of pixels behind them. */
+/* The outputs of two pixels, and of pairs of pixels after them. */
 static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct penstock_mve_tile *tile,
                                   struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b,
                                   int32_t pairs) {
@@ -212,7 +213,7 @@ PENSTOCK_KERNEL void conv2d_s8_mve(const struct conv2d_s8_mve *p, const penstock
     struct penstock_mve_tile tile = conv2d_s8_mve_tile(p);
     struct conv2d_s8_mve_pixel waiting = {NULL, NULL};
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
         for (int32_t k = 0; k < p->kernel_h; k++) {

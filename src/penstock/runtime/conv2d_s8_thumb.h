@@ -2,10 +2,11 @@
  * multiplications.
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
- * Weights lie as thumb_tile.h says; the bias is in them.  Two output pixels at a time: what they
- * read is put into a window row by row.  Channels whose output is the same for every input have no
- * weights, but a place in `idle`.  Scratch: the window and, where there is padding, two rows.
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
+ * thumb_tile.h defines the layout of weights, which contain the bias.  Two output pixels are
+ * computed at a time; their inputs are gathered in a window, row by row.  Constant channels have no
+ * weights but an output in `idle`.  Scratch: the window and, with padding, two rows.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_THUMB_H
 #define PENSTOCK_CONV2D_S8_THUMB_H
 
@@ -16,7 +17,7 @@ struct conv2d_s8_thumb {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t words;                    /* of the window */
     int32_t groups, is_signed, has_idle;
     const int8_t *weights;
@@ -30,7 +31,7 @@ struct conv2d_s8_thumb_pixel {
     int32_t left, is_inner;
 };
 
-/* Row k of a pixel's window: where it lies, else put together in `line`. */
+/* Row k of a pixel's window: in place, or gathered in `line`. */
 static const int8_t *conv2d_s8_thumb_row(const struct conv2d_s8_thumb *p,
                                          const struct conv2d_s8_thumb_pixel *pixel, int32_t k,
                                          int8_t *line) {
@@ -80,7 +81,7 @@ PENSTOCK_KERNEL void conv2d_s8_thumb(const struct conv2d_s8_thumb *p, const pens
     const int8_t *in_rows[2][PENSTOCK_WINDOW_ROWS]; /* of this row of outputs and the one before */
     struct conv2d_s8_thumb_pixel waiting = {NULL, NULL, 0, 0}; /* until there is a second */
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* divisions are calls */
+        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* a division is a call */
         const int32_t first_row = image * p->in_h;
         const int32_t top = (row - image * p->out_h) * p->stride_h - p->pad_top;
         for (int32_t k = 0; k < p->kernel_h; k++) {

@@ -1,11 +1,13 @@
-/* copy.h: how bytes move from one memory to another: by memcpy, at once; or by whatever you name.
+/* copy.h: copies between memories: by memcpy, or by functions that you provide (DMA).
  *
- * Compile with -DPENSTOCK_COPY_BEGIN=my_begin -DPENSTOCK_COPY_WAIT=my_wait, and bring two functions:
- *     my_begin(engine, token, target, source, bytes)  begins to copy, and may return before it is
- *                                                     done; copies of one token may be many
- *     my_wait(engine, token)                          returns when all that the engine began under
- *                                                     this token is done, perhaps nothing
- * Between the two, nobody reads the target nor writes either.  Engines and tokens count from 0. */
+ * Compile with -DPENSTOCK_COPY_BEGIN=my_begin -DPENSTOCK_COPY_WAIT=my_wait, and define two
+ * functions:
+ *     my_begin(engine, token, target, source, bytes)  starts a copy and may return before it
+ *                                                     completes; a token may have many copies
+ *     my_wait(engine, token)                          returns when all copies that the engine
+ *                                                     started with this token have completed
+ * In between, nothing reads the target or writes source or target.  Engines and tokens are numbered
+ * from 0. */
 #ifndef PENSTOCK_COPY_H
 #define PENSTOCK_COPY_H
 

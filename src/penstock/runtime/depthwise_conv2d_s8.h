@@ -1,7 +1,8 @@
-/* depthwise_conv2d_s8: windows of its own for every channel, with bias, requantisation and clamp.
+/* depthwise_conv2d_s8: depthwise convolution with bias, requantisation and clamp.
  *   x  (N, H,  W,  C)      int8     w  (1, K, L, C * D)  int8
  *   y  (N, Ho, Wo, C * D)  int8     b  (C * D)           int32
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero.
  * Source: TensorFlow Lite, reference/integer_ops/depthwise_conv.h. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_H
@@ -18,7 +19,7 @@ struct depthwise_conv2d_s8 {
     const int32_t *bias;
     const int32_t *multiplier; /* one per output channel, as shift */
     const int8_t *shift;
-    const int32_t *forms; /* instead of both: see certified.h */
+    const int32_t *forms; /* replaces both if not NULL; see certified.h */
 };
 
 /* A row of y, from the rows of its window. */
@@ -55,7 +56,7 @@ PENSTOCK_KERNEL void depthwise_conv2d_s8(const struct depthwise_conv2d_s8 *p,
                                          const penstock_source *x, const penstock_sink *y,
                                          int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const penstock_span rows = penstock_taps_inside(top, p->kernel_h, p->dilation_h, p->in_h);
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];

@@ -1,9 +1,9 @@
-/* depthwise_conv2d_s8_dsp: a window for every channel, on cores with DSP extension.
+/* depthwise_conv2d_s8_dsp: depthwise convolution, for cores with the DSP extension.
  *   x  (N, H,  W,  C)  int8     at least four channels
  *   y  (N, Ho, Wo, C)  int8
- * Weights and scales lie as taps.h says; the bias is in them.  Where the channels fill no fours, the
- * last four overlap those before.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * taps.h defines the layout of weights and scales, which contain the bias.  Where the channels fill
+ * no fours, the last four overlap those before.  `padding` is a pixel of it.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
 
@@ -14,7 +14,7 @@ struct depthwise_conv2d_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t least, most;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t shift, is_signed;
     const int8_t *weights;
     const int32_t *scales;
@@ -63,7 +63,7 @@ PENSTOCK_KERNEL void depthwise_conv2d_s8_dsp(const struct depthwise_conv2d_s8_ds
                                              int32_t lower, int32_t upper) {
     const int8_t *tap[PENSTOCK_MOST_TAPS];
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const int is_inner = top >= 0 && top + (p->kernel_h - 1) * p->dilation_h < p->in_h;
         int8_t *out = penstock_write_row(y, row);

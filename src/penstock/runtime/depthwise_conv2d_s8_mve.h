@@ -1,11 +1,12 @@
-/* depthwise_conv2d_s8_mve: a window of 3 x 3 taps for every channel, on cores with MVE.
+/* depthwise_conv2d_s8_mve: depthwise convolution with 3 x 3 taps, for cores with MVE.
  *   x  (N, H,  W,  C)  int8     at least sixteen channels; or eight, and a stride of 1 along W
  *   y  (N, Ho, Wo, C)  int8
- * Weights and scales lie as nine_taps_mve.h says, the bias is in them.
+ * nine_taps_mve.h defines the layout of weights and scales, which contain the bias.
  * A block is sixteen channels; where they fill no blocks, the last one overlaps that before.  Where
  * there are eight, a block is two pixels.
  * Scratch: what padding and taps at the border are read from.
- * Computes rows [lower, upper) of y, counted through N and Ho.  Padding counts as in_zero. */
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * in_zero. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_MVE_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_MVE_H
 
@@ -16,7 +17,7 @@ struct depthwise_conv2d_s8_mve {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t together;                 /* pixels of a block: 1 or 2 */
     int32_t block_bytes;              /* of weights and scales */
     int32_t multiplier, left, is_signed;
@@ -108,7 +109,7 @@ PENSTOCK_KERNEL void depthwise_conv2d_s8_mve(const struct depthwise_conv2d_s8_mv
     };
     penstock_fill(scratch, p->in_zero, bytes);
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const int32_t top = row % p->out_h * p->stride_h - p->pad_top;
         const int8_t *rows[3];
         for (int32_t k = 0; k < 3; k++) {

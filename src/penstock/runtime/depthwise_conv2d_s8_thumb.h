@@ -1,9 +1,9 @@
-/* depthwise_conv2d_s8_thumb: a window for every channel, on cores without long multiplications.
+/* depthwise_conv2d_s8_thumb: depthwise convolution, for cores without long multiplication.
  *   x  (N, H,  W,  C)  int8
  *   y  (N, Ho, Wo, C)  int8
- * Weights lie as thumb_taps.h says; the bias is in them.  Scratch: a pixel of padding, which counts
- * as in_zero.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * thumb_taps.h defines the layout of weights, which contain the bias.  Scratch: a pixel of padding,
+ * which counts as in_zero.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_THUMB_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_THUMB_H
 
@@ -14,7 +14,7 @@ struct depthwise_conv2d_s8_thumb {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t is_signed;
     const int8_t *weights;
 };
@@ -61,7 +61,7 @@ PENSTOCK_KERNEL void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_
     int8_t *waiting = NULL; /* the output of a first pixel, until there is a second */
     memset(scratch, p->in_zero, (size_t)p->in_c);
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* divisions are calls */
+        const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* a division is a call */
         const int32_t first_row = image * p->in_h;
         const int32_t top = (row - image * p->out_h) * p->stride_h - p->pad_top;
         int is_inner = 1;

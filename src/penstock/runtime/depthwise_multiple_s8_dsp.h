@@ -1,10 +1,11 @@
-/* depthwise_multiple_s8_dsp: several windows for every channel, on cores with DSP extension.
+/* depthwise_multiple_s8_dsp: depthwise convolution with a channel multiplier, for cores with the
+ * DSP extension.
  *   x  (N, H,  W,  C)      int8     at least four channels
  *   y  (N, Ho, Wo, C * D)  int8     output channel o reads channel o / D
- * The outputs o % D = 0 of all channels come first, in weights and in scales, then those of 1, and so
- * on: each is a depthwise convolution.  Scratch: a row of one, from which outputs are put to their
- * places.
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * The outputs o % D = 0 of all channels come first, in weights and in scales, then those of 1, and
+ * so on: each is a depthwise convolution.  Scratch: a row of one, from which outputs are put to
+ * their places.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_DEPTHWISE_MULTIPLE_S8_DSP_H
 #define PENSTOCK_DEPTHWISE_MULTIPLE_S8_DSP_H
 
@@ -14,7 +15,7 @@ struct depthwise_multiple_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t least, most;
-    int32_t inner_lower, inner_upper; /* output columns whose windows lie inside */
+    int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t shift, is_signed;
     int32_t multiplier_d, fours; /* windows of each channel; fours of channels */
     const int8_t *weights;

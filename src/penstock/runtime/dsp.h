@@ -1,7 +1,8 @@
-/* dsp.h: pairs of 16-bit numbers, as the DSP extension of Armv7E-M and Armv8-M multiplies them.
+/* dsp.h: arithmetic on pairs of 16-bit numbers with the DSP extension of Armv7E-M and Armv8-M.
  *
- * With the extension, these are single instructions.  Machines other than Arm cores compile the
- * same arithmetic in C, for tests on a host; an Arm core without the extension is an error. */
+ * Each function is one instruction with the extension.  Machines other than Arm cores compile
+ * equivalent C, for tests on a host; compiling for an Arm core without the extension is an
+ * error. */
 #ifndef PENSTOCK_DSP_H
 #define PENSTOCK_DSP_H
 
@@ -39,12 +40,12 @@ static inline uint32_t penstock_odd_bytes(uint32_t word) {
     return penstock_even_bytes(word >> 8 | word << 24);
 }
 
-/* A number of 16 bits in both halves of a pair. */
+/* A 16-bit number in both halves of a word. */
 static inline int32_t penstock_both_halves(int32_t x) {
     return (int32_t)((uint32_t)(uint16_t)x * 0x10001u);
 }
 
-/* sum + the lower numbers' product. */
+/* sum + the product of the lower numbers. */
 static inline int32_t penstock_add_lower(uint32_t x, uint32_t w, int32_t sum) {
 #if PENSTOCK_HAS_DSP
     return __smlabb((int32_t)x, (int32_t)w, sum);
@@ -53,7 +54,7 @@ static inline int32_t penstock_add_lower(uint32_t x, uint32_t w, int32_t sum) {
 #endif
 }
 
-/* sum + the upper numbers' product. */
+/* sum + the product of the upper numbers. */
 static inline int32_t penstock_add_upper(uint32_t x, uint32_t w, int32_t sum) {
 #if PENSTOCK_HAS_DSP
     return __smlatt((int32_t)x, (int32_t)w, sum);
@@ -62,10 +63,10 @@ static inline int32_t penstock_add_upper(uint32_t x, uint32_t w, int32_t sum) {
 #endif
 }
 
-/* The number in int8 that is nearest. */
+/* Saturates to int8. */
 static inline int32_t penstock_saturate(int32_t x) {
 #if PENSTOCK_HAS_DSP
-    int32_t y; /* GNU's macro __ssat() warns of a conversion between signs */
+    int32_t y; /* the macro __ssat() of GCC triggers -Wsign-conversion */
     __asm__("ssat %0,#8,%1" : "=r"(y) : "r"(x));
     return y;
 #else
@@ -82,7 +83,7 @@ static inline void penstock_clamp_bytes(int8_t *numbers, int32_t count, int32_t 
     }
 }
 
-/* A number of 8 bits in all bytes of a word. */
+/* An 8-bit number in all bytes of a word. */
 static inline uint32_t penstock_all_bytes(int32_t x) {
     return (uint32_t)(uint8_t)x * 0x1010101u;
 }
@@ -92,7 +93,7 @@ static inline uint32_t penstock_all_bytes(int32_t x) {
 #define PENSTOCK_GREATER_BYTES(x, y, free) "ssub8 " free "," x "," y "\n" "sel " x "," x "," y "\n"
 #define PENSTOCK_SMALLER_BYTES(x, y, free) "ssub8 " free "," y "," x "\n" "sel " x "," x "," y "\n"
 
-/* Clamps `count` numbers to those that stand in all bytes of `least` and `most`. */
+/* Clamps `count` numbers; all bytes of `least` and `most` hold the bounds. */
 __attribute__((naked, noinline, unused)) static void penstock_clamp_words(
     int8_t *numbers __attribute__((unused)), int32_t count __attribute__((unused)),
     uint32_t least __attribute__((unused)), uint32_t most __attribute__((unused))) {
@@ -108,7 +109,7 @@ __attribute__((naked, noinline, unused)) static void penstock_clamp_words(
                      "2:\n"
                      "adds r1,#4\n"
                      "beq 4f\n"
-                     "3:\n" /* what fills no four */
+                     "3:\n" /* the last one to three bytes */
                      "ldrb r12,[r0]\n"
                      PENSTOCK_GREATER_BYTES("r12", "r2", "r4")
                      PENSTOCK_SMALLER_BYTES("r12", "r3", "r4")
@@ -128,7 +129,7 @@ static inline void penstock_clamp_words(int8_t *numbers, int32_t count, uint32_t
 /* base + floor(x * factor / 2^32). */
 static inline int32_t penstock_high_product(int32_t x, int32_t factor, int32_t base) {
 #if PENSTOCK_HAS_DSP
-    int32_t sum; /* a factor that compilers know becomes several instructions */
+    int32_t sum; /* assembly: compilers expand products with known factors */
     __asm__("smmla %0,%1,%2,%3" : "=r"(sum) : "r"(x), "r"(factor), "r"(base));
     return sum;
 #else

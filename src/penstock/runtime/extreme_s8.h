@@ -1,4 +1,4 @@
-/* extreme_s8: the larger or the smaller of two elements; inputs may stretch.
+/* extreme_s8: element-wise maximum or minimum; inputs may be broadcast.
  *   a, b, y  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/maximum_minimum.h. */

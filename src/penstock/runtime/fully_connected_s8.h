@@ -10,12 +10,12 @@
 
 struct fully_connected_s8 {
     int32_t batches, in_c, out_c, in_zero, out_zero, least, most;
-    int32_t single_rounding; /* 1: as newer LiteRT rounds */
+    int32_t single_rounding; /* 1: single rounding, as in newer LiteRT */
     const int8_t *weights;
     const int32_t *bias;
     const int32_t *multiplier; /* one per output, as shift */
     const int8_t *shift;
-    const int32_t *forms; /* instead of both: see certified.h */
+    const int32_t *forms; /* replaces both if not NULL; see certified.h */
 };
 
 PENSTOCK_KERNEL void fully_connected_s8(const struct fully_connected_s8 *p,

@@ -1,8 +1,8 @@
-/* fully_connected_s8_dsp: matrix times vector with bias, requantisation and clamp, on cores with DSP
- * extension.
+/* fully_connected_s8_dsp: matrix times vector with bias, requantisation and clamp, for cores with
+ * the DSP extension.
  *   x  (B, I)  int8     I a multiple of 4
  *   y  (B, O)  int8
- * Weights and scales lie as tile.h says; the bias is in them. */
+ * tile.h defines the layout of weights and scales, which contain the bias. */
 #ifndef PENSTOCK_FULLY_CONNECTED_S8_DSP_H
 #define PENSTOCK_FULLY_CONNECTED_S8_DSP_H
 

@@ -1,8 +1,9 @@
-/* fully_connected_s8_mve: matrix times vector with bias, requantisation and clamp, on cores with MVE.
+/* fully_connected_s8_mve: matrix times vector with bias, requantisation and clamp, for cores with
+ * MVE.
  *   x  (B, I)  int8
  *   y  (B, O)  int8
- * Weights and scales lie as row_tile_mve.h says; the bias is in them.  Scratch: a row, where it fills
- * no vectors; weights beyond its end are zero. */
+ * row_tile_mve.h defines the layout of weights and scales, which contain the bias.  Scratch: a row,
+ * where it fills no vectors; weights beyond its end are zero. */
 #ifndef PENSTOCK_FULLY_CONNECTED_S8_MVE_H
 #define PENSTOCK_FULLY_CONNECTED_S8_MVE_H
 

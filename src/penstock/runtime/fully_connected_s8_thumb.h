@@ -2,7 +2,7 @@
  * without long multiplications.
  *   x  (B, I)  int8
  *   y  (B, O)  int8
- * Weights lie as thumb_row.h says; the bias is in them. */
+ * thumb_row.h defines the layout of weights, which contain the bias. */
 #ifndef PENSTOCK_FULLY_CONNECTED_S8_THUMB_H
 #define PENSTOCK_FULLY_CONNECTED_S8_THUMB_H
 

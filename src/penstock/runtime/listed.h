@@ -1,7 +1,7 @@
 /* listed: elements at listed indices along rows, columns and channels; -1 stands for a fill byte.
  *   x  (rows, columns, in_c)   elements of element_bytes
  *   y  (rows, out_w,   out_c)  y[r][w][c] = x[rows[r]][columns[w]][channels[c]]
- * Serves gathering, tiling, mirror padding and nearest-neighbour resizing.
+ * Implements gathering, tiling, mirror padding and nearest-neighbour resizing.
  * Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_LISTED_H
 #define PENSTOCK_LISTED_H

@@ -1,4 +1,4 @@
-/* lookup_s8: a function of one variable, element by element: y = table[x + 128].
+/* lookup_s8: an element-wise function of one input: y = table[x + 128].
  *   x, y  int8     rows of `width` elements
  * Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_LOOKUP_S8_H

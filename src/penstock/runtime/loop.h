@@ -1,4 +1,4 @@
-/* loop.h: arithmetic of loop bounds.  Divisors are positive; division rounds down. */
+/* loop.h: arithmetic for loop bounds.  Divisors are positive; division rounds down. */
 #ifndef PENSTOCK_LOOP_H
 #define PENSTOCK_LOOP_H
 

@@ -1,5 +1,5 @@
-/* max_pool2d_s8: the largest value under a sliding window, clamped.
- * Computes rows [lower, upper) of y, counted through N and Ho.
+/* max_pool2d_s8: the largest element of a sliding window, clamped.
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho.
  * Source: TensorFlow Lite, reference/integer_ops/pooling.h. */
 #ifndef PENSTOCK_MAX_POOL2D_S8_H
 #define PENSTOCK_MAX_POOL2D_S8_H
@@ -14,7 +14,7 @@ struct max_pool2d_s8 {
 PENSTOCK_KERNEL void max_pool2d_s8(const struct max_pool2d_s8 *p, const penstock_source *x,
                                    const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const penstock_interval rows =
             penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
         int8_t *out = penstock_write_row(y, row);

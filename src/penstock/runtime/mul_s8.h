@@ -1,4 +1,4 @@
-/* mul_s8: a * b, element by element, with requantisation and clamp; inputs may stretch.
+/* mul_s8: a * b, element by element, with requantisation and clamp; inputs may be broadcast.
  *   a, b, y  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/integer_ops/mul.h. */

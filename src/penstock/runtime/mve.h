@@ -1,11 +1,11 @@
-/* mve.h: what kernels for cores with MVE (Armv8.1-M vectors of 128 bits) share.
+/* mve.h: shared code of kernels for MVE (128-bit vectors of Armv8.1-M).
  *
- * With the extension, inner loops are assembly.  Machines other than Arm cores compile the same
- * arithmetic in C, for tests on a host; an Arm core without the extension is an error.  A
- * requantisation is
- *     t = (sum << k) + offset,   t -= correction where t < 0,
+ * With the extension, inner loops are assembly.  Machines other than Arm cores compile equivalent
+ * C, for tests on a host; compiling for an Arm core without the extension is an error.
+ * Requantisation:
+ *     t = (sum << k) + offset,   t -= correction if t < 0,
  *     y = saturated (base + (t * factor >> 32)) >> shift
- * with constants for which the compiler has proved that y is what the reference computes. */
+ * with constants for which the compiler has proved that y equals the result of the reference. */
 #ifndef PENSTOCK_MVE_H
 #define PENSTOCK_MVE_H
 
@@ -26,7 +26,7 @@ Compile for a core that has it (-mcpu=cortex-m55), or run penstock compile for t
 
 #define PENSTOCK_VECTOR 16 /* bytes */
 
-/* Copies bytes; few, so that a call would cost more than the copy. */
+/* Copies few bytes inline. */
 static inline void penstock_copy(int8_t *to, const int8_t *from, int32_t bytes) {
 #if PENSTOCK_HAS_MVE
     __asm__ volatile("wlstp.8 lr,%2,2f\n"
@@ -57,7 +57,7 @@ static inline void penstock_fill(int8_t *to, int32_t value, int32_t bytes) {
 #endif
 }
 
-/* Limits outputs to an activation's. */
+/* Clamps outputs to the bounds of the activation. */
 static inline void penstock_limit(int8_t *y, int32_t least, int32_t most, int32_t count) {
     if (least == INT8_MIN && most == INT8_MAX) {
         return;
@@ -68,8 +68,8 @@ static inline void penstock_limit(int8_t *y, int32_t least, int32_t most, int32_
     }
 }
 
-/* How sums become outputs: 2^k, and by how much an output's 32 bits are shifted left, so that they
- * saturate, before its eight are taken from the top: 24 - shift. */
+/* Scaling of sums: 2^k, and the saturating left shift (24 - shift) after which the top byte of a
+ * word is the output. */
 struct penstock_scaling {
     int32_t multiplier, left;
 };
@@ -87,7 +87,7 @@ static inline int8_t penstock_output(const struct penstock_scaling *scaling, int
     return (int8_t)(y < INT8_MIN ? INT8_MIN : (y > INT8_MAX ? INT8_MAX : y));
 }
 
-/* Sum of products of vectors. */
+/* Dot product of vectors. */
 static inline int32_t penstock_dot(const int8_t *x, const int8_t *w, int32_t count, int32_t w_step) {
     int32_t sum = 0;
     for (int32_t k = 0; k < count; k++, x += PENSTOCK_VECTOR, w += w_step) {

@@ -1,9 +1,9 @@
-/* nine_taps_mve.h: sixteen channels at a time, each with a window of its own of nine taps.
+/* nine_taps_mve.h: depthwise products with nine taps of sixteen channels at a time.
  *
  * A tap points to the channels of one input pixel.  For sixteen channels there are: weights, tap by
- * tap; offsets, corrections if any, factors of the channels 0, 4, 8, 12, of 2, 6, 10, 14, of 1, 5, 9,
- * 13 and of 3, 7, 11, 15; and the bases of these four.
- * Products are added up in 16 bits, two by two; the compiler has seen that they fit. */
+ * tap; offsets, corrections if any, factors of the channels 0, 4, 8, 12, of 2, 6, 10, 14, of 1, 5,
+ * 9, 13 and of 3, 7, 11, 15; and the bases of these four.
+ * Products are added in pairs in 16 bits; the compiler has proved that they fit. */
 #ifndef PENSTOCK_NINE_TAPS_MVE_H
 #define PENSTOCK_NINE_TAPS_MVE_H
 
@@ -60,10 +60,10 @@ struct penstock_mve_taps {
     "ldr r12,[r11,#60]\n"                                                                         \
     "str r12,[sp,#16]\n" /* pixels left */                                                        \
     "ldm r11,{r0-r8}\n"                                                                           \
-    "1:\n" /* a pixel more */                                                                     \
+    "1:\n" /* next pixel */                                                                       \
     "ldrd r9,lr,[r11,#36]\n"                                                                      \
     "dls lr,lr\n"                                                                                 \
-    "2:\n" /* sixteen channels more */                                                            \
+    "2:\n" /* next sixteen channels */                                                            \
     PENSTOCK_FIRST_OF_GROUP("r0")                                                                 \
     PENSTOCK_NEXT_OF_GROUP("r1")                                                                  \
     "vmovlt.s16 q7,q3\n"                                                                          \
@@ -168,7 +168,7 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_taps_plain(
     __asm__ volatile(PENSTOCK_NINE_SUMS PENSTOCK_NINE_OUTPUTS PENSTOCK_NINE_PIXELS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_mve_taps_signed(
     const struct penstock_mve_taps *taps __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

@@ -1,4 +1,4 @@
-/* pool.h: what average and max pooling share: the part of a window that lies inside the tensor.
+/* pool.h: shared code of average and maximum pooling: the part of a window inside the tensor.
  *   x  (N, H,  W,  C)  int8
  *   y  (N, Ho, Wo, C)  int8 */
 #ifndef PENSTOCK_POOL_H
@@ -6,7 +6,7 @@
 
 #include "view.h"
 
-/* Members that parameter structures of pooling kernels begin with. */
+/* Leading members of the parameter structures of pooling kernels. */
 #define PENSTOCK_POOL_MEMBERS                                                                     \
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;                                                \
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;    \

@@ -1,12 +1,12 @@
-/* pool2d_s8_dsp: the largest value under a sliding window, or the mean, padding left out of it; on cores
- * with DSP extension.
+/* pool2d_s8_dsp: the largest element or the mean of a sliding window without padding elements, for
+ * cores with the DSP extension.
  *   x  (N, H,  W,  C)  int8     at least eight channels
  *   y  (N, Ho, Wo, C)  int8
- * Eight channels are taken at a time; the last eight may overlap those before.  The elements of a window
- * add up in 16 bits, and
+ * Eight channels are taken at a time; the last eight may overlap those before.  Sums of a window
+ * fit 16 bits, and
  *     (2 * sum + 257 * count - (sum < 0)) * ceil(2^31 / count) >> 32
  * is their mean, ties away from zero, plus 128 (docs/requantisation.md says why).
- * Computes rows [lower, upper) of y, counted through N and Ho. */
+ * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_POOL2D_S8_DSP_H
 #define PENSTOCK_POOL2D_S8_DSP_H
 
@@ -19,7 +19,7 @@ struct pool2d_s8_dsp {
     int32_t averages;
 };
 
-/* What a pixel of the output is made of. */
+/* The inputs of an output pixel. */
 struct penstock_pool {
     const int8_t *const *rows; /* that lie inside of the tensor */
     const int8_t *const *rows_end;
@@ -40,18 +40,18 @@ struct penstock_pool {
 #define PENSTOCK_POOL_TAPS(start, add)                                                            \
     "push {r4-r11,lr}\n"                                                                          \
     "movs r2,#0\n"                                                                                \
-    "1:\n" /* eight channels more */                                                              \
+    "1:\n" /* next eight channels */                                                              \
     start                                                                                         \
     "ldr r3,[r0]\n"                                                                               \
     "ldr r4,[r0,#4]\n"                                                                            \
     "ldr r8,[r0,#16]\n"                                                                           \
     "ldr r9,[r0,#8]\n"                                                                            \
     "add r9,r2\n"                                                                                 \
-    "2:\n" /* a row more */                                                                       \
+    "2:\n" /* next row */                                                                         \
     "ldr r11,[r0,#12]\n"                                                                          \
     "ldr r10,[r3],#4\n"                                                                           \
     "add r10,r9\n"                                                                                \
-    "3:\n" /* a tap more */                                                                       \
+    "3:\n" /* next tap */                                                                         \
     "ldr r12,[r10]\n"                                                                             \
     "ldr r5,[r10,#4]\n"                                                                           \
     "add r10,r8\n"                                                                                \
@@ -177,7 +177,7 @@ PENSTOCK_KERNEL void pool2d_s8_dsp(const struct pool2d_s8_dsp *p, const penstock
                                  .least = penstock_all_bytes(p->least),
                                  .most = penstock_all_bytes(p->most)};
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const penstock_interval rows =
             penstock_under(row % p->out_h, p->stride_h, p->pad_top, p->kernel_h, p->in_h);
         const int32_t height = rows.upper - rows.lower;

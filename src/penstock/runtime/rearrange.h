@@ -1,7 +1,6 @@
-/* rearrange: every element elsewhere: transposes, blocks between space, depth and batch.
- *   y  a row index of y counts through `outer` extents; within a row there are three loops around
- *      runs of run_bytes.
- *   x  one step of a loop goes so many rows and so many bytes within the row.
+/* rearrange: permutes elements: transposition, and blocks between space, depth and batch.
+ *   y  a row index runs over `outer` extents; a row is three loops around runs of run_bytes.
+ *   x  each step of a loop advances by a number of rows and of bytes within the row.
  * Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_REARRANGE_H
 #define PENSTOCK_REARRANGE_H

@@ -13,7 +13,7 @@ struct reduce_extreme_s8 {
     int32_t sign; /* 1 finds the largest, -1 the smallest */
 };
 
-/* The extreme of the elements behind output (n, h, w, c). */
+/* The extreme of the input elements of output (n, h, w, c). */
 static inline int8_t reduce_extreme_s8_find(const struct reduce_extreme_s8 *p,
                                             const penstock_source *x, int32_t n, int32_t h,
                                             int32_t w, int32_t c) {

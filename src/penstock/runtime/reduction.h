@@ -1,4 +1,4 @@
-/* reduction.h: kernels that reduce whole axes: the part of the input behind one output element.
+/* reduction.h: kernels that reduce whole axes: the input region of an output element.
  *   x  (in_n, in_h, in_w, in_c)
  *   y  the same, extent 1 along reduced axes
  * An output element spans the whole extent along a reduced axis and 1 along any other. */
@@ -7,7 +7,7 @@
 
 #include "view.h"
 
-/* Members that parameter structures of reductions begin with. */
+/* Leading members of the parameter structures of reductions. */
 #define PENSTOCK_REDUCTION_MEMBERS                                                                \
     int32_t in_n, in_h, in_w, in_c;                                                               \
     int32_t span_n, span_h, span_w, span_c

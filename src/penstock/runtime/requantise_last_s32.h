@@ -11,10 +11,10 @@
 
 struct requantise_last_s32 {
     int32_t in_h, in_w, in_c, out_zero, least, most;
-    int32_t single_rounding; /* 1: as newer LiteRT rounds */
+    int32_t single_rounding; /* 1: single rounding, as in newer LiteRT */
     const int32_t *multiplier; /* one per channel, as shift */
     const int8_t *shift;
-    const int32_t *forms; /* instead of both: see certified.h */
+    const int32_t *forms; /* replaces both if not NULL; see certified.h */
 };
 
 PENSTOCK_KERNEL void requantise_last_s32(const struct requantise_last_s32 *p,

@@ -1,4 +1,4 @@
-/* resize_bilinear_s8: a mix of the four inputs around each output position.
+/* resize_bilinear_s8: bilinear interpolation of the four inputs around each output position.
  *   x  (N, in_h,  in_w,  channels)  int8
  *   y  (N, out_h, out_w, channels)  int8
  * Positions and weights have 10 fraction bits.  Computes rows [lower, upper) of y.
@@ -31,7 +31,7 @@ PENSTOCK_KERNEL void resize_bilinear_s8(const struct resize_bilinear_s8 *p,
                                         const penstock_source *x, const penstock_sink *y,
                                         int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         const resize_bilinear_s8_pair h =
             resize_bilinear_s8_around(row % p->out_h * p->scale_h + p->offset_h, p->in_h);
         const int8_t *top = penstock_read_row(x, first_row + h.before);

@@ -1,7 +1,8 @@
-/* row_tile.h: sums of products of one row of inputs with four outputs at a time, requantised.
+/* row_tile.h: dot products of one row of inputs with four outputs at a time, requantised.
  *
- * Weights and scales lie as tile.h says; `window` is the row itself, bytes at any address, read in
- * fours: `pairs` is even, and of each four bytes the even ones are the first pair. */
+ * tile.h defines the layout of weights and scales.  `window` is the row itself: bytes at any
+ * address, read in fours; `pairs` is even, and of each four bytes the even ones are the first
+ * pair. */
 #ifndef PENSTOCK_ROW_TILE_H
 #define PENSTOCK_ROW_TILE_H
 
@@ -38,7 +39,7 @@
     "add r12,r1,r7,lsl #2\n"                                                                      \
     "stm sp,{r1,r3,r5,r8,r10,r11,r12}\n"                                                          \
     "mov r1,r4\n"                                                                                 \
-    "1:\n" /* four outputs more */                                                                \
+    "1:\n" /* next four outputs */                                                                \
     "ldr lr,[sp,#8]\n"                                                                            \
     "ldr r0,[sp,#4]\n"                                                                            \
     "ldr r12,[sp,#16]\n"                                                                          \
@@ -135,7 +136,7 @@ __attribute__((naked, noinline, unused)) static void penstock_row_plain(
     __asm__ volatile(PENSTOCK_ROW_SUMS PENSTOCK_ROW_OUTPUTS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_row_signed(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

@@ -1,9 +1,8 @@
-/* row_tile_mve.h: sums of products of one row of inputs with eight outputs at a time, requantised.
+/* row_tile_mve.h: dot products of one row of inputs with eight outputs at a time, requantised.
  *
- * The row is `steps` vectors, at any address.  Weights of eight outputs lie vector by vector: the
- * first of each output, then the second of each, and so on.  Scales of eight outputs are two bases,
- * eight offsets, eight corrections if it
- * is signed, and eight factors. */
+ * The row consists of `steps` vectors, at any address.  The weights of eight outputs are
+ * interleaved: the first vector of each output, then the second of each, and so on.  The scales of
+ * eight outputs are two bases, eight offsets, eight corrections (if signed) and eight factors. */
 #ifndef PENSTOCK_ROW_TILE_MVE_H
 #define PENSTOCK_ROW_TILE_MVE_H
 
@@ -48,7 +47,7 @@ struct penstock_mve_row {
     "mov r5,r1\n"                                                                                 \
     "ldr r0,[r11,#24]\n"                                                                          \
     "ldrd r1,r9,[r11,#8]\n"                                                                       \
-    "1:\n" /* eight outputs more */                                                               \
+    "1:\n" /* next eight outputs */                                                               \
     "str r0,[sp]\n"                                                                               \
     "ldrd r3,r7,[r11]\n"                                                                          \
     PENSTOCK_MVE_ROW_STEP("vmladav.s8")                                                           \
@@ -57,7 +56,7 @@ struct penstock_mve_row {
     PENSTOCK_MVE_ROW_STEP("vmladava.s8")                                                          \
     "4:\n"                                                                                        \
     "beq 3f\n"                                                                                    \
-    "2:\n" /* two vectors more */                                                                 \
+    "2:\n" /* next two vectors */                                                                 \
     PENSTOCK_MVE_ROW_STEP("vmladava.s8")                                                          \
     PENSTOCK_MVE_ROW_STEP("vmladava.s8")                                                          \
     "subs r7,#1\n"                                                                                \
@@ -108,7 +107,7 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_row_plain(
     __asm__ volatile(PENSTOCK_MVE_ROW_SUMS PENSTOCK_MVE_ROW_OUTPUTS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_mve_row_signed(
     const struct penstock_mve_row *row __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

@@ -1,4 +1,4 @@
-/* running_max_s8: under windows along columns, the largest element of all rows so far, clamped.
+/* running_max_s8: the largest element of all rows so far, in windows along columns, clamped.
  *   x  (1, H,    W,  C)  int8
  *   y  (1, rows, Wo, C)  int8
  * Computes rows [lower, upper) of y, from row lower - 1 of it on. */

@@ -1,4 +1,4 @@
-/* running_product_s8: weighted sums of all rows so far, begun with a bias.
+/* running_product_s8: bias plus weighted sums of all rows so far.
  *   x  (1, H, W, C)  int8     w  (O, depth)  int8, those of row r from r * row on
  *   y  (1, H, 1, O)  int32    b  (O)         int32
  * Computes rows [lower, upper) of y, from row lower - 1 of it on. */

@@ -1,4 +1,4 @@
-/* running_sum_s8: under windows along columns, the sum of all rows so far.
+/* running_sum_s8: the sum of all rows so far, in windows along columns.
  *   x  (1, H,    W,  C)  int8
  *   y  (1, rows, Wo, C)  int32
  * Computes rows [lower, upper) of y, from row lower - 1 of it on. */

@@ -1,8 +1,9 @@
-/* runs.h: sums of products of one or two pixels with four output channels at a time, of inputs that
- * are read where they lie.
+/* runs.h: dot products of one or two pixels with four output channels at a time, with inputs read
+ * in place.
  *
- * A window is runs of bytes, at any addresses, of one length that is a multiple of 4.  Weights and
- * scales lie as tile.h says; of each four bytes of a run the even ones are the first pair. */
+ * A window consists of runs of bytes of equal length, a multiple of 4, at any addresses.  tile.h
+ * defines the layout of weights and scales; of each four bytes of a run, the even ones are the
+ * first pair. */
 #ifndef PENSTOCK_RUNS_H
 #define PENSTOCK_RUNS_H
 
@@ -56,11 +57,11 @@ struct penstock_runs {
     "add lr,r1,r8,lsl #2\n"                                                                       \
     "stm sp,{r1,r2,r3,r5,r9-r12,lr}\n"                                                            \
     "mov r1,r4\n"                                                                                 \
-    "1:\n" /* four channels more */                                                               \
+    "1:\n" /* next four channels */                                                               \
     "ldr r12,[sp,#12]\n"                                                                          \
     PENSTOCK_TILE_OFFSETS                                                                         \
     "ldr r12,[sp,#8]\n"                                                                           \
-    "2:\n" /* a run more */                                                                       \
+    "2:\n" /* next run */                                                                         \
     "ldr r10,[r12,#4]\n"                                                                          \
     "ldr r0,[r12],#8\n"                                                                           \
     "ldr r11,[sp,#24]\n"                                                                          \
@@ -72,7 +73,7 @@ struct penstock_runs {
     "str lr,[sp,#44]\n"                                                                           \
     "cmp r0,r11\n"                                                                                \
     "beq 4f\n"                                                                                    \
-    "3:\n" /* sixteen inputs more */                                                              \
+    "3:\n" /* next sixteen inputs */                                                              \
     ".irp at,0,4,8,12\n"                                                                          \
     PENSTOCK_RUNS_FOUR("\\at", "4*\\at")                                                          \
     ".endr\n"                                                                                     \
@@ -86,7 +87,7 @@ struct penstock_runs {
     "ldr r11,[sp,#44]\n"                                                                          \
     "cmp r0,r11\n"                                                                                \
     "beq 6f\n"                                                                                    \
-    "5:\n" /* four inputs more */                                                                 \
+    "5:\n" /* next four inputs */                                                                 \
     PENSTOCK_RUNS_FOUR("0", "0")                                                                  \
     "ldr r11,[sp,#44]\n"                                                                          \
     "adds r0,#4\n"                                                                                \
@@ -108,7 +109,7 @@ __attribute__((naked, noinline, unused)) static void penstock_runs_plain(
     __asm__ volatile(PENSTOCK_RUNS_SUMS PENSTOCK_TILE_OUTPUTS PENSTOCK_TILE_RETURN(52));
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_runs_signed(
     const struct penstock_runs *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
@@ -129,20 +130,20 @@ __attribute__((naked, noinline, unused)) static void penstock_runs_signed(
     "stm sp,{r1,r3,r5,r9-r12}\n"                                                                  \
     "str lr,[sp,#32]\n"                                                                           \
     "mov r1,r4\n"                                                                                 \
-    "1:\n" /* four channels more */                                                               \
+    "1:\n" /* next four channels */                                                               \
     "ldr lr,[sp,#8]\n"                                                                            \
     "ldr r12,[sp,#4]\n"                                                                           \
     "ldr r2,[lr]\n"                                                                               \
     "ldr r3,[lr,#4]\n"                                                                            \
     "movs r4,#0\n"                                                                                \
     "movs r5,#0\n"                                                                                \
-    "2:\n" /* a run more */                                                                       \
+    "2:\n" /* next run */                                                                         \
     "ldr r0,[r12],#8\n"                                                                           \
     "str r12,[sp,#28]\n"                                                                          \
     "ldr r12,[sp,#16]\n"                                                                          \
     "cmp r12,#0\n"                                                                                \
     "beq 4f\n"                                                                                    \
-    "3:\n" /* sixteen inputs more */                                                              \
+    "3:\n" /* next sixteen inputs */                                                              \
     "ldr r6,[r0]\n"                                                                               \
     "ldr lr,[r0,#4]\n"                                                                            \
     PENSTOCK_ROW_FOUR("r6")                                                                       \
@@ -158,7 +159,7 @@ __attribute__((naked, noinline, unused)) static void penstock_runs_signed(
     "ldr r12,[sp,#20]\n"                                                                          \
     "cmp r12,#0\n"                                                                                \
     "beq 6f\n"                                                                                    \
-    "5:\n" /* four inputs more */                                                                 \
+    "5:\n" /* next four inputs */                                                                 \
     "ldr r6,[r0],#4\n"                                                                            \
     PENSTOCK_ROW_FOUR("r6")                                                                       \
     "subs r12,#1\n"                                                                               \
@@ -177,7 +178,7 @@ __attribute__((naked, noinline, unused)) static void penstock_lone_plain(
     __asm__ volatile(PENSTOCK_LONE_SUMS PENSTOCK_ROW_OUTPUTS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_lone_signed(
     const struct penstock_runs *tile __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

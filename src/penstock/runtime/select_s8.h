@@ -1,4 +1,4 @@
-/* select_s8: elements of a where the condition holds, else of b; inputs may stretch.
+/* select_s8: elements of a if the condition holds, otherwise of b; inputs may be broadcast.
  *   condition  bool
  *   a, b, y    int8
  * Computes rows [lower, upper) of y.

@@ -1,4 +1,4 @@
-/* softmax_s8: exp(x - max) over its sum, along the last axis.
+/* softmax_s8: exp(x - max) divided by its sum along the last axis.
  *   x, y  rows of `width` vectors of `depth` elements  int8     y has scale 1/256, zero point -128
  * exp[d] is exp of a difference d to the maximum, in Q0.31.  Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/softmax.h. */

@@ -1,4 +1,5 @@
-/* squared_difference_s8: (a - b)^2, element by element, with requantisation; inputs may stretch.
+/* squared_difference_s8: (a - b)^2, element by element, with requantisation; inputs may be
+ * broadcast.
  *   a, b, y  int8     both inputs are brought to one scale with 7 extra bits.
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, micro/kernels/squared_difference.cc. */

@@ -1,15 +1,17 @@
-/* stretched.h: functions of two int8 tensors, element by element, four at a time; inputs may stretch.
+/* stretched.h: element-wise functions of two int8 tensors, four elements at a time, with
+ * broadcasting.
  *
- * A row is `calls` times `runs` runs of `length` elements.  In a run, an input is as many elements, one
- * after the other, or the same one again and again, where it is `repeated`.  Its runs lie `run_step`
- * bytes apart.  Rows as in broadcast.h.  `length` is at least 4; where `runs` is above 1, a multiple. */
+ * A row consists of `calls` times `runs` runs of `length` elements.  In a run, an input has
+ * `length` consecutive elements, or one `repeated` element.  Its runs are `run_step` bytes apart.
+ * broadcast.h defines the rows.  `length` is at least 4, and a multiple of 4 if `runs` is above
+ * 1. */
 #ifndef PENSTOCK_STRETCHED_H
 #define PENSTOCK_STRETCHED_H
 
 #include "dsp.h"
 #include "view.h"
 
-/* Members that parameter structures of these kernels begin with. */
+/* Leading members of the parameter structures of these kernels. */
 #define PENSTOCK_STRETCHED_MEMBERS                                                                \
     int32_t out_h, step0_n, step0_h, step1_n, step1_h;                                            \
     int32_t calls, runs, length, run_step0, run_step1, repeated0, repeated1, least, most
@@ -159,7 +161,7 @@ static inline void penstock_stretched_row(struct penstock_pairs *pairs, penstock
     }
 }
 
-/* Clamps a row of `count` numbers to [least, most]. */
+/* Clamps a row of `count` numbers to [least, most], bounds included. */
 static inline void penstock_clamp_row(int8_t *out, int32_t count, int32_t least, int32_t most) {
     if (least > -128 || most < 127) {
         penstock_clamp_words(out, count, penstock_all_bytes(least), penstock_all_bytes(most));

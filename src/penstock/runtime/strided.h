@@ -1,7 +1,7 @@
-/* strided: elements at constant steps along each axis, and a fill byte where there are none.
+/* strided: elements at constant steps along each axis, and a fill byte outside the input.
  *   x  (in_n,  in_h,  in_w,  in_c)   elements of element_bytes
  *   y  (out_n, out_h, out_w, out_c)  y[o] = x[start + step * o] along every axis
- * Serves padding, slices, reversal and stretching.  Computes rows [lower, upper) of y. */
+ * Implements padding, slices, reversal and broadcasting.  Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_STRIDED_H
 #define PENSTOCK_STRIDED_H
 

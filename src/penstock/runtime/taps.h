@@ -1,10 +1,11 @@
-/* taps.h: four channels at a time, each with a window of its own, requantised.
+/* taps.h: depthwise products of four channels at a time, requantised.
  *
- * A tap is a pointer to the channels of one input pixel; from one output pixel to the next all taps
- * move by `advance` bytes.  Weights lie tap by tap for four channels, then for the next four.
+ * A tap is a pointer to the channels of one input pixel; from one output pixel to the next, all
+ * taps advance by `advance` bytes.  Weights are stored tap by tap for four channels, then for the
+ * next four.
  * Scales of four channels: their common base; offsets, corrections, factors, each of channels 0, 2,
  * 1, 3:
- *     t = (sum << 9) + offset,   t -= correction where t < 0,
+ *     t = (sum << 9) + offset,   t -= correction if t < 0,
  *     y = saturated (base + (t * factor >> 32)) >> shift */
 #ifndef PENSTOCK_TAPS_H
 #define PENSTOCK_TAPS_H
@@ -68,14 +69,14 @@ struct penstock_taps {
     "str r12,[sp,#56]\n"                                                                          \
     "str r4,[sp,#60]\n"                                                                           \
     "movs r1,#0\n"                                                                                \
-    "1:\n" /* an output pixel more; r12: parameters */                                            \
+    "1:\n" /* next output pixel; r12: parameters */                                               \
     "ldr r0,[r12,#4]\n"                                                                           \
     "ldr r2,[r12,#8]\n"                                                                           \
     "ldr r3,[r12,#12]\n"                                                                          \
     "str r2,[sp,#36]\n"                                                                           \
     "adds r3,r1\n"                                                                                \
     "str r3,[sp,#40]\n"                                                                           \
-    "2:\n" /* four channels more */                                                               \
+    "2:\n" /* next four channels */                                                               \
     "movs r2,#0\n"                                                                                \
     "movs r3,#0\n"                                                                                \
     "movs r4,#0\n"                                                                                \
@@ -151,7 +152,7 @@ __attribute__((naked, noinline, unused)) static void penstock_nine_taps_plain(
     __asm__ volatile(PENSTOCK_TAPS_SUMS "adds r6,#16\n" PENSTOCK_TAPS_OUTPUTS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_nine_taps_signed(
     const struct penstock_taps *taps __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

@@ -1,12 +1,12 @@
-/* thumb.h: what kernels share that multiply 32 bits by 32 bits and keep 32, as Armv6-M does.
+/* thumb.h: shared code of kernels for Armv6-M, whose multiplier keeps the low 32 bits of a product.
  *
- * Outputs are made of sums in few such multiplications (constants are proved by the compiler):
+ * Requantisation of a sum, with constants that the compiler has proved exact:
  *     a = max(sum + bias, -1),   a = min(a, highest)
- *     t = a * low + offset,      t += correction where a < turn
+ *     t = a * low + offset,      t += correction if a < turn
  *     y = (base + a * high + (t >> bits)) >> 24
- * A channel's scale is words: bias, highest, low, [turn, correction,] offset, bits, high, place,
- * base.  `place` is where the output lies in its pixel; turn and correction are there where a layer
- * is_signed. */
+ * The scale of a channel consists of the words bias, highest, low, [turn, correction,] offset,
+ * bits, high, place, base.  `place` is the index of the output in its pixel; turn and correction
+ * exist only if the layer is_signed. */
 #ifndef PENSTOCK_THUMB_H
 #define PENSTOCK_THUMB_H
 
@@ -63,7 +63,7 @@ Compile for one (-mcpu=cortex-m0plus -mthumb), or run penstock compile for this 
     "ands r6,r3\n"                                                                                \
     "adds r2,r2,r6\n"
 
-/* Stores both outputs; their pixels are the first words on the stack. */
+/* Stores both outputs; the addresses of their pixels are on top of the stack. */
 #define PENSTOCK_THUMB_STORE                                                                      \
     "ldm r7!,{r1,r3,r6}\n" /* offset, bits, high */                                               \
     "adds r0,r0,r1\n"                                                                             \
@@ -88,7 +88,7 @@ Compile for one (-mcpu=cortex-m0plus -mthumb), or run penstock compile for this 
 #define PENSTOCK_THUMB_SIGNED(sum0, sum1)                                                         \
     PENSTOCK_THUMB_CLAMP(sum0, sum1) PENSTOCK_THUMB_CORRECT PENSTOCK_THUMB_STORE
 
-/* Registers that belong to the caller. */
+/* Saves and restores the registers of the caller. */
 #define PENSTOCK_THUMB_ENTER                                                                      \
     ".syntax unified\n"                                                                           \
     "push {r4-r7,lr}\n"                                                                           \
@@ -112,7 +112,7 @@ static inline int32_t penstock_thumb_word(const int8_t *scale, int32_t k) {
     return (int32_t)penstock_load_word(scale + 4 * k);
 }
 
-/* Writes the output of a sum into its pixel; returns what lies behind the scale. */
+/* Stores the output of a sum in its pixel; returns the end of the scale. */
 static inline const int8_t *penstock_thumb_output(const int8_t *scale, int32_t is_signed,
                                                   int32_t sum, int8_t *pixel) {
     const int32_t highest = penstock_thumb_word(scale, 1);

@@ -1,7 +1,7 @@
-/* thumb_row.h: sums of products of one row of inputs with four outputs at a time, requantised.
+/* thumb_row.h: dot products of one row of inputs with four outputs at a time, requantised.
  *
- * Weights of four outputs are a word of four bytes for each input, then a scale of each output, as
- * thumb.h says. */
+ * The weights of four outputs are a word of four bytes per input, followed by the scale of each
+ * output (thumb.h). */
 #ifndef PENSTOCK_THUMB_ROW_H
 #define PENSTOCK_THUMB_ROW_H
 
@@ -49,7 +49,7 @@ struct penstock_thumb_row {
     "lsrs r6,r6,#2\n"                                                                             \
     "lsls r6,r6,#2\n"                                                                             \
     "mov r12,r6\n"                                                                                \
-    "1:\n" /* four outputs more */                                                                \
+    "1:\n" /* next four outputs */                                                                \
     "ldr r6,[sp,#8]\n"                                                                            \
     "movs r3,#0\n"                                                                                \
     "mov r8,r3\n"                                                                                 \
@@ -58,7 +58,7 @@ struct penstock_thumb_row {
     "mov r11,r3\n"                                                                                \
     "cmp r3,r12\n"                                                                                \
     "beq 3f\n"                                                                                    \
-    "2:\n" /* four inputs more */                                                                 \
+    "2:\n" /* next four inputs */                                                                 \
     "ldm r7!,{r0,r4,r5}\n"                                                                        \
     PENSTOCK_THUMB_INPUT("r0")                                                                    \
     PENSTOCK_THUMB_INPUT("r4")                                                                    \
@@ -71,7 +71,7 @@ struct penstock_thumb_row {
     "ldr r5,[sp,#12]\n"                                                                           \
     "cmp r3,r5\n"                                                                                 \
     "beq 5f\n"                                                                                    \
-    "4:\n" /* an input more */                                                                    \
+    "4:\n" /* next input */                                                                       \
     "ldm r7!,{r0}\n"                                                                              \
     PENSTOCK_THUMB_INPUT("r0")                                                                    \
     "cmp r3,r5\n"                                                                                 \
@@ -97,7 +97,7 @@ __attribute__((naked, noinline, unused)) static void penstock_thumb_row_plain(
     __asm__ volatile(PENSTOCK_THUMB_ROW(PENSTOCK_THUMB_PLAIN));
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_thumb_row_signed(
     const struct penstock_thumb_row *row __attribute__((unused)),
     int8_t *out __attribute__((unused))) {

@@ -1,8 +1,8 @@
-/* thumb_taps.h: two pixels of a channel at a time, each channel with a window of its own.
+/* thumb_taps.h: depthwise products of two pixels of a channel at a time.
  *
- * A tap is a pointer to the channels of one input pixel, from `first` on; those of both output
- * pixels lie beside each other.  Each channel has a byte of weight for every tap, filled up with
- * zeros to words, and its scale, as thumb.h says. */
+ * A tap is a pointer to the channels of one input pixel, starting at `first`; the taps of both
+ * output pixels alternate.  Each channel has one weight byte per tap, padded with zeros to whole
+ * words, followed by its scale (thumb.h). */
 #ifndef PENSTOCK_THUMB_TAPS_H
 #define PENSTOCK_THUMB_TAPS_H
 
@@ -51,7 +51,7 @@ struct penstock_thumb_taps {
     "mov r10,r6\n"                                                                                \
     "mov r12,r7\n"                                                                                \
     "mov r7,r5\n"                                                                                 \
-    "1:\n" /* a channel more */                                                                   \
+    "1:\n" /* next channel */                                                                     \
     "mov r0,r10\n"                                                                                \
     "mov r1,r11\n"                                                                                \
     "ldm r7!,{r4,r5}\n"                                                                           \
@@ -83,7 +83,7 @@ __attribute__((naked, noinline, unused)) static void penstock_thumb_nine_taps_pl
     __asm__ volatile(PENSTOCK_THUMB_NINE_TAPS(PENSTOCK_THUMB_PLAIN));
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_thumb_nine_taps_signed(
     const struct penstock_thumb_taps *taps __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {

@@ -1,12 +1,12 @@
-/* thumb_tile.h: sums of products of two pixels with two output channels at a time, requantised.
+/* thumb_tile.h: dot products of two pixels with two output channels at a time, requantised.
  *
- * A window has a word for each input of both pixels, x0 + 65536 * x1: its product with a weight is
- * both pixels' products.  They add up in one word as long as no sum leaves 16 bits; so many taps
- * are a block, after which both sums are added to their totals.
- * Weights of two channels are blocks until they have met the window's end, then a scale of each.  A
- * block has a word of four bytes for every two taps: tap 0 of channel 0, of channel 1, tap 1 of
- * channel 0, of channel 1.  Behind the first word stands how far code is to jump that runs all of
- * them:  -(24 + 32 * words). */
+ * A window has one word per input of both pixels, x0 + 65536 * x1; its product with a weight holds
+ * the products of both pixels.  Such products are added in one word as long as both sums fit 16
+ * bits. The taps of such a sum are a block; after each block, both sums are added to their totals.
+ * The weights of two channels are the blocks of the whole window, followed by the scale of each
+ * channel.  A block has a word of four bytes per two taps: tap 0 of channels 0 and 1, tap 1 of
+ * channels 0 and 1.  The second word of a block is the branch offset into the unrolled code,
+ * -(24 + 32 * words). */
 #ifndef PENSTOCK_THUMB_TILE_H
 #define PENSTOCK_THUMB_TILE_H
 
@@ -86,7 +86,7 @@ struct penstock_thumb_tile {
     "mov r12,r5\n"                                                                                \
     "str r7,[sp,#12]\n"                                                                           \
     "mov r7,r6\n"                                                                                 \
-    "1:\n" /* two channels more */                                                                \
+    "1:\n" /* next two channels */                                                                \
     "ldr r6,[sp,#8]\n"                                                                            \
     "movs r0,#0\n"                                                                                \
     "mov r8,r0\n"                                                                                 \
@@ -105,7 +105,7 @@ struct penstock_thumb_tile {
     PENSTOCK_THUMB_PART("r1", "r10", "r11")                                                       \
     "cmp r6,r12\n"                                                                                \
     "beq 4f\n"                                                                                    \
-    "3:\n" /* a block more */                                                                     \
+    "3:\n" /* next block */                                                                       \
     PENSTOCK_THUMB_FIRST                                                                          \
     "4:\n"                                                                                        \
     output("r8", "r9")                                                                            \
@@ -130,7 +130,7 @@ __attribute__((naked, noinline, unused)) static int8_t *penstock_thumb_pack(
                      "lsls r7,r7,#2\n"
                      "mov r12,r7\n"
                      "beq 2f\n"
-                     "1:\n" /* four inputs more */
+                     "1:\n" /* next four inputs */
                      PENSTOCK_THUMB_INPUTS("r5", "r6")
                      PENSTOCK_THUMB_INPUTS("r6", "r7")
                      "stm r3!,{r5,r6}\n"
@@ -159,7 +159,7 @@ __attribute__((naked, noinline, unused)) static void penstock_thumb_tile_plain(
     __asm__ volatile(PENSTOCK_THUMB_TILE(PENSTOCK_THUMB_PLAIN));
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_thumb_tile_signed(
     const struct penstock_thumb_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {

@@ -1,17 +1,18 @@
 /* tile.h: sums of products of two pixels with four output channels at a time, requantised.
  *
- * A window is what an output pixel reads: `2 * pairs` inputs as 16-bit numbers.  Two windows lie
- * interleaved, pair by pair:   pixel 0: x0 x1 | pixel 1: x0 x1 | pixel 0: x2 x3 | ..
- * Where inputs are no multiple of four, the last ones may be anything, since their weights are 0.
+ * A window holds the inputs of an output pixel as `2 * pairs` 16-bit numbers.  Two windows are
+ * interleaved pair by pair:   pixel 0: x0 x1 | pixel 1: x0 x1 | pixel 0: x2 x3 | ..
+ * If the inputs are no multiple of four, the remaining ones are arbitrary, since their weights are
+ * 0.
  * Weights of four output channels, for each pair of inputs (a, b), are two words, one for the
  * channels 0 and 1 and one for 2 and 3.  A word has two 16-bit numbers
  *     256 * w1[a] + w0[a]   and   256 * w1[b] + w0[b]
  * so that one dual multiply (SMLAD) adds to 256 * sum1 + sum0.  The low bytes alone, widened, give
  * sum0; the difference is 256 * sum1, exactly, since sums are known modulo 2^32 and fit 24 bits.
- * Those 8 bits below a sum are room for its rounding:
- *     t = (sum << 8) + offset,   t -= correction where t < 0,
+ * The 8 bits below a sum serve its rounding:
+ *     t = (sum << 8) + offset,   t -= correction if t < 0,
  *     y = saturated (base + (t * factor >> 32)) >> shift
- * with constants for which the compiler has proved that y is what the reference computes.
+ * with constants for which the compiler has proved that y equals the result of the reference.
  * Scales of four channels: offsets of 1, 3, 0, 2, factors of 0, 1, 2, 3, corrections of 0, 1, 2, 3,
  * and their common base. */
 #ifndef PENSTOCK_TILE_H
@@ -32,10 +33,10 @@ struct penstock_tile {
 
 /* In the code below, r2 .. r9 are the sums: r2, r3 of channel 1 for pixels 0 and 1, mixed with
  * channel 0's as above; r4, r5 of channel 3, mixed; r6, r7 of channel 0; r8, r9 of channel 2.
- * r0 is the window, r1 the weights.  After the first two pairs, the code of four pairs begins in its
- * middle where the rest is no multiple of four; a pair is 56 bytes of code.  Stack: out0, out1,
- * window, scales, shift, by how much r0 and r1 advance after two pairs, where to go on then, window's
- * end, out0's end. */
+ * r0 is the window, r1 the weights.  After the first two pairs, the code of four pairs begins in
+ * its middle where the rest is no multiple of four; a pair is 56 bytes of code.  Stack: out0, out1,
+ * window, scales, shift, advance of r0 and r1 after two pairs, branch target then, end of the
+ * window, end of out0. */
 #define PENSTOCK_TILE_PAIR(at)                                                                    \
     "ldr r10,[r0,#" #at "]\n" /* inputs of pixel 0 */                                             \
     "ldr r11,[r0,#" #at " + 4]\n" /* and 1 */                                                     \
@@ -52,7 +53,7 @@ struct penstock_tile {
     "smlad r8,r10,lr,r8\n"                                                                        \
     "smlad r9,r11,lr,r9\n"
 
-/* What four channels begin with: r12 is their scales. */
+/* Start of four channels; r12 points to their scales. */
 #define PENSTOCK_TILE_OFFSETS                                                                     \
     "ldr r2,[r12]\n"                                                                              \
     "ldr r4,[r12,#4]\n"                                                                           \
@@ -69,19 +70,19 @@ struct penstock_tile {
     "ldm r0,{r3-r8}\n" /* window .. shift */                                                      \
     "and r9,r6,#2\n"                                                                              \
     "lsl r9,#3\n"                                                                                 \
-    "adr.w r10,2f\n" /* where to go on after two pairs: to the first of four, */                  \
+    "adr.w r10,2f\n" /* branch target after two pairs: the first of four, */                      \
     "cmp r9,#0\n"                                                                                 \
     "it eq\n"                                                                                     \
-    "addeq r10,#112\n" /* or to the third, */                                                     \
+    "addeq r10,#112\n" /* or the third, */                                                        \
     "cmp r6,#2\n"                                                                                 \
     "adr.w r11,3f\n"                                                                              \
     "it eq\n"                                                                                     \
-    "moveq r10,r11\n" /* or to the end */                                                         \
+    "moveq r10,r11\n" /* or the end */                                                            \
     "add r11,r3,r6,lsl #3\n"                                                                      \
     "add r12,r1,r7,lsl #2\n"                                                                      \
     "stm sp,{r1,r2,r3,r5,r8-r12}\n"                                                               \
     "mov r1,r4\n"                                                                                 \
-    "1:\n" /* four channels more */                                                               \
+    "1:\n" /* next four channels */                                                               \
     "ldr r0,[sp,#8]\n"                                                                            \
     "ldr r12,[sp,#12]\n"                                                                          \
     "ldr r10,[r0]\n"                                                                              \
@@ -106,7 +107,7 @@ struct penstock_tile {
     "add r0,r10\n"                                                                                \
     "add r1,r10\n"                                                                                \
     "mov pc,r11\n"                                                                                \
-    "2:\n" /* four pairs more */                                                                  \
+    "2:\n" /* next four pairs */                                                                  \
     PENSTOCK_TILE_PAIR(0)                                                                         \
     PENSTOCK_TILE_PAIR(8)                                                                         \
     PENSTOCK_TILE_PAIR(16)                                                                        \
@@ -192,7 +193,7 @@ struct penstock_tile {
     "bfi r6,r2,#8,#8\n"                                                                           \
     "bfi r6,r8,#16,#8\n"                                                                          \
     "bfi r6,r4,#24,#8\n"                                                                          \
-    "str r7,[r11],#4\n" /* pixel 1 first: both may go to one place */                             \
+    "str r7,[r11],#4\n" /* pixel 1 first: both may have the same address */                       \
     "str r6,[r10],#4\n"                                                                           \
     "str r10,[sp]\n"                                                                              \
     "str r11,[sp,#4]\n"                                                                           \
@@ -203,7 +204,7 @@ struct penstock_tile {
     "add sp,#" #frame_bytes "\n"                                                                  \
     "pop {r4-r11,pc}\n"
 
-/* Outputs of both pixels; where `out0` is `out1`, those of pixel 0.  Without corrections.
+/* Outputs of both pixels; of pixel 0 only if `out0` is `out1`.  Without corrections.
  * Aligned to 4 because ADR counts from the program counter rounded down to a multiple of 4, and
  * compilers place functions at multiples of 2 when they optimise for size. */
 __attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_plain(
@@ -212,7 +213,7 @@ __attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_p
     __asm__ volatile(PENSTOCK_TILE_SUMS PENSTOCK_TILE_OUTPUTS PENSTOCK_TILE_RETURN(36));
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_signed(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {

@@ -1,8 +1,9 @@
-/* tile_mve.h: sums of products of two windows with four output channels at a time, requantised.
+/* tile_mve.h: dot products of two windows with four output channels at a time, requantised.
  *
- * A window is `steps` vectors of inputs, at any address.  Weights of four output channels lie vector
- * by vector: the first of each channel, then the second of each, and so on.  Scales of four channels
- * are a base, four offsets, four corrections if the tile is signed, and four factors. */
+ * A window consists of `steps` vectors of inputs, at any address.  The weights of four output
+ * channels are interleaved: the first vector of each channel, then the second of each, and so on.
+ * Scales of four channels are a base, four offsets, four corrections if the tile is signed, and
+ * four factors. */
 #ifndef PENSTOCK_TILE_MVE_H
 #define PENSTOCK_TILE_MVE_H
 
@@ -45,9 +46,9 @@ struct penstock_mve_tile {
 #define PENSTOCK_MVE_TILE_SUMS                                                                    \
     "push {r4-r11,lr}\n"                                                                          \
     "mov r11,r0\n"                                                                                \
-    "0:\n" /* a pair of windows more */                                                           \
+    "0:\n" /* next pair of windows */                                                             \
     "ldrd r1,r9,[r11,#32]\n"                                                                      \
-    "1:\n" /* four channels more */                                                               \
+    "1:\n" /* next four channels */                                                               \
     "ldrd r3,r5,[r11]\n"                                                                          \
     "ldr r7,[r11,#8]\n"                                                                           \
     PENSTOCK_MVE_TILE_STEP("vmladav.s8")                                                          \
@@ -56,7 +57,7 @@ struct penstock_mve_tile {
     PENSTOCK_MVE_TILE_STEP("vmladava.s8")                                                         \
     "4:\n"                                                                                        \
     "beq 3f\n"                                                                                    \
-    "2:\n" /* two vectors more */                                                                 \
+    "2:\n" /* next two vectors */                                                                 \
     PENSTOCK_MVE_TILE_STEP("vmladava.s8")                                                         \
     PENSTOCK_MVE_TILE_STEP("vmladava.s8")                                                         \
     "subs r7,#1\n"                                                                                \
@@ -91,7 +92,7 @@ struct penstock_mve_tile {
     "vqshl.s32 q3,r8\n"                                                                           \
     "vshr.s32 q2,q2,#24\n"                                                                        \
     "vshr.s32 q3,q3,#24\n"                                                                        \
-    "vstrb.32 q3,[r4],#4\n" /* window 1 first: both may go to one place */                        \
+    "vstrb.32 q3,[r4],#4\n" /* window 1 first: both may have the same address */                  \
     "vstrb.32 q2,[r6],#4\n"                                                                       \
     "ldr r0,[r11,#28]\n"                                                                          \
     "strd r6,r4,[r11,#20]\n"                                                                      \
@@ -117,7 +118,7 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_tile_plain(
     __asm__ volatile(PENSTOCK_MVE_TILE_SUMS PENSTOCK_MVE_TILE_OUTPUTS);
 }
 
-/* The same with corrections. */
+/* As above, with corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_mve_tile_signed(
     struct penstock_mve_tile *tile __attribute__((unused))) {
     __asm__ volatile(PENSTOCK_MVE_TILE_SUMS PENSTOCK_MVE_TILE_CORRECTIONS PENSTOCK_MVE_TILE_OUTPUTS);

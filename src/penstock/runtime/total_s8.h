@@ -14,7 +14,7 @@ struct total_s8 {
     int32_t in_zero, multiplier, shift, out_zero;
 };
 
-/* Sum of the elements behind output (n, h, w, c). */
+/* Sum of the input elements of output (n, h, w, c). */
 static inline int32_t total_s8_sum(const struct total_s8 *p, const penstock_source *x, int32_t n,
                                    int32_t h, int32_t w, int32_t c) {
     int32_t sum = 0;

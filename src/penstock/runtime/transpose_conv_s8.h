@@ -2,7 +2,7 @@
  *   x  (N, in_h,  in_w,  in_c)              int8
  *   w  (out_c, kernel_h, kernel_w, in_c)    int8
  *   y  (N, out_h, out_w, out_c)             int8
- * Gathers: an output meets tap k where (row + pad_top - k) is a multiple of the stride.
+ * Gathers: an output row uses tap k if (row + pad_top - k) is a multiple of the stride.
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/integer_ops/transpose_conv.h. */
 #ifndef PENSTOCK_TRANSPOSE_CONV_S8_H
@@ -17,7 +17,7 @@ struct transpose_conv_s8 {
     int32_t in_zero, out_zero, least, most;
     const int32_t *multiplier;
     const int8_t *shift;
-    const int32_t *forms; /* instead of both: see certified.h */
+    const int32_t *forms; /* replaces both if not NULL; see certified.h */
     const int8_t *weights;
     const int32_t *bias;
 };
@@ -56,7 +56,7 @@ static inline int32_t transpose_conv_s8_sum(const struct transpose_conv_s8 *p,
 PENSTOCK_KERNEL void transpose_conv_s8(const struct transpose_conv_s8 *p, const penstock_source *x,
                                        const penstock_sink *y, int32_t lower, int32_t upper) {
     for (int32_t row = lower; row < upper; row++) {
-        const int32_t first_row = row / p->out_h * p->in_h; /* of this image */
+        const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
         int8_t *out = penstock_write_row(y, row);
         for (int32_t column = 0; column < p->out_w; column++) {
             for (int32_t o = 0; o < p->out_c; o++) {

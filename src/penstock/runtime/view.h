@@ -1,11 +1,11 @@
-/* view.h: how kernels see tensors.
+/* view.h: views, through which kernels access tensors.
  *
- * A tensor is rows of bytes; a row is its last two axes (of rank 3 or more), else its last, and the
- * axes before are counted through in one row index.  Row r of a view lies at
- *     base + r * pitch            for r below `ring`; a whole tensor is a ring with all its rows,
- *     base + table[r]             above it, where there is a table of rows placed one by one,
- *     base + (r % ring) * pitch   otherwise.  Where there is a table, `ring` is 0.
- * Kernels touch memory as bytes only; wider elements are copied in and out. */
+ * A tensor consists of rows of bytes.  A row comprises the last two axes of a tensor of rank 3 or
+ * more, otherwise the last axis; one row index runs over the other axes.  Row r of a view starts at
+ *     base + r * pitch            if r < ring; a whole tensor is a ring of all its rows,
+ *     base + table[r]             if there is a table of row offsets; `ring` is then 0,
+ *     base + (r % ring) * pitch   otherwise.
+ * Kernels access memory as bytes only; wider elements are copied in and out. */
 #ifndef PENSTOCK_VIEW_H
 #define PENSTOCK_VIEW_H
 
@@ -13,13 +13,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Step functions are internal and stay functions: debuggers, profilers and simulators see one
- * function per step, and the stack use that penstock measures is that of these files.
- * A kernel stays a function too, compiled for any caller; or it is compiled into every caller.
- * Either way, its cycles do not depend on whether other layers of the network call it. */
+/* Step functions are never inlined: debuggers, profilers and simulators see one function per
+ * step, and the stack use that penstock measures is that of these files.  A kernel is either never
+ * inlined and compiled for any caller, or inlined into every caller, so that its cycles do not
+ * depend on the other layers of the network. */
 #if defined(__clang__)
 #define PENSTOCK_STEP static __attribute__((noinline))
-#define PENSTOCK_KERNEL static __attribute__((noinline, used)) /* `used`: by callers unseen */
+#define PENSTOCK_KERNEL static __attribute__((noinline, used)) /* `used`: prevents specialisation */
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define PENSTOCK_STEP static __attribute__((noipa)) /* neither inlined, cloned nor merged */
 #define PENSTOCK_KERNEL PENSTOCK_STEP
@@ -37,10 +37,10 @@
 #endif
 
 typedef struct {
-    const int8_t *base;     /* where row 0 lies */
+    const int8_t *base;     /* address of row 0 */
     const uint32_t *table;  /* offset of each row in bytes, or NULL */
     int32_t pitch;          /* bytes from one row to the next */
-    int32_t ring;           /* rows that the buffer holds; 0 where there is a table */
+    int32_t ring;           /* rows in the buffer; 0 if there is a table */
 } penstock_source;
 
 typedef struct {
@@ -50,15 +50,15 @@ typedef struct {
     int32_t ring;
 } penstock_sink;
 
-/* Called after each call of a kernel, with the rows that it wrote; a tool that observes tensors may
- * name a function of its own. */
+/* Called after each kernel call with the rows that it wrote.  A tool that observes tensors may
+ * define it as the name of a function. */
 #ifdef PENSTOCK_TRACE
 void PENSTOCK_TRACE(int step, const penstock_sink *y, int32_t lower, int32_t upper);
 #else
 #define PENSTOCK_TRACE(step, y, lower, upper) ((void)0)
 #endif
 
-/* Offset of row r; the rows of whole tensors take the shortest way. */
+/* Offset of row r; the fast path is for whole tensors. */
 static inline int32_t penstock_row_offset(const uint32_t *table, int32_t pitch, int32_t ring,
                                           int32_t r) {
     if (r < ring) {
@@ -67,12 +67,12 @@ static inline int32_t penstock_row_offset(const uint32_t *table, int32_t pitch, 
     return table ? (int32_t)table[r] : r % ring * pitch;
 }
 
-/* Row r of a tensor that is read. */
+/* Address of row r for reading. */
 static inline const int8_t *penstock_read_row(const penstock_source *view, int32_t r) {
     return view->base + penstock_row_offset(view->table, view->pitch, view->ring, r);
 }
 
-/* Row r of a tensor that is written. */
+/* Address of row r for writing. */
 static inline int8_t *penstock_write_row(const penstock_sink *view, int32_t r) {
     return view->base + penstock_row_offset(view->table, view->pitch, view->ring, r);
 }

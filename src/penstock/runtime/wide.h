@@ -1,11 +1,11 @@
-/* wide.h: int32 elements in bytes. */
+/* wide.h: access to int32 elements stored as bytes. */
 #ifndef PENSTOCK_WIDE_H
 #define PENSTOCK_WIDE_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Element number `index`. */
+/* Element `index`. */
 static inline int32_t penstock_get_s32(const int8_t *row, int32_t index) {
     int32_t element;
     memcpy(&element, row + index * 4, sizeof element);

@@ -1,20 +1,20 @@
-/* words.h: 32-bit words of bytes and of 16-bit pairs, and the kind of machine that compiles them. */
+/* words.h: 32-bit words of bytes and of 16-bit pairs, and detection of bare-metal Arm cores. */
 #ifndef PENSTOCK_WORDS_H
 #define PENSTOCK_WORDS_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Whether the code is for a 32-bit Arm core without an operating system.  Kernels that are written
- * for an extension of such cores stop there with #error if the extension is missing, instead of
- * falling back to C that is many times slower. */
+/* Whether the code is compiled for a 32-bit Arm core without an operating system.  On such cores,
+ * kernels for an extension stop with #error if the extension is missing, instead of falling back to
+ * C, which is many times slower. */
 #if defined(__arm__) && !defined(__linux__)
 #define PENSTOCK_ARM_CORE 1
 #else
 #define PENSTOCK_ARM_CORE 0
 #endif
 
-/* Four bytes as they stand in memory, the first one lowest; at any address. */
+/* Loads four bytes at any address as a little-endian word. */
 static inline uint32_t penstock_load_word(const int8_t *from) {
     uint32_t word;
     memcpy(&word, from, sizeof word);

@@ -1,4 +1,4 @@
-"""Scaffold: a new package with a working accelerator in it, for its author to change."""
+"""Scaffold: a package with a working example accelerator, as a starting point for authors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ FILES = {
     "driver.c": "src/{name}/{name}_driver.c",
     "test_backend.py": "tests/test_{name}.py",
 }
-"""Where each template's file lies in the new package."""
+"""The path in the new package, by template."""
 
 
 def new_backend(name: str, folder: Path) -> Bundle:
-    """Writes a package with an accelerator of that name into a new folder, whole or not at all.
+    """Write a package with an accelerator called `name` into a new folder.
 
-    Raises UsageError where it cannot have that name, OutputError where it cannot be written."""
+    Raises UsageError if the name is invalid or taken, OutputError if the folder cannot be
+    written."""
     _check_name(name)
     bundle = backend_package(name)
     write_bundle(bundle, folder)
@@ -36,7 +37,7 @@ def new_backend(name: str, folder: Path) -> Bundle:
 
 
 def backend_package(name: str) -> Bundle:
-    """The files of the package."""
+    """The files of a package with an accelerator called `name`."""
     environment = Environment(
         loader=PackageLoader("penstock.scaffold"),
         undefined=StrictUndefined,
@@ -53,7 +54,7 @@ def backend_package(name: str) -> Bundle:
 
 
 def _class_name(name: str) -> str:
-    """The class of an accelerator: my_npu -> MyNpuBackend."""
+    """The name of the accelerator's class: my_npu -> MyNpuBackend."""
     return "".join(word.capitalize() for word in name.split("_")) + "Backend"
 
 

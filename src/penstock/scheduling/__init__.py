@@ -1,2 +1,4 @@
-"""Scheduling: which nodes run together, in which stripes and order, at what cost. No operator is
-named here, and no address."""
+"""Scheduling: which nodes run together, in which order and stripes, and at what cost.
+
+This package names no operator and assigns no address.
+"""

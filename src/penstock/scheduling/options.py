@@ -1,4 +1,4 @@
-"""Options: everything that steers the search, in one record; the command line is made from it."""
+"""Options: all parameters of the search, in one record from which the command line is derived."""
 
 from __future__ import annotations
 
@@ -21,97 +21,99 @@ _LEAST = {
     "placement_nodes": 0,
     "placement_work": 0,
 }
-"""The least value of each option that is a limit."""
+"""The least value of each numeric limit."""
 _NAMES = {
     "partition": (CASCADES, RESIDENT, *STRATEGIES),
     "inside": tuple(ORDERS_INSIDE),
     "order": (LEAST, *ORDERS),
 }
-"""What an option that names something may name."""
+"""The allowed values of each option that selects by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of scheduling and placement.  The metadata is the sentence that help shows."""
+    """Options of scheduling and placement; each field's metadata holds its help text."""
 
     accumulate: bool = field(
         default=True,
         metadata={
-            "help": "Let a reduction take rows one by one, so that they need not all be there."
+            "help": "Accumulate reductions row by row, so that their input need not be live whole."
         },
     )
     copies: bool = field(
-        default=True, metadata={"help": "Let a copy engine copy constants into faster memory."}
+        default=True, metadata={"help": "Let a copy engine prefetch constants to faster memory."}
     )
     double_buffering: bool = field(
-        default=True, metadata={"help": "Let it copy while the cascade before runs."}
+        default=True, metadata={"help": "Overlap prefetches with the previous cascade."}
     )
     keep_input: bool = field(
-        default=False, metadata={"help": "Keep the input: run must not overwrite it."}
+        default=False, metadata={"help": "Keep the input buffer intact during a run."}
     )
-    max_parts: int = field(default=64, metadata={"help": "Most parts of a cascade."})
+    max_parts: int = field(
+        default=64, metadata={"help": "Limit on the number of parts in a cascade."}
+    )
     max_region_parts: int = field(
         default=6,
-        metadata={"help": "Most parts of a cascade where memories are to be chosen, too."},
+        metadata={"help": "The same limit where the search also assigns memory regions."},
     )
     max_free_parts: int = field(
         default=150,
         metadata={
-            "help": "Most parts of a network whose tensors may live in any memory; of larger ones, "
-            "those alone that a cascade or a group keeps to itself."
+            "help": "Limit on the parts of a network for a free choice of memory regions; in "
+            "larger networks, only inner tensors of cascades and groups leave the first region."
         },
     )
     partition: str = field(
         default=CASCADES,
         metadata={
-            "help": "What a second memory holds: what cascades keep or hand on, as is fastest; "
-            "resident: every tensor that finds room; or what groups of whole layers keep to "
-            f"themselves, by a strategy: {', '.join(STRATEGIES)}."
+            "help": "Tensors in a second memory. cascades: chosen with the cascades, for speed; "
+            "resident: every tensor that fits; or the inner tensors of groups of whole layers, "
+            f"by grouping strategy: {', '.join(STRATEGIES)}."
         },
     )
     inside: str = field(
         default=BEST,
-        metadata={"help": f"How the parts of a group are ordered: {', '.join(ORDERS_INSIDE)}."},
+        metadata={"help": f"Order of the parts in a group: {', '.join(ORDERS_INSIDE)}."},
     )
     order: str = field(
         default=LEAST,
         metadata={
-            "help": "The order that is cut into cascades: that of least memory, and the file's; or "
-            f"one by name: {', '.join(ORDERS)}."
+            "help": "Execution orders to split into cascades. least: the one of least memory, and "
+            f"the file's; or one by name: {', '.join(ORDERS)}."
         },
     )
     max_stripe: int = field(
         default=16,
         metadata={
-            "help": "Most rows of a stripe; 1, 2, 4, .. up to it are tried; beside accelerators "
-            "equal shares of tensors, too."
+            "help": "Limit on the rows of a stripe. The search tries powers of two and, with "
+            "accelerators, equal shares of a tensor's rows."
         },
     )
     prune_by_shorter: bool = field(
         default=True,
-        metadata={
-            "help": "Give up a cascade that needs no less than shorter ones of no more calls."
-        },
+        metadata={"help": "Prune cascades that shorter ones with no more calls match in memory."},
     )
     slack: float = field(
         default=0.02,
-        metadata={"help": "Place also what a faster schedule beats by this fraction at most."},
+        metadata={"help": "Also place schedules within this fraction of the Pareto front."},
     )
     order_states: int = field(
         default=20_000,
-        metadata={"help": "Most states that the search for an execution order visits."},
+        metadata={"help": "Limit on the number of states in the search for an execution order."},
     )
     placement_nodes: int = field(
         default=20_000,
-        metadata={"help": "Most attempts of the placement search to lay a block."},
+        metadata={
+            "help": "Limit on the number of attempts to place a block in the placement search."
+        },
     )
     placement_work: float = field(
         default=0.5,
-        metadata={"help": "Most work of the placement solver, in its deterministic seconds."},
+        metadata={"help": "Budget of the placement solver, in its deterministic seconds."},
     )
 
     def __repr__(self) -> str:
-        """Only the fields that differ from their defaults."""
+        """Show only the fields that differ from their defaults."""
         pairs = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
         shown = (f"{name}={value!r}" for name, value, default in pairs if value != default)
         return f"Options({', '.join(shown)})"

@@ -1,23 +1,35 @@
-"""Pareto: of cost vectors, those that no other is as good as in every component; of equal ones,
-the first.  Results are in ascending order of cost, whatever the order of what came."""
+"""Pareto fronts of cost vectors, all components to be minimised.
+
+A vector is *efficient* if no other one is at most as large in every component; of equal vectors,
+only the first is efficient.  This file holds the only domination tests of the scheduler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import chain
 from operator import le
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 T = TypeVar("T")
 Vector = tuple[int | float | Fraction, ...]
+Numbers = npt.NDArray[np.int64]
+Group = tuple[float, Sequence[T]]
+"""A lower bound of the first component of these items and of all later groups; and the items."""
 
 
 def efficient(costs: Sequence[Vector]) -> tuple[int, ...]:
-    """Indices of the efficient vectors, in ascending order of the vectors.
+    """Return the indices of the efficient vectors, in ascending order of the vectors.
 
-    In that order only an earlier vector can be as good as a later one in every component.  Of two
-    components, the last efficient one is the rival, for its second is the least: O(n log n).  Of
-    more, all efficient ones before are: O(n f) of f efficient ones.
+    In that order, only an earlier vector can dominate a later one.  With two components, the last
+    efficient vector has the least second component, so one comparison per vector suffices:
+    O(n log n).  With more components every earlier efficient vector is compared: O(n f) for f
+    efficient vectors.
 
     >>> efficient([(12, 80), (5, 81), (86, 96), (68, 14), (12, 80)])
     (1, 0, 3)
@@ -25,17 +37,96 @@ def efficient(costs: Sequence[Vector]) -> tuple[int, ...]:
     found: list[int] = []
     for k in sorted(range(len(costs)), key=costs.__getitem__):
         rivals = found[-1:] if len(costs[k]) <= 2 else found
-        if not any(_as_good(costs[rival], costs[k]) for rival in rivals):
+        if not any(_at_most(costs[rival], costs[k]) for rival in rivals):
             found.append(k)
     return tuple(found)
 
 
 def frontier(items: Iterable[T], cost: Callable[[T], Vector]) -> tuple[T, ...]:
-    """The items whose costs are efficient, in ascending order of cost."""
+    """Return the items with efficient costs, in ascending order of cost."""
     candidates = tuple(items)
     return tuple(candidates[k] for k in efficient([cost(item) for item in candidates]))
 
 
-def _as_good(one: Vector, other: Vector) -> bool:
-    """Whether `one` is at most `other` in every component."""
+def efficient_pairs(first: Numbers, second: Numbers, group: Numbers | None = None) -> Numbers:
+    """Return the indices of the efficient pairs (first[i], second[i]), as `efficient` does.
+
+    group: non-negative numbers; pairs compete only within their group.  Indices are then in
+        ascending order of (group, pair).
+
+    >>> efficient_pairs(np.array([12, 5, 86, 68, 12]), np.array([80, 81, 96, 14, 80])).tolist()
+    [1, 0, 3]
+    """
+    if not len(first):
+        return np.empty(0, np.int64)
+    if group is None:
+        ranked = np.lexsort((second, first))
+        values = second[ranked]
+    else:
+        ranked = np.lexsort((second, first, group))
+        values = (second - group * (second.max() + 1))[ranked]  # below those of earlier groups
+    least = np.minimum.accumulate(values)
+    return ranked[np.append(True, values[1:] < least[:-1])]
+
+
+def near_frontier(
+    items: Iterable[T], cost: Callable[[T], tuple[int, int]], slack: float
+) -> list[T]:
+    """Return the items close to the Pareto front of (first, second), in ascending order of cost.
+
+    An item is left out where another one is no larger in the second component and smaller in the
+    first component by more than the fraction `slack`.
+    """
+    kept: list[T] = []
+    least = math.inf
+    for item in sorted(items, key=lambda item: cost(item)[::-1]):
+        first, _ = cost(item)
+        if first <= least * (1 + slack):
+            kept.append(item)
+            least = min(least, first)
+    return sorted(kept, key=cost)
+
+
+def thinned(
+    items: Iterable[T], value: Callable[[T], int], noticeable: Callable[[int, int], bool]
+) -> Iterator[T]:
+    """Yield items in order, without those that improve on the least value so far by too little.
+
+    noticeable(value, least): whether `value` is a relevant improvement on `least`.  Items that do
+    not improve on the least value are kept.
+    """
+    least: int | None = None
+    for item in items:
+        found = value(item)
+        if least is None or found >= least or noticeable(found, least):
+            yield item
+            least = found if least is None else min(least, found)
+
+
+def frontier_of_groups(
+    groups: Iterable[Group[T]], cost: Callable[[T], tuple[int, int]]
+) -> Iterator[T]:
+    """Yield the items that no other one dominates with a smaller first component.
+
+    Items come in ascending order of cost; of equal costs, the first item of each group comes first.
+    An item is yielded as soon as the bounds of the remaining groups exclude a smaller one, so later
+    groups are evaluated only when they are needed.
+    """
+    known: list[tuple[int, int]] = []
+    waiting: list[tuple[int, int, bool, T]] = []
+    end: Group[T] = (math.inf, ())
+    for bound, group in chain(groups, [end]):
+        waiting.sort(key=lambda found: found[:3])
+        while waiting and waiting[0][0] < bound:
+            first, second, _, item = waiting.pop(0)
+            if not any(a < first and b <= second for a, b in known):
+                yield item
+        for k, item in enumerate(group):
+            first, second = cost(item)
+            known.append((first, second))
+            waiting.append((first, second, k > 0, item))
+
+
+def _at_most(one: Vector, other: Vector) -> bool:
+    """Return whether `one` is at most `other` in every component."""
     return all(map(le, one, other))

@@ -1,9 +1,9 @@
-/* Counts executed basic blocks. The simulator of the CPU calls on_block() before each one.
+/* Counts executed basic blocks.  The CPU simulator calls on_block() before each one.
  *
- * A record belongs to a block (address, size) in a phase; `first` leads from the halfword at which
- * a block begins to the list of its records, of which there is nearly always one. A phase begins
- * when a block begins at an address that `phase_at` marks. A block that does not begin where the
- * one before it ends was reached by a taken branch.
+ * There is a record for each block (address, size) in each phase.  `first` maps the halfword at
+ * which a block begins to a list of records, which nearly always has one element.  A phase begins
+ * at the addresses that `phase_at` marks.  A block that does not begin at the end of the previous
+ * one was reached by a taken branch.
  *
  * block_hook.py declares the same two structures. */
 #include <stdint.h>
@@ -88,7 +88,7 @@ void on_block(void *cpu, uint64_t where, uint32_t size, void *state) {
     counters->budget_halfwords -= size / 2;
 }
 
-/* Forgets all counts; the next run begins in `phase` 0. */
+/* Resets all counts; the next run begins in `phase` 0. */
 void forget(Counters *counters) {
     for (uint32_t i = 0; i < counters->used; ++i) {
         counters->first[(counters->records[i].address - counters->code_lower) >> 1] = 0;

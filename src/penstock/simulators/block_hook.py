@@ -1,7 +1,7 @@
-"""BlockHook: counts executed basic blocks in C, since Python is forty times too slow for it.
+"""BlockHook: counts executed basic blocks in C, forty times faster than a Python callback.
 
-The C file beside this one is compiled once per user for the host, and kept under the hash of its
-text. A run fills records `(address, size, phase) -> executions, exits taken, lowest stack pointer`.
+`block_hook.c` is compiled once per user and cached under a hash of its text.  A run fills records
+`(address, size, phase) -> executions, exits taken, lowest stack pointer`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.errors import InternalError
 from penstock.simulators.host_library import host_library
 
 SOURCE = Path(__file__).with_name("block_hook.c")
-CAPACITY = 1 << 20  # records; memory is taken only for those in use
+CAPACITY = 1 << 20  # records; unused ones occupy no physical memory
 LARGEST_CODE_BYTES = 64 << 20
 
 RECORD = np.dtype(
@@ -35,7 +35,7 @@ RECORD = np.dtype(
 
 
 class Status(IntEnum):
-    """How a run ended, as far as the hook is concerned."""
+    """Why the hook ended a run; RUNNING if it did not."""
 
     RUNNING = 0
     OUTSIDE_CODE = 1
@@ -63,10 +63,11 @@ class _Counters(ctypes.Structure):
 
 
 class BlockHook:
-    """Counters for a program whose code lies at [code_lower, code_upper).
+    """Counters for a program whose code has the addresses [code_lower, code_upper).
 
-    `read_register` and `stop` are addresses of functions of the CPU simulator; `sp_name` is its
-    name for the stack pointer. `function` and `state` are what the simulator is to be given.
+    `read_register` and `stop` are addresses of C functions of the CPU simulator, and `sp_name` is
+    its number of the stack pointer.  Register the attribute `function` as block hook, with `state`
+    as its argument.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class BlockHook:
         self.state: int = ctypes.addressof(self._counters)
 
     def begin(self, markers: tuple[int, ...], budget_halfwords: int) -> None:
-        """Forgets all counts. From now on phase `i + 1` begins at address `markers[i]`."""
+        """Resets all counts.  From now on, phase `i + 1` begins at address `markers[i]`."""
         self._library.forget(ctypes.byref(self._counters))
         self._phase_at[:] = 0
         for phase, address in enumerate(markers, start=1):
@@ -103,18 +104,18 @@ class BlockHook:
         self._counters.budget_halfwords = budget_halfwords
 
     def end(self) -> npt.NDArray[np.void]:
-        """The records of the run, of type RECORD. The return to the caller is a taken branch."""
+        """The records of the run, of type RECORD, with the final return as a taken branch."""
         if self._counters.previous:
             self._records["exits_taken"][self._counters.previous - 1] += np.uint64(1)
         return self._records[: self._counters.used].copy()
 
     @property
     def last_block(self) -> int | None:
-        """Where the block begins that was entered last, if any was."""
+        """Start address of the block entered last; None if no block was entered."""
         previous = self._counters.previous
         return int(self._records["address"][previous - 1]) if previous else None
 
     @property
     def status(self) -> Status:
-        """Why the run ended, if the hook ended it."""
+        """Why the hook ended the run, if it did."""
         return Status(self._counters.status)

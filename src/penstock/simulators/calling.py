@@ -1,4 +1,4 @@
-"""calling: how a function on a simulated core is called, and what it must leave as it was.
+"""Calls functions on a simulated core, and checks that they preserve their caller's registers.
 
 Source: Procedure Call Standard for the Arm Architecture (AAPCS).
 """
@@ -13,35 +13,35 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
-from penstock.simulators.counts import Counts
+from penstock.simulators.counts import ExecutionCounts
 
 REGISTER_ARGUMENTS = 4  # AAPCS 6.4: r0 to r3, then the stack
 PRESERVED = tuple(f"R{number}" for number in range(4, 12))  # AAPCS 6.1.1
-PRESERVED_MARK = 0x5EED_0000  # plus the register's place
+PRESERVED_MARK = 0x5EED_0000  # plus the position in PRESERVED
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one call gave and cost.
+class CallOutcome:
+    """Result and cost of one call.
 
-    `return_value` is r0 as a signed number. `stack_bytes` is the highest stack use, from the stack
-    pointer at the call downwards. `phases` are in the order asked for; `before` is what was run
-    before the first of them began. `before` and `phases` sum up to `counts`.
+    `return_value` is r0 as a signed number.  `stack_bytes` is the largest stack use, measured from
+    the stack pointer at the call.  `phases` has the requested order; `before` counts the code
+    executed before the first phase.  `before` and `phases` add up to `counts`.
     """
 
     return_value: int
-    counts: Counts
+    counts: ExecutionCounts
     stack_bytes: int
-    before: Counts
-    phases: tuple[Counts, ...]
+    before: ExecutionCounts
+    phases: tuple[ExecutionCounts, ...]
 
     @property
     def address(self) -> int:
-        """The return value, where it is a pointer."""
+        """The return value as a pointer."""
         return self.return_value & 0xFFFF_FFFF
 
 
-class Core(Protocol):
+class CoreAccess(Protocol):
     """Registers and memory of a simulated core."""
 
     def read(self, address: int, size_bytes: int) -> bytes: ...
@@ -50,8 +50,8 @@ class Core(Protocol):
     def set_register(self, name: str, value: int) -> None: ...
 
 
-def prepare(core: Core, arguments: Sequence[int], stack_top: int) -> int:
-    """Sets registers, writes arguments beyond the fourth; returns the stack pointer."""
+def prepare(core: CoreAccess, arguments: Sequence[int], stack_top: int) -> int:
+    """Passes the arguments in registers and on the stack; returns the stack pointer."""
     on_stack = arguments[REGISTER_ARGUMENTS:]
     sp = stack_top - -(-4 * len(on_stack) // 8) * 8
     core.write(sp, b"".join(_word(value) for value in on_stack))
@@ -63,24 +63,24 @@ def prepare(core: Core, arguments: Sequence[int], stack_top: int) -> int:
     return sp
 
 
-def paint_stack(core: Core, lower: int, sp: int) -> npt.NDArray[np.uint32]:
-    """Fills the stack [lower, sp) with words that no program writes by chance; returns them."""
+def paint_stack(core: CoreAccess, lower: int, sp: int) -> npt.NDArray[np.uint32]:
+    """Fills the stack [lower, sp) with random words, and returns them."""
     words = (sp - lower) // 4
     paint = np.random.default_rng(words).integers(0, 1 << 32, words, np.uint32)
     core.write(lower, paint.tobytes())
     return paint
 
 
-def lowest_changed(core: Core, lower: int, paint: npt.NDArray[np.uint32]) -> int:
-    """The address of the lowest word of the stack that is not as it was painted."""
+def lowest_changed(core: CoreAccess, lower: int, paint: npt.NDArray[np.uint32]) -> int:
+    """Address of the lowest stack word that differs from `paint`."""
     now = np.frombuffer(core.read(lower, paint.nbytes), np.uint32)
     changed = np.flatnonzero(now != paint)
     words = int(changed[0]) if changed.size else len(paint)
     return lower + 4 * words
 
 
-def check_preserved(core: Core, name: str, sp: int) -> None:
-    """Raises InternalError where a function came back with registers of its caller changed."""
+def check_preserved(core: CoreAccess, name: str, sp: int) -> None:
+    """Raises InternalError if a function returned without restoring its caller's registers."""
     expected = {register: PRESERVED_MARK + place for place, register in enumerate(PRESERVED)}
     changed = [r for r, v in {**expected, "SP": sp}.items() if core.register(r) != v]
     if changed:
@@ -91,7 +91,7 @@ def check_preserved(core: Core, name: str, sp: int) -> None:
         )
 
 
-def returned_value(core: Core) -> int:
+def returned_value(core: CoreAccess) -> int:
     """r0 as a signed number."""
     word = core.register("R0")
     return word - (1 << 32) if word >> 31 else word

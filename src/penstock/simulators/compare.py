@@ -1,4 +1,4 @@
-"""Compare: the first difference between two runs: which tensor, which index, which two values."""
+"""Compares the tensors of two runs and locates the first difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.ir.tensor import Array
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two runs differ first.  Without an index, values are CRC-32 of whole tensors."""
+    """The first difference of two runs.  Without an index, the values are CRC-32 of tensors."""
 
     tensor: str
     set_number: int
@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Tensors and elements compared, elements that differ, and the first difference."""
+    """Number of tensors and elements compared and of different elements; the first difference."""
 
     tensors: int = 0
     elements: int = 0
@@ -52,7 +52,7 @@ class Comparison:
 
 
 def compare_tensor(name: str, set_number: int, found: Array, *accepted: Array) -> Comparison:
-    """`found` against the accepted answers: it must equal one of them."""
+    """Compares `found` with each accepted answer; returns the comparison with fewest mismatches."""
     results = [_compare(name, set_number, found, expected) for expected in accepted]
     return min(results, key=lambda result: result.mismatches)
 
@@ -72,7 +72,7 @@ def compare_sets(
     found: Iterable[Mapping[str, Array]],
     expected: Iterable[Mapping[str, Array]],
 ) -> Comparison:
-    """The named tensors of every set, in the order of the names."""
+    """Compares the named tensors of every set, in the order of the names."""
     order = tuple(names)
     total = Comparison()
     for number, (mine, theirs) in enumerate(zip(found, expected, strict=True)):

@@ -1,4 +1,4 @@
-"""Core: a Cortex-M that can be simulated."""
+"""The Cortex-M cores that Unicorn simulates, with their timing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.simulators.cortex_m_timing import CORTEX_M0PLUS, CORTEX_M3, CORTEX
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """`model` is what unicorn calls the core; `timing` is how long its instructions take.
+    """A simulated core: its CPU model in Unicorn, and the timing of its instructions.
 
-    A Cortex-M0+ runs as M0: both execute Armv6-M, and both fault on unaligned accesses. A simulated
-    Cortex-M3 accepts DSP instructions, which a real one does not have.
+    A Cortex-M0+ runs as M0: both execute Armv6-M and fault on unaligned accesses.  The simulated
+    Cortex-M3 also accepts DSP instructions, which a real one lacks.
     """
 
     name: str
@@ -31,7 +31,7 @@ CORES = (
 
 
 def core_named(name: str) -> Core:
-    """The core of that name. Raises: ToolError for one that cannot be simulated."""
+    """The core of that name.  Raises ToolError if Unicorn does not simulate it."""
     for core in CORES:
         if core.name == name:
             return core

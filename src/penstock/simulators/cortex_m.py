@@ -1,19 +1,20 @@
-"""Simulator: a Cortex-M that calls single functions of a program, and counts what they cost.
+"""Simulates a Cortex-M, calls functions of a program, and counts instructions and cycles.
 
     simulator = Simulator(Path("net.elf"), "cortex-m4")
     simulator.write(simulator.symbol("input"), image)
     outcome = simulator.call("net_run", phases=("net_step0", "net_step1"))
     outcome.counts.instructions, outcome.stack_bytes, outcome.phases[1].cycles
 
-**Phases.** Phase `net_step0` lasts from when that function is entered until another of the named
-functions is entered; it includes all that it calls, and what `net_run` does after it. A function
-that is entered many times collects all its turns. The named functions must not be inlined (a name
-that is gone is an error), and must not call each other. The C needs no marks.
+**Phases.** Phase `net_step0` begins when that function is entered and ends when another named
+function is entered.  It includes all functions that it calls and the code of `net_run` after it.
+Repeated entries add up.  The named functions must not be inlined (a missing symbol is an error) and
+must not call each other.  The C code needs no instrumentation.
 
-Instructions are exact, and a conditional one that is skipped counts; taken branches are exact, the
-final return included; cycles are modelled (`cortex_m_timing.py`). Counts are of one call only.
+Instruction counts are exact and include conditional instructions that are skipped.  Counts of taken
+branches are exact and include the final return.  Cycles are modelled (`cortex_m_timing.py`).  Each
+call is counted separately.
 
-An unaligned LDM, LDRD, STM or STRD faults on a real Armv7-M core and does not here.
+Unaligned LDM, LDRD, STM and STRD fault on a real Armv7-M core but not in this simulator.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ import numpy.typing as npt
 from penstock.errors import InternalError
 from penstock.simulators import calling
 from penstock.simulators.block_hook import BlockHook, Status
-from penstock.simulators.calling import Outcome
+from penstock.simulators.calling import CallOutcome
 from penstock.simulators.core import core_named
 from penstock.simulators.counts import counts_by_phase
 from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP, Cpu
-from penstock.simulators.thumb import Block, decode
+from penstock.simulators.thumb import BasicBlock, decode
 from penstock.toolchains.elf_file import read_image
 
 DEFAULT_STACK_LIMIT_BYTES = 64 << 10
@@ -39,7 +40,7 @@ DEFAULT_BUDGET_HALFWORDS = 20_000_000_000
 
 
 class Simulator:
-    """One core with one program in its memory. Memory lasts from call to call, counts do not."""
+    """One core with one program in its memory, which persists between calls."""
 
     def __init__(
         self, elf: Path, core: str, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES
@@ -55,18 +56,18 @@ class Simulator:
             sp_name=self._cpu.register_number("SP"),
         )
         self._cpu.add_block_hook(self._hook.function, self._hook.state)
-        self._blocks: dict[tuple[int, int], Block] = {}
+        self._blocks: dict[tuple[int, int], BasicBlock] = {}
 
     def symbol(self, name: str) -> int:
-        """The address of a function or object. Raises: ToolError where there is not one."""
+        """Address of a function or object.  Raises ToolError unless there is exactly one."""
         return self.image.symbol(name).address
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Memory as it is now."""
+        """The current contents of memory."""
         return self._cpu.read(address, size_bytes)
 
     def write(self, address: int, content: bytes) -> None:
-        """Writes memory, flash included."""
+        """Writes memory, including flash."""
         self._cpu.write(address, content)
 
     def call(
@@ -75,11 +76,12 @@ class Simulator:
         *arguments: int,
         phases: Sequence[str] = (),
         budget_halfwords: int = DEFAULT_BUDGET_HALFWORDS,
-    ) -> Outcome:
-        """Calls a function with integers or pointers, and comes back when it returns.
+    ) -> CallOutcome:
+        """Calls a function with integers or pointers, and runs until it returns.
 
-        `budget_halfwords` bounds the executed code; an instruction is one halfword or two. Raises:
-        InternalError at a fault, when the budget is spent, when r4 to r11 or sp came back changed.
+        `budget_halfwords` limits the executed code; an instruction has one or two halfwords.
+        Raises InternalError on a fault, when the budget is exhausted, and if the function does not
+        restore r4 to r11 and sp.
         """
         sp = calling.prepare(self._cpu, arguments, STACK_TOP)
         lower = self._cpu.stack_lower
@@ -94,7 +96,7 @@ class Simulator:
         blocks = [self._block(int(r["address"]), int(r["size"])) for r in records]
         before, *counts = counts_by_phase(records, blocks, self.core.timing, len(phases) + 1)
         changed = calling.lowest_changed(self._cpu, lower, paint)
-        return Outcome(
+        return CallOutcome(
             return_value=calling.returned_value(self._cpu),
             counts=sum(counts, before),
             stack_bytes=sp - min(_lowest_pointer(records, blocks), changed),
@@ -109,7 +111,7 @@ class Simulator:
         return addresses
 
     def _check_return(self, name: str, sp: int) -> None:
-        """The called function came back, as the calling convention demands."""
+        """Raises InternalError unless the function returned as the calling convention requires."""
         why = {
             Status.OUTSIDE_CODE: "it left its code",
             Status.TOO_MANY_RECORDS: "more blocks and phases than the counters hold",
@@ -124,18 +126,18 @@ class Simulator:
         calling.check_preserved(self._cpu, name, sp)
 
     def _last_block(self, name: str) -> str:
-        """Where a call went wrong: the block that was entered last."""
+        """Location of an error in a call: the block entered last."""
         last = self._hook.last_block
         return f"call of {name}" if last is None else f"block {self.image.describe(last)}"
 
-    def _block(self, address: int, size_bytes: int) -> Block:
+    def _block(self, address: int, size_bytes: int) -> BasicBlock:
         key = (address, size_bytes)
         if key not in self._blocks:
             self._blocks[key] = decode(self.read(address, size_bytes), address)
         return self._blocks[key]
 
 
-def _lowest_pointer(records: npt.NDArray[np.void], blocks: Sequence[Block]) -> int:
-    """The lowest stack pointer: that of each block's beginning, less what the block pushes."""
+def _lowest_pointer(records: npt.NDArray[np.void], blocks: Sequence[BasicBlock]) -> int:
+    """The lowest stack pointer: for each block, its value on entry minus the bytes pushed."""
     growth = np.array([block.stack_bytes for block in blocks], np.int64)
     return int((records["sp_lowest"].astype(np.int64) - growth).min())

@@ -1,8 +1,8 @@
-"""Simulator of a Cortex-M55, with the interface of `cortex_m.py`: QEMU executes, a plugin counts.
+"""Simulates a Cortex-M55 with the interface of `cortex_m.py`: QEMU executes, a plugin counts.
 
-Instructions are exact: a conditional or predicated one that is skipped counts, and so does each
-turn of a low-overhead loop's last instruction. QEMU knows no timing: `cycles` are instructions, and
-branches are not counted. Stack use is what was written of it.
+Instruction counts are exact: they include conditional and predicated instructions that are skipped,
+and the loop-end instruction in each iteration of a low-overhead loop.  QEMU does not model timing:
+`cycles` are instructions, and branches are not counted.  Stack use is the extent of stack writes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from penstock.errors import InternalError
 from penstock.simulators import calling
-from penstock.simulators.calling import Outcome
-from penstock.simulators.counts import Counts
+from penstock.simulators.calling import CallOutcome
+from penstock.simulators.counts import ExecutionCounts
 from penstock.simulators.instruction_counter import InstructionCounter
 from penstock.simulators.qemu import STACK_TOP, Qemu
 from penstock.toolchains.elf_file import read_image
@@ -25,7 +25,7 @@ NAME = "cortex-m55"
 
 
 class Simulator55:
-    """One core with one program in its memory. Memory lasts from call to call, counts do not."""
+    """One core with one program in its memory, which persists between calls."""
 
     def __init__(self, elf: Path, *, stack_limit_bytes: int = DEFAULT_STACK_LIMIT_BYTES) -> None:
         self.image = read_image(elf)
@@ -38,15 +38,15 @@ class Simulator55:
         self._stack_lower = STACK_TOP - stack_limit_bytes
 
     def symbol(self, name: str) -> int:
-        """The address of a function or object. Raises: ToolError where there is not one."""
+        """Address of a function or object.  Raises ToolError unless there is exactly one."""
         return self.image.symbol(name).address
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Memory as it is now."""
+        """The current contents of memory."""
         return self._cpu.read(address, size_bytes)
 
     def write(self, address: int, content: bytes) -> None:
-        """Writes memory, flash included."""
+        """Writes memory, including flash."""
         self._cpu.write(address, content)
 
     def call(
@@ -55,8 +55,8 @@ class Simulator55:
         *arguments: int,
         phases: Sequence[str] = (),
         budget_instructions: int = DEFAULT_BUDGET_INSTRUCTIONS,
-    ) -> Outcome:
-        """Calls a function with integers or pointers, and comes back when it returns.
+    ) -> CallOutcome:
+        """Calls a function with integers or pointers, and runs until it returns.
 
         Raises: InternalError at a fault, when the budget is spent, when r4 to r11 or sp came back
         changed, when the stack is above its limit."""
@@ -70,8 +70,8 @@ class Simulator55:
             raise InternalError(
                 "simulator-013", f"'{name}' needs more than {sp - lowest} bytes of stack"
             )
-        before, *counts = (Counts(n, n) for n in self._counter.counts(len(phases) + 1))
-        return Outcome(
+        before, *counts = (ExecutionCounts(n, n) for n in self._counter.counts(len(phases) + 1))
+        return CallOutcome(
             return_value=calling.returned_value(self._cpu),
             counts=sum(counts, before),
             stack_bytes=sp - lowest,

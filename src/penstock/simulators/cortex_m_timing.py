@@ -1,21 +1,21 @@
-"""Timing: modelled cycles of Cortex-M instructions, with memory that never makes the core wait.
+"""Models the cycles of Cortex-M instructions with zero-wait memory.
 
 A block costs the sum of its instructions; each taken branch costs `taken_branch_cycles` more.
-Instructions that a false condition skips cost as if executed, but the branch that was not taken.
+Instructions skipped by a false condition cost as if executed, except branches not taken.
 
-What is modelled of the pipeline, inside a block only (its first access is not pipelined):
+The pipeline model covers consecutive accesses inside a block (the first is not pipelined):
 
     ldr r0, [r4]       2      a load
-    ldr r1, [r4, #4]   1      a load behind a plain load whose result is not its address
+    ldr r1, [r4, #4]   1      a load after a plain load whose result is not its address
     adds r4, #8        1
-    ldr r2, [r4]       3      one more: its address comes from the arithmetic right before it
+    ldr r2, [r4]       3      one more: the preceding instruction computes its address
 
 Sources: Cortex-M4 TRM (Arm 100166_0001_00), table 3-1 and load/store timings; Cortex-M0+ TRM
 (Arm DDI 0484C), table 3-1, with the fast multiplier; Cortex-M3 TRM (Arm 100165_0201_00), table 3-1.
-Measured against boards with the M4 table: -4 to +7 % on a Cortex-M33 with cached flash; on a
-Cortex-M4 whose flash has wait states the estimate is 12 to 14 % low for convolutional networks, and
-25 % low for a fully connected one that reads each weight once. No table is published for Cortex-M7
-and M33; they take the M4's. For the M7, which issues two instructions at once, that is pessimistic.
+Errors of the M4 table against boards: -4 to +7 % on a Cortex-M33 with cached flash; on a Cortex-M4
+with flash wait states, -12 to -14 % for convolutional networks and -25 % for a fully connected one,
+which reads each weight once.  There are no published tables for Cortex-M7 and M33; they use the
+M4's, which is pessimistic for the dual-issue M7.
 """
 
 from __future__ import annotations
@@ -24,31 +24,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from penstock.simulators.thumb import Block, Instruction, Kind
+from penstock.simulators.thumb import BasicBlock, Instruction, InstructionKind
 
-MULTIPLE = (Kind.LOAD_MULTIPLE, Kind.STORE_MULTIPLE)
-ACCESSES = (Kind.LOAD, Kind.STORE, *MULTIPLE)
-COMPUTING = (Kind.ARITHMETIC, Kind.MULTIPLY, Kind.MULTIPLY_ADD, Kind.MULTIPLY_LONG)
+MULTIPLE = (InstructionKind.LOAD_MULTIPLE, InstructionKind.STORE_MULTIPLE)
+ACCESSES = (InstructionKind.LOAD, InstructionKind.STORE, *MULTIPLE)
+COMPUTING = (
+    InstructionKind.ARITHMETIC,
+    InstructionKind.MULTIPLY,
+    InstructionKind.MULTIPLY_ADD,
+    InstructionKind.MULTIPLY_LONG,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Cycles by kind of instruction; 1 for kinds not named. Multiple accesses: plus one a register.
+    """Cycles by kind of instruction, 1 by default; multiple accesses add one per register.
 
-    `pipelined` cores overlap neighbouring loads, and wait for an address that was just computed.
+    `pipelined` cores overlap consecutive loads and stall on an address that was just computed.
     """
 
     source: str
-    cycles: Mapping[Kind, int]
+    cycles: Mapping[InstructionKind, int]
     taken_branch_cycles: int
     pipelined: bool
 
     def with_taken_branch(self, cycles: int) -> Timing:
-        """The same core with another cost of refilling its pipeline (1 to 3 on a Cortex-M4)."""
+        """The same core with another pipeline refill penalty (1 to 3 on a Cortex-M4)."""
         return replace(self, taken_branch_cycles=cycles)
 
-    def block_cycles(self, block: Block) -> int:
-        """Cycles of one execution of the block, without the branch that may leave it."""
+    def block_cycles(self, block: BasicBlock) -> int:
+        """Cycles of one execution of the block, without the penalty of a taken branch."""
         before = (None, *block.instructions[:-1])
         pairs = zip(before, block.instructions, strict=True)
         return sum(self._instruction_cycles(previous, this) for previous, this in pairs)
@@ -63,21 +68,21 @@ class Timing:
 
 
 def _pipeline_cycles(previous: Instruction | None, this: Instruction) -> int:
-    """What the neighbour before an access adds to its cycles, or takes from them."""
-    store_cycles = 1 if this.kind is Kind.STORE and this.register_offset else 0
+    """Cycles that the preceding instruction adds to an access; negative if they overlap."""
+    store_cycles = 1 if this.kind is InstructionKind.STORE and this.register_offset else 0
     if previous is None:
         return store_cycles
     waits = bool(previous.written & this.address_registers)
     if previous.kind in COMPUTING:
         return store_cycles + waits
-    behind_load = previous.kind is Kind.LOAD and not previous.writeback and not waits
-    if behind_load and this.kind is Kind.LOAD and not this.writeback:
+    after_load = previous.kind is InstructionKind.LOAD and not previous.writeback and not waits
+    if after_load and this.kind is InstructionKind.LOAD and not this.writeback:
         return -1
-    return 0 if behind_load else store_cycles
+    return 0 if after_load else store_cycles
 
 
-def _cycles(**named: int) -> Mapping[Kind, int]:
-    return MappingProxyType({Kind[name]: cycles for name, cycles in named.items()})
+def _cycles(**named: int) -> Mapping[InstructionKind, int]:
+    return MappingProxyType({InstructionKind[name]: cycles for name, cycles in named.items()})
 
 
 CORTEX_M4 = Timing(

@@ -1,13 +1,13 @@
-"""Cpu: one Cortex-M core and its memory, in unicorn; it knows registers and faults, no costs.
+"""Cpu: one Cortex-M core with its memory, registers and faults, simulated by Unicorn.
 
-    0x0800 0000  flash   read and execute, as far as the program's segments reach
-    0x1FFF 0000          where a called function returns to; not mapped
-    0x2000 0000  RAM     read and write, as far as the program's segments reach
-    0x4000 0000  stack   grows down from here; what is below its limit is not mapped
+    0x0800 0000  flash   read and execute, up to the end of the program's segments
+    0x1FFF 0000          return address of a called function; not mapped
+    0x2000 0000  RAM     read and write, up to the end of the program's segments
+    0x4000 0000  stack   grows down from here; addresses below its limit are not mapped
 
-Flash and RAM lie where the program was linked to. Memory is as it is when `main` starts, without
-the start-up code having run. Every access elsewhere, and every write to flash, is a fault; memory
-ends at the end of a page of 4 KiB.
+The linked program determines the addresses of flash and RAM.  Memory is initialised as at the start
+of `main`; the start-up code does not run.  Accesses to other addresses and writes to flash fault,
+at the granularity of 4 KiB pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STACK_TOP = 0x4000_0000
 
 
 class Cpu:
-    """The core with the program in its memory. Memory lasts from run to run, registers do not."""
+    """The core with the program in its memory, which persists between runs."""
 
     def __init__(self, image: ElfImage, core: Core, stack_limit_bytes: int) -> None:
         self.image = image
@@ -42,14 +42,14 @@ class Cpu:
         self._engine.hook_add(self._unicorn.UC_HOOK_MEM_INVALID, self._note_fault)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Memory as it is now. Raises: InternalError where there is none."""
+        """The current contents of memory.  Raises InternalError for unmapped addresses."""
         try:
             return bytes(self._engine.mem_read(address, size_bytes))
         except self._unicorn.UcError as error:
             raise self._no_memory(address, size_bytes) from error
 
     def write(self, address: int, content: bytes) -> None:
-        """Writes memory, flash included. Raises: InternalError where there is none."""
+        """Writes memory, including flash.  Raises InternalError for unmapped addresses."""
         try:
             self._engine.mem_write(address, content)
         except self._unicorn.UcError as error:
@@ -64,13 +64,13 @@ class Cpu:
         self._engine.reg_write(self.register_number(name), value & 0xFFFF_FFFF)
 
     def register_number(self, name: str) -> int:
-        """What unicorn calls the register."""
+        """Unicorn's number of a register."""
         return int(getattr(self._names, f"UC_ARM_REG_{name}"))
 
     def add_block_hook(self, function: int, state: int) -> None:
         """Calls the C function at that address before each block, with `state` as last argument.
 
-        unicorn's own door takes only Python functions.
+        Bypasses Unicorn's Python interface, which accepts only Python functions.
         """
         library = extra("unicorn.unicorn_py3.unicorn").uclib
         handle, every = ctypes.c_size_t(), (ctypes.c_uint64(1), ctypes.c_uint64(0))
@@ -84,12 +84,12 @@ class Cpu:
             raise InternalError("simulator-003", "the CPU simulator takes no block hook")
 
     def library_function(self, name: str) -> int:
-        """The address of one of unicorn's C functions, for the block hook to call."""
+        """Address of one of Unicorn's C functions, for the block hook to call."""
         library = extra("unicorn.unicorn_py3.unicorn").uclib
         return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
     def run(self, address: int) -> None:
-        """Runs the function at that address until it returns. Raises: InternalError at a fault."""
+        """Runs the function at that address until it returns.  Raises InternalError on a fault."""
         self._fault_address = None
         self.set_register("LR", RETURN_ADDRESS | 1)
         try:
@@ -98,7 +98,7 @@ class Cpu:
             raise self._fault(str(error)) from error
 
     def place(self) -> str:
-        """Where the core is, and where it was called from, in words."""
+        """The current function and its caller, for messages."""
         pc, lr = self.register("PC"), self.register("LR") & ~1
         return f"pc {self.image.describe(pc)}, lr {self.image.describe(lr)}"
 
@@ -135,12 +135,12 @@ class Cpu:
 
 
 def _flash_ranges(image: ElfImage) -> list[tuple[int, int]]:
-    """[lower, upper) of what the device's flash holds: also the first values of data."""
+    """Half-open ranges of flash, including the initial values of data."""
     return [(s.load_address, s.load_address + len(s.content)) for s in image.segments if s.content]
 
 
 def _ram_ranges(image: ElfImage) -> list[tuple[int, int]]:
-    """[lower, upper) of what the program may write, without the stack."""
+    """Half-open ranges of writable memory, without the stack."""
     return [(s.address, s.address + s.size_bytes) for s in image.segments if s.writable]
 
 

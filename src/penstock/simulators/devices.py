@@ -1,4 +1,4 @@
-"""Devices: the accelerators of a program, each with its state; runs what their drivers do."""
+"""devices: the accelerators of a program, and the functional models of their drivers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import BackendError, InternalError, PenstockError
-from penstock.program.expr import evaluate
+from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Address, Invoke
 from penstock.simulators.memories import Memories
 
 
 class Devices:
-    """One device an engine, made when it is first invoked; `cycles` by engine, as drivers say."""
+    """The state of each accelerator, created when the accelerator is first invoked.
+
+    `cycles`: by engine, the sum of the durations that the driver functions state."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
@@ -22,15 +24,20 @@ class Devices:
         self.cycles: dict[str, float] = {}
 
     def invoke(self, command: Invoke, variables: Mapping[str, int]) -> None:
-        """Runs the functional model of a driver's function.
+        """Runs the functional model of a driver function.
 
-        Raises BackendError where the model raises."""
+        Raises BackendError if the model raises, or if an argument cannot be evaluated."""
         driver = command.driver
         if driver.engine not in self._states:
             self._states[driver.engine] = driver.device()
-        arguments = [self._argument(command, k, variables) for k in range(len(command.arguments))]
+        arguments = [
+            self._argument(command, k, argument, variables)
+            for k, argument in enumerate(command.arguments)
+        ]
+        record = command.with_values(arguments)
+        given = arguments if record is None else [record]
         try:
-            driver.model(self._states[driver.engine], *arguments)
+            driver.model(self._states[driver.engine], *given)
         except PenstockError:
             raise
         except Exception as error:
@@ -45,13 +52,15 @@ class Devices:
                 help="a model takes the device's state, then the arguments of the invocation",
             ) from error
         if driver.cycles is not None:
-            numbers = [a if isinstance(a, int) else None for a in arguments]
+            if record is None:
+                given = [a if isinstance(a, int) else None for a in arguments]
             taken = self.cycles.get(driver.engine, 0.0)
-            self.cycles[driver.engine] = taken + driver.cycles(*numbers)
+            self.cycles[driver.engine] = taken + driver.cycles(*given)
 
-    def _argument(self, command: Invoke, k: int, variables: Mapping[str, int]) -> Any:
-        """A number, or the bytes from an address on."""
-        argument = command.arguments[k]
+    def _argument(
+        self, command: Invoke, k: int, argument: Expr | Address, variables: Mapping[str, int]
+    ) -> Any:
+        """The value of argument number k: a number, or the bytes from an address on."""
         try:
             if isinstance(argument, Address):
                 offset = evaluate(argument.offset, variables)

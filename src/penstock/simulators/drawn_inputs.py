@@ -1,13 +1,12 @@
-"""Seeded inputs for a model: five kinds, each of which finds other mistakes.
+"""Seeded random inputs of a model, of five kinds that reveal different errors.
 
-    uniform            every value of the type, equally likely
-    gaussian           around the zero point, as activations are
-    smooth             low frequencies along every axis, as pictures are
-    extremes           nothing but the smallest and the largest value
-    zero_point_sparse  the zero point, with 5 % spikes
+    uniform            all values of the type, equally likely
+    gaussian           distributed around the zero point, like activations
+    smooth             low frequencies along every axis, like images
+    extremes           only the smallest and the largest value
+    zero_point_sparse  the zero point, with 5 % random values
 
-All of it is integer arithmetic over `Generator.integers`, so that no library of transcendental
-functions has a say in the result.
+Only integer arithmetic on `Generator.integers` is used, so results do not depend on a math library.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ FLOAT_STEPS = 1 << 15
 
 
 def draw_inputs(types: Sequence[InputType], set_number: int, seed: int) -> tuple[Array, ...]:
-    """Inputs number `set_number`, of kind `KINDS[set_number % len(KINDS)]`.
-
-    The same arguments give the same arrays; another set number, or another seed, gives others.
-    """
+    """The inputs of one set, of kind `KINDS[set_number % len(KINDS)]`; a pure function."""
     rng = np.random.default_rng([seed, set_number])
     kind = KINDS[set_number % len(KINDS)]
     return tuple(
@@ -45,11 +41,7 @@ def draw_inputs(types: Sequence[InputType], set_number: int, seed: int) -> tuple
 def draw_input(
     shape: Shape, dtype: DTypeLike, zero_point: int, kind: str, rng: np.random.Generator
 ) -> Array:
-    """One input of one kind.
-
-    Raises:
-        UnsupportedError: no inputs can be drawn of this element type.
-    """
+    """One input of one kind.  Raises UnsupportedError for an unsupported element type."""
     lower, upper = _range(np.dtype(dtype))
     drawn = _DRAW[kind](shape, lower, upper, zero_point, rng)
     if np.dtype(dtype).kind == "f":
@@ -58,7 +50,7 @@ def draw_input(
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Smallest value, and the one after the largest."""
+    """Half-open range of the values of a type."""
     if dtype.kind == "f":
         return -FLOAT_STEPS, FLOAT_STEPS
     if dtype.kind in "iu" and dtype.itemsize <= 4:
@@ -82,7 +74,7 @@ def _uniform(
 def _gaussian(
     shape: Shape, lower: int, upper: int, zero_point: int, rng: np.random.Generator
 ) -> Integers:
-    """Sum of twelve uniform numbers: standard deviation about a quarter of the range, clipped."""
+    """Clipped sum of twelve uniform numbers; the standard deviation is a quarter of the range."""
     step = (upper - lower) // 4
     total = rng.integers(-step // 2, step // 2 + 1, (12, *shape)).sum(axis=0)
     return np.clip(zero_point + total, lower, upper - 1)

@@ -1,6 +1,6 @@
-"""GoldenArchive: goldens in an `.npz` file; `golden_members.py` says what is in it.
+"""Reads and writes goldens as `.npz` archives; `golden_members.py` defines the members.
 
-Law: `read_goldens` of what `write_goldens` wrote holds the same, byte for byte.
+Reading a written archive yields equal goldens, byte for byte.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from penstock.simulators.goldens import Goldens
 
 Array = NDArray[Any]
 
-FIRST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: says "no date"
+FIRST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # earliest date of the format: archives are reproducible
 
 
 def read_goldens(path: Path) -> Goldens:
-    """The goldens in an archive, whichever members it has.
+    """The goldens in an archive.
 
-    Raises:
-        ModelError: the file is missing, damaged, or contradicts itself.
-    """
+    Raises ModelError if the file is missing, damaged or inconsistent."""
     try:
         return goldens_of(_read_members(path))
     except ModelError as error:
@@ -36,11 +34,9 @@ def read_goldens(path: Path) -> Goldens:
 
 
 def write_goldens(goldens: Goldens, path: Path) -> None:
-    """The archive at `path`; the same goldens give the same bytes.
+    """Writes an archive; equal goldens yield equal bytes.
 
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    Raises OutputError if the file cannot be written."""
     try:
         path.write_bytes(golden_bytes(goldens))
     except OSError as error:
@@ -59,20 +55,20 @@ def golden_bytes(goldens: Goldens) -> bytes:
 
 
 def pack_members(members: Mapping[str, Array]) -> bytes:
-    """An `.npz` archive with no time, user or machine in it."""
+    """An `.npz` archive without time, user or machine, so that its bytes are reproducible."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, values in members.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, values, allow_pickle=False)
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=FIRST_ZIP_DATE)
-            entry.create_system = 3  # as on Unix, wherever it is written
+            entry.create_system = 3  # Unix, on every system
             archive.writestr(entry, member.getvalue(), zipfile.ZIP_DEFLATED, compresslevel=9)
     return packed.getvalue()
 
 
 def _read_members(path: Path) -> dict[str, Array]:
-    """Every member of the archive by its name; nothing in it is ever executed."""
+    """The members of the archive by name; pickled objects are refused."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {

@@ -1,18 +1,18 @@
-"""GoldenMembers: goldens as named arrays, the members of an archive.
+"""Converts goldens to named arrays, the members of an archive, and back.
 
-Numbers are counted from 0:
+Numbers start at 0:
 
     in<k>_set<s>        input k of set s           out<k>_set<s>   output k of set s
     t<tensor index>     values of one tensor for the set that `meta` names
-    tflm_out<k>_set<s>  what TensorFlow Lite Micro answered, where that is something else
+    tflm_out<k>_set<s>  output k of TensorFlow Lite Micro, if it differs from out<k>_set<s>
     meta                a JSON object, as text
 
 Keys of `meta`, all of them optional: `model`, `runtime`, `kinds` (of the sets), `stateful` (then
 the first axis of every input and output is the step), `model_crc32`, `tensor_crc32` and
 `tflm_tensor_crc32` (tensor index -> CRC-32 of the raw little-endian values), `tensor_crc32_set` or
-`input_set` (the set to which CRCs and `t` members belong). Other members and keys are passed over.
+`input_set` (the set to which CRCs and `t` members belong).  Other members and keys are ignored.
 
-Law: `goldens_of(members_of(g))` holds the same as g.
+`goldens_of(members_of(g))` equals g.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ArraysBySet = dict[int, tuple[Array, ...]]
 
 
 def members_of(goldens: Goldens) -> dict[str, Array]:
-    """Name and values of each member, in the order of the file."""
-    members: dict[str, Array] = {"meta": np.array(json.dumps(_meta_of(goldens), sort_keys=True))}
+    """The members by name, in the order of the file."""
+    members: dict[str, Array] = {"meta": np.array(json.dumps(_meta(goldens), sort_keys=True))}
     for number, golden_set in zip(goldens.set_numbers, goldens.sets, strict=True):
         members |= {f"in{k}_set{number}": values for k, values in enumerate(golden_set.inputs)}
         members |= {f"out{k}_set{number}": values for k, values in enumerate(golden_set.outputs)}
@@ -50,8 +50,8 @@ def members_of(goldens: Goldens) -> dict[str, Array]:
     return members
 
 
-def _meta_of(goldens: Goldens) -> dict[str, Any]:
-    """The object that becomes the member `meta`; what is not known is left out."""
+def _meta(goldens: Goldens) -> dict[str, Any]:
+    """The object stored as member `meta`, without unknown values."""
     owner = None if goldens.tensor_set is None else goldens.set_numbers[goldens.tensor_set]
     meta: dict[str, Any] = {
         "kinds": goldens.kinds,
@@ -67,11 +67,9 @@ def _meta_of(goldens: Goldens) -> dict[str, Any]:
 
 
 def goldens_of(members: Members) -> Goldens:
-    """The goldens that the members hold.
+    """The goldens that the members describe.
 
-    Raises:
-        ModelError: the members contradict each other, or hold none.
-    """
+    Raises ModelError if the members are inconsistent or contain no goldens."""
     meta = _read_meta(members)
     crcs = _crcs(meta, "tensor_crc32")
     tensors = _tensors(members)
@@ -106,7 +104,7 @@ def _contradiction(what: str, why: str) -> ModelError:
 
 
 def _read_meta(members: Members) -> Meta:
-    """The object in the member `meta`; empty where there is none."""
+    """The object in the member `meta`; empty if there is no such member."""
     if "meta" not in members:
         return {}
     try:
@@ -138,7 +136,7 @@ def _crcs(meta: Meta, key: str) -> Crcs:
 
 
 def _kinds(meta: Meta, set_count: int) -> tuple[str, ...]:
-    """The kind of each set; empty texts where the archive does not say."""
+    """The kind of each set; empty strings if the archive does not state kinds."""
     kinds: object = meta.get("kinds", [""] * set_count)
     if not isinstance(kinds, list) or len(cast(Sequence[Any], kinds)) != set_count:
         raise _contradiction(
@@ -163,15 +161,15 @@ def _by_set(members: Members, role: str) -> ArraysBySet:
 
 
 def _tensors(members: Members) -> tuple[tuple[int, Array], ...]:
-    """The `t` members in ascending order.  Whether they are right is for the ladder to say, which
-    names the layer; a CRC beside them is not held against them here."""
+    """The `t` members in ascending order.  They are not compared with their CRCs here: the
+    verification ladder does so and names the layer that differs."""
     matches = ((re.fullmatch(r"t(\d+)", name), values) for name, values in members.items())
     tensors = {int(match[1]): values for match, values in matches if match}
     return tuple(sorted(tensors.items(), key=lambda item: item[0]))
 
 
 def _set_numbers(inputs: ArraysBySet, outputs: ArraysBySet, owner: int | None) -> tuple[int, ...]:
-    """The numbers of all sets; `owner` is the set of the tensors, if there are any."""
+    """The numbers of all sets; `owner` is the set of the tensors, if the archive has tensors."""
     if inputs.keys() != outputs.keys():
         odd = sorted(inputs.keys() ^ outputs.keys())
         raise _contradiction(
@@ -186,7 +184,7 @@ def _set_numbers(inputs: ArraysBySet, outputs: ArraysBySet, owner: int | None) -
 def _tflm_sets(
     outputs: ArraysBySet, numbers: tuple[int, ...], sets: tuple[GoldenSet, ...]
 ) -> tuple[GoldenSet, ...]:
-    """What TensorFlow Lite Micro answered to the same inputs; empty where it agrees."""
+    """The outputs of TensorFlow Lite Micro for the same inputs; empty if they agree."""
     if not outputs:
         return ()
     if sorted(outputs) != list(numbers):

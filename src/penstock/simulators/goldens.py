@@ -1,6 +1,6 @@
-"""Goldens: what a reference runtime answered to sets of inputs.
+"""Goldens: outputs of a reference runtime for sets of inputs.
 
-`golden_archive.py` keeps them in files; `make_goldens` asks TensorFlow Lite Micro for them.
+`golden_archive.py` stores them in files; `make_goldens` obtains them from TensorFlow Lite Micro.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ Crcs = tuple[tuple[int, int], ...]
 class Goldens(Brief):
     """All sets of one archive, in ascending order of their numbers in the archive.
 
-    `sets[tensor_set]` is the one to which `tensor_crc32` belongs; it alone has `tensors`. An
-    archive of tensors only has one set without inputs and outputs: its inputs are among its
-    tensors, under the indices that the model gives to them. Where TensorFlow Lite Micro answers
-    something else than `runtime` did, `tflm_sets` (parallel to `sets`) and `tflm_tensor_crc32`
-    hold that; otherwise they are empty.
+    `tensor_crc32` belongs to `sets[tensor_set]`, the only set with `tensors`.  An archive that
+    holds tensors only has one set without inputs and outputs; its inputs are among its tensors,
+    under their indices in the model.  If TensorFlow Lite Micro differs from `runtime`, `tflm_sets`
+    (parallel to `sets`) and `tflm_tensor_crc32` hold its results; otherwise they are empty.
     """
 
     model: str
@@ -58,13 +57,10 @@ def crc32_of(values: Array) -> int:
 def make_goldens(
     model_bytes: bytes, types: Sequence[InputType], model: str, set_count: int = len(KINDS)
 ) -> Goldens:
-    """What TensorFlow Lite Micro answers to `set_count` drawn sets; every tensor for the first.
+    """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors for the first.
 
-    `types` are the model's inputs. The seed is the CRC-32 of the model.
-
-    Raises:
-        ToolError: the runtime is missing, or refuses the model.
-    """
+    `types` are the types of the model's inputs; the seed is the CRC-32 of the model.  Raises
+    ToolError if the runtime is missing or rejects the model."""
     seed = zlib.crc32(model_bytes)
     drawn = [draw_inputs(types, number, seed) for number in range(set_count)]
     answers = run_tflite_micro_sets(model_bytes, drawn)

@@ -1,4 +1,4 @@
-"""Runs a Graph with the operators' own arithmetic: the meaning of a model."""
+"""Interprets a Graph with the reference arithmetic of its operators."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.ir.tensor import Array
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every computed value of one inference by name, the graph's inputs included.
+    """All values of one inference by name, including the graph's inputs.
 
-    `inputs`: by name of a graph input, its elements."""
+    `inputs` maps the name of each graph input to its elements."""
     values = dict(inputs)
     for node in graph.nodes:
         values[node.name] = evaluate_node(node, values)
@@ -20,6 +20,6 @@ def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def evaluate_node(node: Node, values: Mapping[str, Array]) -> Array:
-    """The node's whole output."""
+    """The whole output of a node."""
     inputs = tuple(values[v.name] if v.data is None else v.data.array(v.type) for v in node.inputs)
     return node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape))

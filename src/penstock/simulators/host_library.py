@@ -1,4 +1,4 @@
-"""host_library: a C file of this folder as a shared library, built once per user."""
+"""Builds C files of this package as shared libraries, once per user."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.toolchains.host import host_compiler, link_shared, shared_suffix
 
 @cache
 def host_library(source: Path) -> Path:
-    """The compiled file, from the cache or built now; several processes may build it at once.
+    """The shared library of a C file, built if it is not cached; safe with concurrent processes.
 
-    Kept under the hash of its text and of the kind of machine."""
+    The cache key is a hash of the text and of the kind of machine."""
     folder = cache_folder()
     text = source.read_text() + platform.machine() + platform.system()
     key = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,9 +1,9 @@
-/* Counts executed instructions by phase: a plugin of QEMU, by its plugin interface version 1.
+/* Counts executed instructions by phase: a QEMU plugin, plugin interface version 1.
  *
- * QEMU calls on_block() before each translated block.  A phase begins when a block begins at an
- * address that `phase_at` marks.  The counts lie in a file that instruction_counter.py maps, too; it
- * declares the same structure.  QEMU ships no header of this interface: the prototypes are those of
- * its manual, "QEMU TCG Plugins". */
+ * QEMU calls on_block() before each translated block.  A phase begins at the addresses that
+ * `phase_at` marks.  The counts are in a file that instruction_counter.py maps, too; it declares the
+ * same structure.  QEMU ships no header of this interface; the prototypes are from its manual, "QEMU
+ * TCG Plugins". */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-"""InstructionCounter: executed instructions by phase, counted by a plugin of QEMU.
+"""InstructionCounter: counts executed instructions by phase with a QEMU plugin.
 
-The C file beside this one is compiled once per user, like that of `block_hook.py`. The plugin and
-this class see the same file.
+`instruction_counter.c` is compiled once per user, like `block_hook.c`.  The plugin and this class
+map the same file.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from penstock.simulators.host_library import host_library
 SOURCE = Path(__file__).with_name("instruction_counter.c")
 MOST_PHASES = 1023
 BUDGET, SPENT, PHASE, FIRST_COUNT = 0, 1, 2, 3
-"""Words of 64 bits."""
+"""Positions in the file, in words of 64 bits."""
 CODE_LOWER = FIRST_COUNT + MOST_PHASES + 1
 CODE_UPPER, WORDS = CODE_LOWER + 1, CODE_LOWER + 2
 
 
 class InstructionCounter:
-    """Counts for a program whose code lies at [code_lower, code_upper), in `file`."""
+    """Counters in `file` for a program whose code has the addresses [code_lower, code_upper)."""
 
     def __init__(self, file: Path, code_lower: int, code_upper: int) -> None:
         self.library = host_library(SOURCE)
@@ -37,7 +37,7 @@ class InstructionCounter:
         self._words[CODE_LOWER], self._words[CODE_UPPER] = code_lower, code_upper
 
     def begin(self, markers: tuple[int, ...], budget: int) -> None:
-        """Forgets all counts. From now on phase `i + 1` begins at address `markers[i]`."""
+        """Resets all counts.  From now on, phase `i + 1` begins at address `markers[i]`."""
         if len(markers) > MOST_PHASES:
             raise InternalError("simulator-009", f"more than {MOST_PHASES} phases of one call")
         self._words[:CODE_LOWER] = 0
@@ -47,10 +47,10 @@ class InstructionCounter:
             self._phase_at[(address - int(self._words[CODE_LOWER])) // 2] = phase
 
     def counts(self, phases: int) -> list[int]:
-        """Instructions of phases [0, phases)."""
+        """Executed instructions of phases [0, phases)."""
         return [int(word) for word in self._words[FIRST_COUNT : FIRST_COUNT + phases]]
 
     @property
     def spent(self) -> bool:
-        """Whether the budget is."""
+        """Whether the budget is exhausted."""
         return bool(self._words[SPENT])

@@ -24,10 +24,12 @@ from penstock.program.program import (
     Command,
     Copy,
     Invoke,
+    Issue,
     Kind,
     Loop,
     Program,
     Pull,
+    Transfer,
     View,
     Wait,
 )
@@ -101,6 +103,8 @@ class Machine:
                     self._pull(command, variables)
                 case Invoke():
                     self._devices.invoke(command, variables)
+                case Issue() | Transfer():
+                    raise InternalError("machine-011", "a stream command has not been encoded")
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = region_of(call.out, variables)

@@ -1,8 +1,8 @@
-"""Memories: bytes that remember who wrote them.
+"""Memories of the machine, with the owner of every byte.
 
-Every byte remembers the buffer that wrote it and, in a ring or row table, the row it belongs to.  A
-read of a byte that another buffer, another row or nobody wrote is an error: that is how memory is
-poisoned that is free, overwritten, or the target of a copy not yet waited for.
+The owner of a byte is the buffer that wrote it and, in a ring or row table, the row.  Reading a
+byte of another owner is an error.  This detects reads of memory that is free, overwritten, or the
+target of a copy that has not completed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOBODY = -1
 
 
 class Memories:
-    """The memories of a program, with its constants in them."""
+    """The memories of a program, initialised with its constants."""
 
     def __init__(self, program: Program) -> None:
         self._bytes = {m.name: np.full(m.size_bytes, POISON, np.uint8) for m in program.memories}
@@ -34,11 +34,11 @@ class Memories:
             self._load(buffer)
 
     def memory_of(self, operand: Operand) -> str:
-        """Name of the memory in which an operand lies."""
+        """Name of the memory that holds an operand."""
         return self.buffers[operand.view.buffer].memory
 
     def read(self, operand: Operand) -> Array:
-        """The elements of an operand, all of which must be there."""
+        """The elements of an operand.  Raises InternalError if it does not own all its bytes."""
         memory, owner = self._cells(operand)
         spans = tuple(self._spans(operand))
         rows = np.concatenate([memory[lower:upper] for lower, upper, _ in spans])
@@ -54,7 +54,7 @@ class Memories:
         return rows.view(operand.view.type.dtype.value).reshape(around.shape)[inner.slices]
 
     def write(self, operand: Operand, elements: Array) -> None:
-        """Put the elements where the operand lies."""
+        """Writes the elements of an operand.  Raises InternalError for constants."""
         if self.buffers[operand.view.buffer].data is not None:
             raise InternalError("machine-003", f'constant "{operand.view.buffer}" is written')
         memory, owner = self._cells(operand)
@@ -73,7 +73,7 @@ class Memories:
             start = part.stop
 
     def own(self, operand: Operand) -> None:
-        """What lies where the operand lies has been written as it."""
+        """Makes the operand the owner of its bytes, which other means have written."""
         _, owner = self._cells(operand)
         around, inner = operand.whole_rows
         written = np.zeros((*around.shape, operand.view.type.dtype.size_bytes), bool)
@@ -84,8 +84,7 @@ class Memories:
             start += upper - lower
 
     def bytes_from(self, buffer: str, offset: int) -> Array:
-        """The bytes of a memory from an offset into a buffer on; they may be written, but of
-        constants."""
+        """The bytes of a memory from an offset into a buffer; constants are read-only."""
         found = self.buffers[buffer]
         if not 0 <= offset <= found.size_bytes:
             raise InternalError(
@@ -99,14 +98,14 @@ class Memories:
         return content
 
     def copied(self) -> dict[str, Array]:
-        """The bytes of the writable memories as they are now."""
+        """A copy of the contents of all writable memories."""
         return {name: self._bytes[name].copy() for name in self._writable}
 
     def strayed(
         self, before: dict[str, Array], output: Operand, others: Sequence[str]
     ) -> tuple[str, int] | None:
-        """The first byte that is not what it was, and is neither the operand's nor in other
-        buffers: its memory and address; None where there is none."""
+        """Memory and address of the first byte that differs from `before`, outside of the operand
+        `output` and of the buffers `others`; None if there is none."""
         changed = {name: self._bytes[name] != old for name, old in before.items()}
         changed[self.memory_of(output)][self._addresses(output)] = False
         for buffer in (self.buffers[name] for name in others):
@@ -117,19 +116,19 @@ class Memories:
         )
 
     def disown(self, operand: Operand) -> None:
-        """What lies in the rows of an operand must not be read."""
+        """Makes the rows of an operand unreadable."""
         _, owner = self._cells(operand)
         for lower, upper, _ in self._spans(operand):
             owner[lower:upper] = NOBODY
 
     def take(self, buffer: Buffer) -> None:
-        """The buffer's bytes, whoever wrote them, are overwritten with nothing of use."""
+        """Gives the buffer its bytes, with undefined contents, whatever owned them before."""
         part = slice(buffer.address, buffer.address + buffer.size_bytes)
         self._bytes[buffer.memory][part] = POISON
         self._owner[buffer.memory][part] = self._tag(buffer.name, 0)
 
     def free(self, buffer: Buffer) -> None:
-        """Forget what the buffer holds; bytes that another buffer has taken over stay."""
+        """Poisons the bytes that the buffer owns; bytes that another buffer owns are unchanged."""
         part = slice(buffer.address, buffer.address + buffer.size_bytes)
         owner = self._owner[buffer.memory][part]
         mine = owner >> 32 == self._index[buffer.name]
@@ -146,7 +145,7 @@ class Memories:
         return bool(np.isin(self._addresses(one), self._addresses(other)).any())
 
     def lie_alike(self, one: Operand, other: Operand) -> bool:
-        """Whether every element of one operand lies where the same element of the other does."""
+        """Whether each element has the same address in both operands."""
         return self._in_one_memory(one, other) and np.array_equal(
             self._addresses(one), self._addresses(other)
         )
@@ -172,12 +171,12 @@ class Memories:
         self._owner[buffer.memory][buffer.address : upper] = self._tag(buffer.name, 0)
 
     def _cells(self, operand: Operand) -> tuple[Array, Array]:
-        """Bytes and owners of the memory in which an operand lies."""
+        """Bytes and owners of the memory that holds an operand."""
         memory = self.memory_of(operand)
         return self._bytes[memory], self._owner[memory]
 
     def _spans(self, operand: Operand) -> Iterator[tuple[int, int, int]]:
-        """(lower, upper, owner) of the operand's rows in memory, whole rows."""
+        """Half-open address ranges of the operand's whole rows, each with its owner tag."""
         view, buffer = operand.view, self.buffers[operand.view.buffer]
         first, last = operand.rows
         lower, upper, offset = (evaluate(x, {}) for x in (view.lower, view.upper, view.offset))
@@ -206,12 +205,12 @@ class Memories:
         return self.memory_of(one) == self.memory_of(other)
 
     def _extent(self, operand: Operand) -> tuple[int, int]:
-        """From the first to the last byte of the rows of an operand."""
+        """Half-open address range that contains all rows of an operand."""
         spans = tuple(self._spans(operand))
         return min(lower for lower, _, _ in spans), max(upper for _, upper, _ in spans)
 
     def _addresses(self, operand: Operand) -> Array:
-        """The address of every byte, in the order of the elements."""
+        """The address of every byte of an operand, in the order of its elements."""
         around, inner = operand.whole_rows
         rows = [np.arange(lower, upper) for lower, upper, _ in self._spans(operand)]
         return np.concatenate(rows).reshape(*around.shape, -1)[inner.slices].ravel()
@@ -221,6 +220,6 @@ class Memories:
 
 
 def lies_whole(operand: Operand) -> bool:
-    """Whether the view has every row of its tensor, one behind the other."""
+    """Whether the view holds all rows of its tensor contiguously."""
     rows, whole = operand.view.rows, Rows.whole(operand.view.type)
     return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch

@@ -1,9 +1,9 @@
-"""OnnxReference: every operator of an ONNX model in real arithmetic, on the inputs that ours had.
+"""Compares our results with the reference evaluator of the package `onnx`, node by node.
 
-The judge is the reference evaluator of the package `onnx`, node by node.  After each node, what it
-computed is rounded under the scale that our tensor has, and compared; then our elements go on as
-the next node's inputs, so that no difference adds to another.  QuantizeLinear and DequantizeLinear
-are spelled out here: real numbers, round half to even (ONNX operator specification).
+The evaluator computes each node in real arithmetic on our inputs.  Its result is quantised with the
+scale of our tensor and compared; the next node again starts from our elements, so that differences
+do not accumulate.  QuantizeLinear and DequantizeLinear are implemented here: real arithmetic, round
+half to even (ONNX operator specification).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from penstock.ir.tensor import Array, TensorType
 from penstock.simulators.compare import Comparison, Difference
 
 MOST_STEPS = 1
-"""Steps of the output by which an operator may miss real arithmetic."""
+"""Largest accepted difference from real arithmetic, in quantisation steps of the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A tensor of ours: elements in the model's order of axes, and their type."""
+    """One of our tensors: elements in the model's axis order, and their type."""
 
     elements: Array
     type: TensorType
@@ -44,8 +44,10 @@ Find = Callable[[str], Seen | None]
 
 @dataclass(slots=True)
 class Judgement:
-    """What was compared; `near`: elements that are one step off; `unjudged`: operators that the
-    evaluator has not."""
+    """The result of a comparison.
+
+    `near` counts elements that differ by one step; `unjudged` lists operators that the evaluator
+    does not implement."""
 
     comparison: Comparison = field(default_factory=Comparison)
     near: int = 0
@@ -58,10 +60,9 @@ class Judgement:
 
 
 def judge(raw: bytes, folder: Path, find: Find, set_number: int = 0) -> Judgement:
-    """Every tensor of ours that `find` knows by its name in the model, whose external data lies in
-    `folder`.
+    """Compares every tensor of an ONNX model that `find` knows by name.
 
-    Raises ToolError where the evaluator fails."""
+    `folder` holds the external data of the model.  Raises ToolError if the evaluator fails."""
     model: Any = onnx.ModelProto.FromString(raw)
     load_external_data_for_model(model, str(folder))
     values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -84,7 +85,7 @@ def judge(raw: bytes, folder: Path, find: Find, set_number: int = 0) -> Judgemen
 
 
 def _outputs(node: Any, values: Mapping[str, Any], model: Any, found: Judgement) -> tuple[Any, ...]:
-    """What a node computes in real arithmetic; None where the evaluator has no such node."""
+    """The outputs of a node in real arithmetic; None for nodes that the evaluator lacks."""
     inputs: list[Any] = [values.get(name) if name else None for name in node.input]
     if node.op_type == "QuantizeLinear":
         return (_quantised(*inputs),)
@@ -121,7 +122,7 @@ def _outputs(node: Any, values: Mapping[str, Any], model: Any, found: Judgement)
 
 
 def _kind(node: Any, values: Mapping[str, Any]) -> np.dtype[Any]:
-    """Element type of what a node writes that is not judged: that of its last zero point."""
+    """Element type of the output of an unjudged node: that of its last zero point."""
     found = [values.get(name) for name in node.input]
     bytes_ = (np.dtype("int8"), np.dtype("uint8"))
     kinds = [x.dtype for x in found if x is not None and x.dtype in bytes_ and x.size == 1]
@@ -129,14 +130,16 @@ def _kind(node: Any, values: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def _version(node: Any, opset: Any) -> int:
-    """Under which version a node is evaluated: of BatchNormalization, the evaluator takes older
-    ones than 14 for training, which they are not where there is one output."""
+    """The operator set version used to evaluate a node.
+
+    The evaluator treats BatchNormalization before version 14 as training, which is wrong for nodes
+    with one output."""
     least = 14 if node.op_type == "BatchNormalization" and opset.domain == "" else 0
     return max(opset.version, least)
 
 
 def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: int) -> None:
-    """Adds how far our elements are from the real numbers rounded under our scale."""
+    """Compares our elements with real numbers quantised with our scale, and records the result."""
     if real.dtype.kind == "f":
         expected = _rounded(real, seen.type.scale, seen.type.zero_point, -128, 127)
     else:
@@ -154,7 +157,7 @@ def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: i
 
 
 def _as(seen: Seen, kind: np.dtype[Any]) -> Array:
-    """Our tensor as the model has it: real numbers, int8 or uint8."""
+    """Our tensor in the model's element type: real numbers, int8 or uint8."""
     if kind.kind == "f":
         return seen.reals.astype(kind)
     return (seen.elements.astype(np.int64) + (128 if kind == np.uint8 else 0)).astype(kind)
@@ -169,7 +172,7 @@ def _quantised(x: Array, scale: Array, zero: Array | None = None) -> Array:
 
 
 def _rounded(x: Array, scale: float, zero: int, least: int, most: int) -> Array:
-    """Real numbers as elements: round half to even, saturated."""
+    """Quantises real numbers: round half to even, saturate."""
     steps = np.rint(x.astype(np.float32) / np.float32(scale)) + zero
     return np.clip(steps, least, most).astype(np.int64)
 

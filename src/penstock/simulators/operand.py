@@ -1,4 +1,4 @@
-"""Operand: a region of a tensor as a view shows it; and which whole rows hold a region."""
+"""Operand: a region of a view for given loop variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.program.program import Box, View
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A region of a view in which no variables are left: its bounds and offset are numbers."""
+    """A region of a view whose bounds and offset contain no loop variables."""
 
     view: View
     region: Region
@@ -29,7 +29,7 @@ class Operand:
 
     @staticmethod
     def whole(view: View) -> Operand:
-        """All of a view without variables."""
+        """The whole tensor of a view without loop variables."""
         return Operand.of(view, Region.whole(view.type.shape), {})
 
     @property
@@ -38,7 +38,7 @@ class Operand:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """The interval of flattened row indices of the whole rows that contain the region."""
+        """Half-open interval of flattened indices of the whole rows that contain the region."""
         shape = self.view.type.shape
         if len(shape) < 2:
             return 0, 1
@@ -49,8 +49,8 @@ class Operand:
 
     @property
     def whole_rows(self) -> tuple[Region, Region]:
-        """The smallest region of whole rows, consecutive in memory, that contains the region; and
-        the region as seen from its start."""
+        """The smallest region of consecutive whole rows that contains the region, and the region
+        relative to its start."""
         shape = self.view.type.shape
         around = Region.whole(shape)
         if len(shape) >= 2:
@@ -62,7 +62,7 @@ class Operand:
 
 
 def region_of(box: Box, variables: Mapping[str, int]) -> Region:
-    """The region that a box is for given loop variables."""
+    """The region of a box for given loop variables."""
     return Region(
         tuple(evaluate(x, variables) for x in box.lower),
         tuple(evaluate(x, variables) for x in box.upper),
@@ -70,5 +70,5 @@ def region_of(box: Box, variables: Mapping[str, int]) -> Region:
 
 
 def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
-    """The region of whole rows [lower, upper) of a tensor with one leading index above its rows."""
+    """Whole rows [lower, upper) of a tensor whose axes before the row axis have extent 1."""
     return Region.whole(shape).replace(row_axis(len(shape)), (lower, upper))

@@ -1,10 +1,10 @@
-"""Qemu: a Cortex-M55 and its memory, in QEMU's model of the MPS3 board AN547 (Corstone-300).
+"""Qemu: a Cortex-M55 with memory, in QEMU's model of the MPS3 board AN547 (Corstone-300).
 
-    0x6000 0000  DDR memory: flash, as far as we say so, read and executed
-    0x6800 0000              RAM; the stack grows down from its upper end
+    0x6000 0000  DDR memory used as flash
+    0x6800 0000  DDR memory used as RAM; the stack grows down from its upper end
 
-The program's start-up code runs first, so memory is as it is when `main` starts. Calls return to
-where start-up ends, before which the core stops. Everything goes through the debugger's stub.
+The start-up code of the program runs first.  Calls return to the end of the start-up code, where a
+breakpoint stops the core.  All accesses use the debugger stub.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SECONDS_TO_CONNECT, SECONDS_TO_RUN = 20.0, 3600.0
 
 
 class Qemu:
-    """The core with the program in its memory. Memory lasts from run to run.
+    """The core with the program in its memory, which persists between runs.
 
-    `folder` is for QEMU's messages and connection, and is gone with this object; `plugin`: a file
-    and its arguments, as QEMU wants them."""
+    `folder` holds QEMU's messages and socket; it is deleted with this object.  `plugin` is the
+    value of QEMU's option -plugin."""
 
     def __init__(self, elf: Path, image: ElfImage, folder: Path, plugin: str) -> None:
         self.image = image
@@ -60,7 +60,7 @@ class Qemu:
             )
 
     def _accept(self, waiting: socket.socket) -> socket.socket:
-        """The connection that QEMU makes."""
+        """Waits for QEMU to connect.  Raises ToolError if it does not."""
         try:
             connection, _ = waiting.accept()
         except OSError as error:
@@ -77,12 +77,12 @@ class Qemu:
         return connection
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Memory as it is now. Raises: InternalError where there is none."""
+        """The current contents of memory.  Raises InternalError for unmapped addresses."""
         _check_memory(address, size_bytes)
         return self._gdb.read(address, size_bytes)
 
     def write(self, address: int, content: bytes) -> None:
-        """Writes memory, flash included. Raises: InternalError where there is none."""
+        """Writes memory, including flash.  Raises InternalError for unmapped addresses."""
         _check_memory(address, len(content))
         self._gdb.write(address, content)
 
@@ -97,7 +97,7 @@ class Qemu:
     def run(self, address: int) -> None:
         """Runs the function at that address until it returns.
 
-        Raises: InternalError where it does not."""
+        Raises InternalError if it does not."""
         end = self.image.symbol(END_OF_START_UP).address
         self.set_register("LR", end | 1)
         self.set_register("PC", address)
@@ -119,13 +119,13 @@ class Qemu:
         self.run(self.image.symbol("Reset_Handler").address)
 
     def _said(self) -> str:
-        """What QEMU wrote at its end."""
+        """The last messages of QEMU."""
         lines = self._messages.read_text(errors="replace").strip().splitlines()
         return next((line for line in lines if line.startswith("qemu: fatal")), "".join(lines[-1:]))
 
 
 def qemu_program() -> str:
-    """QEMU's path. Raises: ToolError where it is not installed."""
+    """The path of QEMU.  Raises ToolError if it is not installed."""
     program = shutil.which(PROGRAM)
     if program is None:
         raise ToolError(
@@ -146,7 +146,7 @@ def _end(process: subprocess.Popen[bytes], gdb: GdbRemote, folder: Path) -> None
 
 
 def _check_memory(address: int, size_bytes: int) -> None:
-    """QEMU would read zeros where there is no memory."""
+    """Raises InternalError for unmapped addresses, which QEMU reads as zeros."""
     upper = address + size_bytes
     for base, size in (
         (LAYOUT.flash_base, LAYOUT.flash_bytes),

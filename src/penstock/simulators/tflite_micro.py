@@ -1,8 +1,7 @@
-"""Ground truth: TensorFlow Lite Micro runs the model, and every tensor is kept.
+"""Ground truth: runs a model in TensorFlow Lite Micro and keeps every tensor.
 
-TensorFlow Lite Micro is C++ made for devices: on a model that it does not expect it may end the
-process. It therefore runs in a process of its own (`tflite_micro_child.py`), and what happens
-there becomes either a `GoldenSet` or a `ToolError` in its own words.
+TensorFlow Lite Micro may abort on unexpected models.  It therefore runs in a process of its own
+(`tflite_micro_child.py`), which yields either a `GoldenSet` or a `ToolError` with its messages.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ Array = NDArray[Any]
 
 CHILD = Path(__file__).with_name("tflite_micro_child.py")
 
-# Tried in this order. Every tensor has its own memory here, so this is not what a device needs.
 ARENA_BYTES = (16 << 20, 128 << 20, 1 << 30)
+"""Sizes tried in this order.  No two tensors share memory here, unlike on a device."""
 
-# "Failed to allocate tail memory. Requested: 8216, available 1928, missing: 6288": the words of
-# tensorflow/lite/micro/arena_allocator; what is missing is arena, not an operator.
+# Message of tensorflow/lite/micro/arena_allocator for a small arena: "Failed to allocate tail
+# memory. Requested: 8216, available 1928, missing: 6288".
 ARENA_TOO_SMALL = re.compile(r"Requested: \d+, available:? \d+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GoldenSet:
-    """What the reference answered for one set of inputs.
+    """Results of the reference for one set of inputs.
 
     `tensors` holds (tensor index in subgraph 0, values) of every tensor without constant data, in
-    ascending order; it is empty where only the outputs are known.
+    ascending order; it is empty if only the outputs are known.
     """
 
     inputs: tuple[Array, ...]
@@ -50,14 +49,14 @@ class GoldenSet:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How the child process ended, if not well."""
+    """Exit code and messages of a child process that failed."""
 
     exit_code: int
     message: str
 
     @property
     def is_crash(self) -> bool:
-        """Whether it ended otherwise than by its own `return 1`."""
+        """Whether it did not exit regularly with code 1."""
         return self.exit_code != 1
 
     @property
@@ -68,9 +67,7 @@ class Refusal:
 def tflite_micro_version() -> str:
     """Name and version of the runtime, as archives record it.
 
-    Raises:
-        ToolError: it is not installed.
-    """
+    Raises ToolError if it is not installed."""
     require_tflite_micro()
     from importlib.metadata import version  # slow to import, and only needed here
 
@@ -78,7 +75,7 @@ def tflite_micro_version() -> str:
 
 
 def require_tflite_micro() -> None:
-    """Nothing, or the ToolError that says how to install the reference."""
+    """Raises ToolError with installation instructions if the reference is not installed."""
     if importlib.util.find_spec("tflite_micro") is None:
         raise ToolError(
             "tool-040",
@@ -90,11 +87,9 @@ def require_tflite_micro() -> None:
 
 
 def run_tflite_micro(model_bytes: bytes, inputs: tuple[Array, ...]) -> GoldenSet:
-    """One invocation from a fresh state: the outputs and every tensor, raw as the runtime has them.
+    """One invocation from the initial state: outputs and all tensors, as stored by the runtime.
 
-    Raises:
-        ToolError: the runtime is missing, refuses the model or the inputs, or crashes on them.
-    """
+    Raises ToolError if the runtime is missing, rejects the model or the inputs, or crashes."""
     (golden_set,) = run_tflite_micro_sets(model_bytes, (inputs,))
     return golden_set
 
@@ -102,7 +97,7 @@ def run_tflite_micro(model_bytes: bytes, inputs: tuple[Array, ...]) -> GoldenSet
 def run_tflite_micro_sets(
     model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]]
 ) -> tuple[GoldenSet, ...]:
-    """`run_tflite_micro` for several sets in one process; no state passes from set to set."""
+    """`run_tflite_micro` for several sets in one process; each starts from the initial state."""
     require_tflite_micro()
     refusal = Refusal(0, "")
     for arena_bytes in ARENA_BYTES:
@@ -118,7 +113,7 @@ def run_tflite_micro_sets(
 def _ask(
     model_bytes: bytes, input_sets: Sequence[tuple[Array, ...]], arena_bytes: int
 ) -> dict[str, Array] | Refusal:
-    """The child's archive, or how it ended."""
+    """The archive that the child process wrote, or how it failed."""
     request: dict[str, Array] = {
         "model": np.frombuffer(model_bytes, np.uint8),
         "arena_bytes": np.array(arena_bytes),
@@ -142,7 +137,7 @@ def _ask(
 
 
 def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...]) -> GoldenSet:
-    """Set `number` of the child's archive."""
+    """Set `number` of the child's archive, with its inputs."""
     outputs: list[Array] = []
     while (key := f"out{len(outputs)}_set{number}") in reply:
         outputs.append(reply[key])
@@ -152,7 +147,7 @@ def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...])
 
 
 def _error(refusal: Refusal) -> ToolError:
-    """The refusal in the four parts, with the last eight lines that the runtime printed."""
+    """The ToolError for a failed child, with the last eight lines of its messages."""
     lines = [line.strip() for line in refusal.message.splitlines() if line.strip()]
     words = "; ".join(lines[-8:]) or "it printed nothing"
     if refusal.is_crash:

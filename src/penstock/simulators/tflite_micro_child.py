@@ -1,11 +1,11 @@
-"""The process inside which TensorFlow Lite Micro runs, so that its crash is not ours.
+"""The child process that runs TensorFlow Lite Micro, so that a crash does not affect penstock.
 
 Started by path, not as a module, and imports nothing of penstock: it needs only NumPy and the
 package `tflite_micro`. Both pipes carry an npz archive.
 
     stdin   model (n,) uint8   arena_bytes, set_count () int64   in<k>_set<s> of any type
     stdout  out<k>_set<s>      t<tensor index>_set<s> for every tensor without constant data
-    stderr  what TensorFlow Lite Micro has to say; exit code 1 where it refuses
+    stderr  messages of TensorFlow Lite Micro; exit code 1 if it rejects the request
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Array = NDArray[Any]
 Interpreter = Any  # tflite_micro has no annotations
 Schema = Any  # a flatbuffers table, likewise
 
-# The package's own reader of model files.
+# The package's own schema of model files.
 SCHEMA = "tflite_micro.tensorflow.lite.micro.python.schema_py_generated"
 
-# TensorType STRING, RESOURCE, VARIANT of the TFLite schema: no numbers inside, and reading a
-# RESOURCE through the interpreter's GetTensor ends the process.
+# TensorType STRING, RESOURCE and VARIANT of the TFLite schema hold no numbers; GetTensor of the
+# interpreter aborts the process for a RESOURCE.
 WITHOUT_NUMBERS = (5, 13, 14)
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
-    """What can be asked of subgraph 0; `tensors` are those without constant data."""
+class SubgraphInterface:
+    """Inputs, outputs and tensors without constant data of subgraph 0."""
 
     input_count: int
     output_count: int
     tensors: tuple[int, ...]
 
 
-def interface_of(model_bytes: bytes) -> Interface:
-    """The interface that the file declares."""
+def interface_of(model_bytes: bytes) -> SubgraphInterface:
+    """The interface declared by a model file."""
     schema: Schema = importlib.import_module(SCHEMA)
     model: Schema = schema.Model.GetRootAs(model_bytes, 0)
     subgraph: Schema = model.Subgraphs(0)
@@ -53,11 +53,11 @@ def interface_of(model_bytes: bytes) -> Interface:
         for index, tensor in enumerate(tensors)
         if model.Buffers(tensor.Buffer()).DataLength() == 0 and tensor.Type() not in WITHOUT_NUMBERS
     )
-    return Interface(subgraph.InputsLength(), subgraph.OutputsLength(), variable)
+    return SubgraphInterface(subgraph.InputsLength(), subgraph.OutputsLength(), variable)
 
 
 def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
-    """An interpreter that never shares the memory of two tensors, so that each can be read."""
+    """An interpreter in which no two tensors share memory, so that each can be read."""
     runtime: Any = importlib.import_module("tflite_micro").runtime
     return runtime.Interpreter.from_bytes(
         model_bytes,
@@ -69,9 +69,9 @@ def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
 def run_set(
     model_bytes: bytes, inputs: list[Array], arena_bytes: int
 ) -> Iterator[tuple[str, Array]]:
-    """One invocation on a fresh interpreter, which has no state yet: key and array of each result.
+    """One invocation on a new interpreter in its initial state: results by key.
 
-    An interpreter's arrays lie in its arena, hence the copies.
+    Results are copied, since the interpreter's arrays are in its arena.
     """
     interface = interface_of(model_bytes)
     if len(inputs) != interface.input_count:
@@ -87,7 +87,7 @@ def run_set(
 
 
 def answer(request: dict[str, Array]) -> dict[str, Array]:
-    """The archive for stdout from the one on stdin."""
+    """The reply archive for a request archive."""
     model_bytes = request["model"].tobytes()
     arena_bytes = int(request["arena_bytes"])
     replies: dict[str, Array] = {}
@@ -101,7 +101,9 @@ def answer(request: dict[str, Array]) -> dict[str, Array]:
 
 
 def main() -> int:
-    """Read, run, write; whatever is printed on the way goes to stderr."""
+    """Reads the request from stdin, runs the model, writes the reply to stdout.
+
+    Output of the runtime is redirected to stderr."""
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with np.load(io.BytesIO(sys.stdin.buffer.read())) as archive:

@@ -1,4 +1,4 @@
-"""Instruction: one Thumb instruction, as far as its cost depends on it.
+"""Decodes Thumb instructions, as far as their cost depends on them.
 
 Decoding is capstone's. What capstone names otherwise than expected counts as plain arithmetic.
 """
@@ -17,8 +17,8 @@ from penstock.toolchains.extra import extra
 IMMEDIATE_OPERAND, MEMORY_OPERAND = 2, 3  # ARM_OP_IMM, ARM_OP_MEM of capstone 5
 
 
-class Kind(Enum):
-    """Instructions that cost alike."""
+class InstructionKind(Enum):
+    """Kinds of instructions with equal cost."""
 
     ARITHMETIC = auto()
     MULTIPLY = auto()
@@ -37,34 +37,35 @@ class Kind(Enum):
     FLOAT_DIVIDE = auto()
 
 
-NAMES: dict[Kind, str] = {
-    Kind.MULTIPLY: "mul",
-    Kind.MULTIPLY_ADD: "mla mls",
-    Kind.MULTIPLY_LONG: "smull umull",
-    Kind.MULTIPLY_LONG_ADD: "smlal umlal umaal",
-    Kind.DIVIDE: "sdiv udiv",
-    Kind.LOAD: "ldr ldrb ldrh ldrsb ldrsh ldrt ldrbt ldrht ldrsbt ldrsht vldr",
-    Kind.STORE: "str strb strh strt strbt strht vstr",
-    Kind.LOAD_MULTIPLE: "ldm ldmdb ldmda ldmib pop ldrd vldmia vldmdb vpop",
-    Kind.STORE_MULTIPLE: "stm stmdb stmda stmib push strd vstmia vstmdb vpush",
-    Kind.BRANCH: "b bx blx cbz cbnz",
-    Kind.CALL: "bl",
-    Kind.TABLE_BRANCH: "tbb tbh",
-    Kind.FLOAT_MULTIPLY_ADD: "vmla vmls vnmla vnmls vfma vfms vfnma vfnms",
-    Kind.FLOAT_DIVIDE: "vdiv vsqrt",
+NAMES: dict[InstructionKind, str] = {
+    InstructionKind.MULTIPLY: "mul",
+    InstructionKind.MULTIPLY_ADD: "mla mls",
+    InstructionKind.MULTIPLY_LONG: "smull umull",
+    InstructionKind.MULTIPLY_LONG_ADD: "smlal umlal umaal",
+    InstructionKind.DIVIDE: "sdiv udiv",
+    InstructionKind.LOAD: "ldr ldrb ldrh ldrsb ldrsh ldrt ldrbt ldrht ldrsbt ldrsht vldr",
+    InstructionKind.STORE: "str strb strh strt strbt strht vstr",
+    InstructionKind.LOAD_MULTIPLE: "ldm ldmdb ldmda ldmib pop ldrd vldmia vldmdb vpop",
+    InstructionKind.STORE_MULTIPLE: "stm stmdb stmda stmib push strd vstmia vstmdb vpush",
+    InstructionKind.BRANCH: "b bx blx cbz cbnz",
+    InstructionKind.CALL: "bl",
+    InstructionKind.TABLE_BRANCH: "tbb tbh",
+    InstructionKind.FLOAT_MULTIPLY_ADD: "vmla vmls vnmla vnmls vfma vfms vfnma vfnms",
+    InstructionKind.FLOAT_DIVIDE: "vdiv vsqrt",
 }
 KIND_OF = {name: kind for kind, names in NAMES.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`address_registers` form the address of a memory access; `registers` are moved by it.
+    """An instruction.  `address_registers` form the address of a memory access; it transfers
+    `registers` registers.
 
-    `stack_bytes` is by how much the stack grows (positive) or shrinks, where the text tells it.
+    `stack_bytes` is the growth of the stack (negative if it shrinks), if the operands state it.
     """
 
     name: str
-    kind: Kind
+    kind: InstructionKind
     registers: int = 1
     address_registers: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
@@ -74,14 +75,14 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Instructions that are executed one after another."""
+class BasicBlock:
+    """A basic block: instructions that are executed consecutively."""
 
     instructions: tuple[Instruction, ...]
 
     @property
     def stack_bytes(self) -> int:
-        """The most by which the stack grows inside the block, at least 0."""
+        """Largest growth of the stack inside the block, at least 0."""
         deepest = depth = 0
         for instruction in self.instructions:
             depth += instruction.stack_bytes
@@ -89,9 +90,9 @@ class Block:
         return deepest
 
 
-def decode(code: bytes, address: int) -> Block:
-    """The block whose bytes are `code`. Raises: InternalError where they are no instructions."""
-    return Block(tuple(_instructions(code, address)))
+def decode(code: bytes, address: int) -> BasicBlock:
+    """Decodes a block.  Raises InternalError if the bytes are not instructions."""
+    return BasicBlock(tuple(_instructions(code, address)))
 
 
 def _instructions(code: bytes, address: int) -> Iterator[Instruction]:
@@ -116,7 +117,7 @@ def _disassembler() -> Callable[[bytes, int], Iterator[Any]]:
 
 def _instruction(found: Any) -> Instruction:
     name = str(found.insn_name())
-    kind = KIND_OF.get(name, Kind.ARITHMETIC)
+    kind = KIND_OF.get(name, InstructionKind.ARITHMETIC)
     written = frozenset(str(found.reg_name(number)) for number in found.regs_access()[1])
     memory = [operand.mem for operand in found.operands if operand.type == MEMORY_OPERAND]
     return Instruction(
@@ -131,9 +132,9 @@ def _instruction(found: Any) -> Instruction:
     )
 
 
-def _registers(found: Any, name: str, kind: Kind) -> int:
-    """How many registers a multiple access moves: operands, without the base where there is one."""
-    if kind not in (Kind.LOAD_MULTIPLE, Kind.STORE_MULTIPLE):
+def _registers(found: Any, name: str, kind: InstructionKind) -> int:
+    """Number of registers that a multiple access transfers: its operands without the base."""
+    if kind not in (InstructionKind.LOAD_MULTIPLE, InstructionKind.STORE_MULTIPLE):
         return 1
     if name in ("ldrd", "strd"):
         return 2
@@ -142,16 +143,16 @@ def _registers(found: Any, name: str, kind: Kind) -> int:
 
 
 def _address_registers(found: Any) -> frozenset[str]:
-    """Base and index of the memory operand, without the program counter."""
+    """Base and index registers of the memory operand, without the program counter."""
     memory = [operand.mem for operand in found.operands if operand.type == MEMORY_OPERAND]
     numbers = [number for mem in memory for number in (mem.base, mem.index) if number]
     return frozenset(str(found.reg_name(number)) for number in numbers) - {"pc"}
 
 
 def _stack_bytes(found: Any, name: str, written: frozenset[str]) -> int:
-    """Growth of the stack by an instruction whose text tells it; 0 for all others.
+    """Growth of the stack by an instruction whose operands state it; 0 for all others.
 
-    A pop that returns counts as 0: where its condition does not hold, the stack stays as it is.
+    A conditional pop that returns counts as 0: if it is skipped, the stack does not change.
     """
     if "pc" in written:
         return 0
@@ -165,7 +166,7 @@ def _stack_bytes(found: Any, name: str, written: frozenset[str]) -> int:
 
 
 def _stack_step(found: Any, name: str) -> int:
-    """Growth by `sub sp, #n`, `add sp, #n`, or an access that moves the stack pointer."""
+    """Growth of the stack by `sub sp, #n`, `add sp, #n`, or an access with writeback to sp."""
     last = found.operands[-1]
     if last.type == IMMEDIATE_OPERAND:
         return int(last.imm) if name in ("sub", "subw") else -int(last.imm)

@@ -1,7 +1,7 @@
-"""Tiling: how a layer is cut for local memories, and in which order its tiles are moved.
+"""Tiling of layers for local memories: tile shapes, loop order and the resulting transfers.
 
-Layer         what a tiler knows of an operator: axes, and which of them each tensor follows
-Scratchpads   the local memories, and what copies cost
-Tiler         who chooses: dims, candidate shapes, cuts, loop order (a public protocol)
-Tiling        the choice: cuts, order, what is moved, in which regions
+Layer         an operator as a tiler sees it: a loop nest over axes, and the tensors they index
+Scratchpads   the local memories, and the cost of copies
+Tiler         the strategy: axes to tile, candidate shapes, cuts, loop order (a public protocol)
+Tiling        the result: cuts, order, transfers and their regions
 """

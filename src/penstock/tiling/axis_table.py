@@ -1,4 +1,4 @@
-"""AxisTable: the cuts of one axis that are worth considering, and what each does to operands."""
+"""AxisTable: the candidate cuts of one axis, and their effect on each operand."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class AxisTable:
-    """Cuts of an axis, one in each row.
+    """Candidate cuts of an axis, one per row.
 
-    `shapes`: extent, growth of the first tile, growth of the last; `counts`: tiles; `groups`: of
-    lanes, summed over tiles; by operand, `lengths`: elements that the tiles read along the axis,
-    summed; `rooms`: what the largest takes, aligned; both 1 where it does not follow the axis."""
+    `shapes` contains extent, growth of the first tile and growth of the last; `counts` the number
+    of tiles; `groups` the number of lane groups, summed over tiles. For each operand, `lengths` is
+    the sum over tiles of the elements that a tile reads along the axis, and `rooms` the aligned
+    maximum. Both are 1 if the axis does not index the operand.
+    """
 
     shapes: Numbers
     counts: Numbers
@@ -38,19 +40,19 @@ class AxisTable:
 
 
 def axis_table(layer: Layer, scratchpads: Scratchpads, axis: Axis) -> AxisTable:
-    """Every cut of the axis in more than one tile, but those than which another is as good."""
+    """Return the Pareto-optimal cuts of an axis into more than one tile."""
     shapes = _shapes(axis, *layer.growth(axis.name))
     lines = _lines(layer, scratchpads, axis.name)
     forms = np.array([_form(d, alignment) for d, alignment in lines.values()], np.int64)
     measured = _measured(axis.extent, axis.lanes, shapes, forms.reshape(-1, 6))
     shapes, measured = shapes[measured[:, 0] > 1], measured[measured[:, 0] > 1]
     ranked = np.lexsort(measured.T[::-1])
-    kept = ranked[_efficient(measured[ranked])]
+    kept = ranked[_pareto_rows(measured[ranked])]
     return _table(layer, lines, shapes[kept], measured[kept])
 
 
 def table_of_cut(layer: Layer, scratchpads: Scratchpads, axis: Axis, cut: Cut) -> AxisTable:
-    """The one cut, or no row where it is no cut."""
+    """Return the table of one given cut; it is empty if the cut consists of a single tile."""
     lines = _lines(layer, scratchpads, axis.name)
     tiles = intervals(cut)
     row = [len(tiles), sum(-(-(upper - lower) // axis.lanes) for lower, upper in tiles)]
@@ -72,14 +74,14 @@ def _table(
 
 
 def _shapes(axis: Axis, first: int, last: int) -> Numbers:
-    """Extent and growth of every shape, those that do not grow first."""
+    """Return extent and growth of every candidate shape, those without growth first."""
     grown = [(a, b) for a in range(first + 1) for b in range(last + 1)]
     shapes = [(extent, a, b) for a, b in grown for extent in axis.extents[:-1]]
     return np.array(shapes, np.int64).reshape(-1, 3)
 
 
 def _lines(layer: Layer, scratchpads: Scratchpads, axis: str) -> dict[int, tuple[Dimension, int]]:
-    """By operand that follows the axis, the dimension that does, and its alignment."""
+    """Return the dimension that the axis indexes and its alignment, by index of the operand."""
     return {
         k: (d, scratchpads.of(operand.role).alignment if d is operand.dimensions[-1] else 1)
         for k, operand in enumerate(layer.operands)
@@ -89,7 +91,8 @@ def _lines(layer: Layer, scratchpads: Scratchpads, axis: str) -> dict[int, tuple
 
 
 def _form(d: Dimension, alignment: int) -> Sequence[int]:
-    """Factor, offset and offset + extra over their common denominator; that; size; alignment."""
+    """Return factor, offset and offset + extra as integers over their common denominator, followed
+    by the denominator, the size and the alignment."""
     numbers = [Fraction(n) for n in (d.factor, d.offset, d.offset + d.extra)]
     denominator = math.lcm(*(n.denominator for n in numbers))
     return (*(int(n * denominator) for n in numbers), denominator, d.size, alignment)
@@ -97,7 +100,8 @@ def _form(d: Dimension, alignment: int) -> Sequence[int]:
 
 @compiled
 def _measured(extent: int, lanes: int, shapes: Numbers, forms: Numbers) -> Numbers:
-    """By shape: tiles, groups of lanes; by form, sum of lengths and aligned greatest length."""
+    """Return, for each shape, the number of tiles and of lane groups, followed by the sum of
+    lengths and the aligned maximum length for each form."""
     found = np.zeros((len(shapes), 2 + 2 * len(forms)), np.int64)
     for s in range(len(shapes)):
         tile, first, last = shapes[s]
@@ -121,8 +125,8 @@ def _measured(extent: int, lanes: int, shapes: Numbers, forms: Numbers) -> Numbe
 
 
 @compiled
-def _efficient(rows: Numbers) -> Numbers:
-    """Rows of sorted ones than which none before is as good in every column."""
+def _pareto_rows(rows: Numbers) -> Numbers:
+    """Return the indices of the Pareto-optimal rows; `rows` must be sorted lexicographically."""
     kept = np.empty(len(rows), np.int64)
     count = 0
     for r in range(len(rows)):

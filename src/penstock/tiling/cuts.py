@@ -1,4 +1,4 @@
-"""Cuts: where tiles begin and end along each axis; and TileShape, which says it in few numbers."""
+"""Cuts: tile boundaries along each axis, and TileShape, their compact description."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from itertools import pairwise
 from penstock.ir.region import Interval
 
 Cut = tuple[int, ...]
-"""Of one axis: 0, then where each tile ends; so tile k is [cut[k], cut[k + 1])."""
+"""Boundaries of the tiles of an axis: 0, then the end of each tile. Tile k is [cut[k], cut[k +
+1])."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
-    """Points of a tile along each axis of the layer.  `grown`: by how many the first and the last
-    are larger; empty where none are.
+    """Points of a tile along each axis of the layer. `grown` contains the additional points of the
+    first and the last tile of each axis; if empty, there are none.
 
     >>> TileShape((7,), ((1, 0),)).cuts((64,))
     ((0, 8, 15, 22, 29, 36, 43, 50, 57, 64),)
@@ -25,7 +26,7 @@ class TileShape:
     grown: tuple[tuple[int, int], ...] = ()
 
     def cuts(self, extents: Sequence[int]) -> tuple[Cut, ...]:
-        """The cuts of axes of those extents; last tiles are as much smaller as it takes."""
+        """Return the cuts of axes with those extents. The last tile of an axis may be smaller."""
         grown = self.grown or ((0, 0),) * len(extents)
         return tuple(
             cut_axis(extent, tile, *more)
@@ -34,8 +35,8 @@ class TileShape:
 
 
 def cut_axis(extent: int, tile: int, first: int = 0, last: int = 0) -> Cut:
-    """The cut of an axis in tiles of `tile` points, the first with `first` more, the last with at
-    most `last` more."""
+    """Return the cut of an axis into tiles of `tile` points. The first tile has `first` more, the
+    last one at most `last` more."""
     ends = [0]
     reach = tile + first
     while extent > ends[-1] + reach + last:
@@ -45,7 +46,7 @@ def cut_axis(extent: int, tile: int, first: int = 0, last: int = 0) -> Cut:
 
 
 def intervals(cut: Cut) -> tuple[Interval, ...]:
-    """The tiles of a cut.
+    """Return the tiles of a cut.
 
     >>> intervals((0, 8, 10))
     ((0, 8), (8, 10))

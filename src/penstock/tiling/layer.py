@@ -1,7 +1,8 @@
-"""Layer: what a tiler knows of an operator: its axes, and which part of each tensor a tile reads.
+"""Layer: an operator as a loop nest over axes, and the tensor regions that a tile reads.
 
-A layer computes something at every point of a box, the product of its axes; a tile is a smaller
-box.  Axes that the output does not follow are summed over.  The tensors are boxes too:
+A layer computes a value at each point of its iteration space, the product of its axes. A tile is a
+box of that space. Axes that do not index the output are reduction axes. The region that a tile
+reads of a tensor is a box too:
 
 >>> rows = Dimension.sliding(32, "h", window=3, before=1)
 >>> rows.reads((0, 8)), rows.needs((0, 8)), rows.needs((8, 16))
@@ -20,13 +21,16 @@ from penstock.ir.region import Interval
 
 INPUT, WEIGHTS, OUTPUT = ROLES = ("input", "weights", "output")
 MOST_GROWTH = 8
-"""Points."""
+"""Maximum growth of the first and last tile, in points."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of `extent` points.  Tiles extend over `least` points, over multiples of `step` more,
-    or over all; an engine computes `lanes` of them at once."""
+    """An axis of `extent` points.
+
+    Tiles extend over `least` points plus a multiple of `step`, or over the whole axis. The engine
+    computes `lanes` points in parallel.
+    """
 
     name: str
     extent: int
@@ -36,7 +40,7 @@ class Axis:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Every extent that a tile may have, in points, the least first.
+        """All extents that a tile may have, in points, in increasing order.
 
         >>> Axis("c", 20, least=8, step=8).extents
         (8, 16, 20)
@@ -46,11 +50,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension of a tensor, `size` elements.  Where it follows an axis, a tile [l, u) reads
+    """A dimension of a tensor with `size` elements. If `axis` indexes it, a tile [l, u) reads
 
         [floor(factor * l + offset), ceil(factor * u + offset + extra))
 
-    clipped to the tensor, as an affine form does (`ir/affine.py`); else all of it."""
+    clipped to the tensor, as an affine propagator does (`ir/affine.py`). Otherwise a tile reads the
+    whole dimension.
+    """
 
     size: int
     axis: str | None = None
@@ -62,32 +68,33 @@ class Dimension:
     def sliding(
         size: int, axis: str, *, window: int, stride: int = 1, before: int = 0
     ) -> Dimension:
-        """The dimension under a window that reaches over `window` elements, `before` of padding."""
+        """Return a dimension under a sliding window of `window` elements with `before` elements of
+        padding."""
         return Dimension(size, axis, stride, window - stride, -before)
 
     @property
     def window(self) -> int:
-        """Elements from the first to the last that one point of the axis reads."""
+        """Number of elements that one point of the axis reads."""
         return math.ceil(self.factor + self.extra)
 
     @property
     def before(self) -> int:
-        """Elements of padding before the tensor."""
+        """Number of padding elements before the tensor."""
         return max(0, -math.floor(self.offset))
 
     def after(self, extent: int) -> int:
-        """Elements of padding behind the tensor that an axis of `extent` reaches."""
+        """Return the number of padding elements after the tensor for an axis of `extent`."""
         return max(0, self.reads((0, extent))[1] - self.size)
 
     def reads(self, tile: Interval) -> Interval:
-        """What the tile reads; it may leave the tensor."""
+        """Return the interval that the tile reads; it may exceed the tensor."""
         if self.axis is None:
             return (0, self.size)
         lower = math.floor(self.factor * tile[0] + self.offset)
         return lower, math.ceil(self.factor * tile[1] + self.offset + self.extra)
 
     def stripe(self, extent: int) -> Dimension:
-        """The dimension that so many points of the axis read, wherever they are.
+        """Return the dimension that `extent` points of the axis read at most, at any position.
 
         >>> Dimension.sliding(32, "h", window=3, before=1).stripe(4)
         Dimension(size=6, axis='h', factor=1, extra=2, offset=0)
@@ -96,7 +103,7 @@ class Dimension:
         return Dimension(min(self.size, most), self.axis, self.factor, self.extra)
 
     def needs(self, tile: Interval) -> Interval:
-        """What the tile reads of the tensor."""
+        """Return the interval that the tile reads inside the tensor."""
         lower, upper = self.reads(tile)
         lower = min(max(lower, 0), self.size)
         return lower, max(lower, min(upper, self.size))
@@ -104,10 +111,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor of a layer, dimensions from the outermost in memory to the innermost.
+    """A tensor of a layer, with dimensions from the outermost to the innermost in memory.
 
-    `role`: input, weights or output; tells in which scratchpad it lies.  `partial_bytes`: of an
-    element whose sum is not complete, where that is more than `element_bytes`."""
+    `role` is input, weights or output, and selects the scratchpad. `partial_bytes` is the size of
+    an incomplete sum, if it differs from `element_bytes`.
+    """
 
     name: str
     role: str
@@ -121,18 +129,21 @@ class Operand:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of an element whose sum is not complete."""
+        """Bytes of an element whose sum is incomplete."""
         return self.element_bytes if self.partial_bytes is None else self.partial_bytes
 
     def follows(self, axis: str) -> bool:
-        """Whether what is read depends on where along the axis a tile lies."""
+        """Return whether the axis indexes the tensor."""
         return any(d.axis == axis for d in self.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer as a tiler sees it.  `cycles_per_point`: of an engine, for as many points as it
-    has lanes: the taps of a window, say.  Raises UsageError where it contradicts itself."""
+    """A layer as a tiler sees it. Raises UsageError if it is inconsistent.
+
+    `cycles_per_point` is the number of engine cycles per group of lanes, for example the taps of a
+    window.
+    """
 
     name: str
     axes: tuple[Axis, ...]
@@ -146,22 +157,22 @@ class Layer:
                 "tiling-001",
                 fault,
                 where=f'layer "{self.name}"',
-                why="a tile is a box of the axes; each tensor's part of it must be a box, too",
-                help="describe every tensor by dimensions that follow at most one axis each",
+                why="the region of each tensor that a tile accesses must be a box",
+                help="describe every tensor by dimensions, each indexed by at most one axis",
             )
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The inputs, then the output."""
+        """The inputs, followed by the output."""
         return (*self.inputs, self.output)
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
-        """The axes that are summed over."""
+        """The reduction axes."""
         return tuple(axis for axis in self.axes if not self.output.follows(axis.name))
 
     def axis(self, name: str) -> Axis:
-        """The axis of that name."""
+        """Return the axis with that name."""
         return next(axis for axis in self.axes if axis.name == name)
 
     def with_axis(
@@ -172,7 +183,8 @@ class Layer:
         step: int | None = None,
         lanes: int | None = None,
     ) -> Layer:
-        """The layer with other limits along an axis; `least` beyond the extent means all of it."""
+        """Return the layer with other tile sizes for an axis. A `least` beyond the extent means the
+        whole axis."""
         old = self.axis(name)
         new = Axis(
             name,
@@ -184,8 +196,11 @@ class Layer:
         return replace(self, axes=tuple(new if a is old else a for a in self.axes))
 
     def stripe(self, name: str, extent: int) -> Layer:
-        """The layer of so many points along an axis, wherever they are: what follows the axis has
-        as many elements as those points can read, and no padding.  The layer where that is all."""
+        """Return the layer restricted to `extent` points of an axis, at any position.
+
+        Dimensions indexed by the axis have as many elements as those points can read, and no
+        padding. If `extent` covers the axis, return the layer itself.
+        """
         old = self.axis(name)
         if extent >= old.extent:
             return self
@@ -203,9 +218,11 @@ class Layer:
         )
 
     def growth(self, name: str) -> tuple[int, int]:
-        """By how many points the first and the last tile along an axis may be larger than the
-        others, since they read padding, which takes no room; at most `MOST_GROWTH`.  Not at all
-        where extents go in steps of more than a point."""
+        """Return by how many points the first and the last tile of an axis may exceed the others.
+
+        They read padding, which occupies no memory. The growth is at most `MOST_GROWTH`, and zero
+        if tile extents have a step greater than one.
+        """
         axis = self.axis(name)
         grown = (0, 0)
         for d in (d for o in self.inputs for d in o.dimensions if d.axis == name):
@@ -240,10 +257,10 @@ def _operand_faults(operand: Operand, names: Sequence[str]) -> Iterator[str]:
         roles = ", ".join(ROLES)
         yield f'tensor "{operand.name}" has role "{operand.role}", must be one of {roles}'
     if unknown := [axis for axis in followed if axis not in names]:
-        yield f'tensor "{operand.name}" follows an axis "{unknown[0]}" that the layer has not'
+        yield f'tensor "{operand.name}" is indexed by unknown axis "{unknown[0]}"'
     if len(set(followed)) < len(followed):
-        yield f'two dimensions of tensor "{operand.name}" follow one axis'
+        yield f'one axis indexes two dimensions of tensor "{operand.name}"'
     if any(d.factor <= 0 for d in operand.dimensions):
-        yield f'tensor "{operand.name}" follows an axis backwards, or not at all'
+        yield f'tensor "{operand.name}" has a dimension whose factor is not positive'
     if min((*operand.shape, operand.element_bytes, operand.unfinished_bytes)) < 1:
-        yield f'tensor "{operand.name}" has no elements, or elements of no bytes'
+        yield f'tensor "{operand.name}" has a size or element size below 1'

@@ -1,9 +1,10 @@
-"""layer_of: the layer that an operator is where it stands, from what it says about itself.
+"""Derives the layer of an operator from its propagators.
 
-Axes are the output's, and those over which the operator says that it sums (`ir/op.py`, `Reducing`).
-A row of an affine form (`ir/affine.py`) that speaks of one axis is a dimension that follows it; one
-that speaks of none or of several is read whole, which contains what is read.  So a layer's boxes
-contain what the operator needs, and what is moved at the end is asked of the operator itself.
+The axes are those of the output and the reduction axes of the operator (`Reducing` in `ir/op.py`).
+A row of the affine propagator (`ir/affine.py`) that depends on one axis becomes a dimension indexed
+by that axis. A row that depends on none or on several is read whole, which is conservative. The
+boxes of a layer therefore contain what the operator needs; the regions that are finally moved come
+from the exact propagator.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer
 from penstock.tiling.tiling import Box
 
 NAMES = {1: "c", 2: "nc", 3: "hwc", 4: "nhwc"}
-"""Of an output's axes, by its rank; of other ranks, they are numbered."""
+"""Names of the output's axes by rank; for other ranks, axes are numbered."""
 SUM_BYTES = 4
-"""Of a sum that is not complete: an int32 accumulator."""
+"""Bytes of an incomplete sum: an int32 accumulator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Summed:
-    """An axis that is summed over: its name, and the dimension of each input that follows it."""
+    """A reduction axis: its name, and the dimension that it indexes, by index of the input."""
 
     name: str
     dimensions: Mapping[int, int]
 
 
 def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
-    """What a tiler may know of an operator; elements in the bytes of their types, windows in taps
-    of `Op.work`."""
+    """Return the layer of an operator. Element sizes follow the types; `cycles_per_point` is the
+    work per point (`Op.work`)."""
     names = _names(site.output.rank)
     axes = [Axis(a, n) for a, n in zip(names, site.output.shape, strict=True)]
     summed = _summed(op, site)
@@ -61,8 +62,8 @@ def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
 
 
 def regions_of(op: Op, site: Site, layer: Layer, box: Box) -> tuple[Region, ...]:
-    """What the operator needs of each input to compute `box` of the layer that it is, exactly; only
-    what belongs to the box's part of a sum."""
+    """Return the exact region of each input that the operator needs to compute `box` of its layer,
+    restricted to the box along reduction axes."""
     names = _names(site.output.rank)
     found = list(op.needs(site, Region.of(*(box[name] for name in names))))
     for axis in _summed(op, site):
@@ -96,7 +97,8 @@ def _input(
 
 
 def _dimension(form: Affine, d: int, size: int, names: tuple[str, ...]) -> Dimension:
-    """The dimension as a row of the form says it; whole where that is of no single axis."""
+    """Return the dimension that a row of the affine form describes; a whole dimension if it does
+    not depend on exactly one axis."""
     *factors, extra = form.matrix[d]
     spoken = [j for j, factor in enumerate(factors) if factor]
     if len(spoken) != 1:

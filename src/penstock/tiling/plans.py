@@ -1,4 +1,4 @@
-"""Plans: every way in which loops can stand and operands be held, told apart by what they move."""
+"""Loop plans: all loop orders and operand depths, deduplicated by the traffic they cause."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ import numpy as np
 import numpy.typing as npt
 
 Axes = tuple[int, ...]
-"""Positions of axes."""
+"""Indices of axes."""
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """How an operand is held: the cut axes that its tile follows, and those that repeat it."""
+class Residency:
+    """How long tiles of an operand stay in the scratchpad: the split axes that index its tile, and
+    the split axes whose loops repeat its transfers."""
 
     follows: Axes
     repeats: Axes
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The cut axes in the order of their loops, outermost first; by operand, its depth among them
-    and what that means."""
+class LoopPlan:
+    """The split axes in loop order, outermost first, and for each operand its depth and
+    residency."""
 
     order: Axes
     depths: tuple[int, ...]
-    held: tuple[Held, ...]
+    held: tuple[Residency, ...]
 
 
 @dataclass(frozen=True)
-class PlanSet:
-    """Plans, and what they say as arrays.
+class LoopPlans:
+    """Loop plans, and their properties as arrays.
 
-    `cuts`: how many axes are cut; by axis, `is_cut`; by operand, `way`: position in `ways` of the
-    axes that it follows; by operand and axis, `follows`, `repeats`."""
+    `cuts` is the number of split axes, and `is_cut` marks them. For each operand, `ways` lists the
+    possible sets of axes that index its tile, and `way` is the index into that list. `follows` and
+    `repeats` mark the axes of its residency.
+    """
 
-    plans: tuple[Plan, ...]
+    plans: tuple[LoopPlan, ...]
     ways: tuple[tuple[Axes, ...], ...]
     cuts: Numbers
     is_cut: Flags
@@ -53,12 +56,13 @@ class PlanSet:
 @cache
 def plans(
     followed: tuple[Axes, ...], cuttable: Axes, spills: bool, *, axes: int, all_cut: bool = False
-) -> PlanSet:
-    """Every plan over any of the cuttable of so many axes, or over all of them; of plans that move
-    the same, one.
+) -> LoopPlans:
+    """Return the plans over subsets of the cuttable axes (over all of them if `all_cut`), one for
+    each distinct traffic.
 
-    `followed`: by operand, the axes that it follows; the last operand is the output."""
-    found: dict[tuple[Axes, tuple[Held, ...]], Plan] = {}
+    `followed` contains, for each operand, the axes that index it; the last operand is the output.
+    """
+    found: dict[tuple[Axes, tuple[Residency, ...]], LoopPlan] = {}
     least = len(cuttable) if all_cut else 0
     for cut in chain.from_iterable(
         combinations(cuttable, k) for k in range(least, len(cuttable) + 1)
@@ -70,7 +74,7 @@ def plans(
     return _plan_set(tuple(found.values()), len(followed), axes)
 
 
-def _plan_set(every: tuple[Plan, ...], operands: int, axes: int) -> PlanSet:
+def _plan_set(every: tuple[LoopPlan, ...], operands: int, axes: int) -> LoopPlans:
     ways = [list(dict.fromkeys(plan.held[o].follows for plan in every)) for o in range(operands)]
     is_cut = np.zeros((len(every), axes), np.bool_)
     follows = np.zeros((len(every), operands, axes), np.bool_)
@@ -83,20 +87,20 @@ def _plan_set(every: tuple[Plan, ...], operands: int, axes: int) -> PlanSet:
             repeats[p, o, list(held.repeats)] = True
             way[p, o] = ways[o].index(held.follows)
     cuts = np.array([len(plan.order) for plan in every], np.int64)
-    return PlanSet(every, tuple(map(tuple, ways)), cuts, is_cut, way, follows, repeats)
+    return LoopPlans(every, tuple(map(tuple, ways)), cuts, is_cut, way, follows, repeats)
 
 
-def _plans(order: Axes, followed: tuple[Axes, ...]) -> Iterator[Plan]:
+def _plans(order: Axes, followed: tuple[Axes, ...]) -> Iterator[LoopPlan]:
     for choice in product(*(_held(order, axes).items() for axes in followed)):
-        yield Plan(order, tuple(d for _, d in choice), tuple(held for held, _ in choice))
+        yield LoopPlan(order, tuple(d for _, d in choice), tuple(held for held, _ in choice))
 
 
-def _held(order: Axes, followed: Axes) -> dict[Held, int]:
-    """By way in which an operand can be held, the least depth that does so."""
-    found: dict[Held, int] = {}
+def _held(order: Axes, followed: Axes) -> dict[Residency, int]:
+    """Return the least depth for each distinct residency of an operand."""
+    found: dict[Residency, int] = {}
     for depth in range(len(order) + 1):
         changing = [axis for axis in order[:depth] if axis in followed]
         around = order[: order.index(changing[-1])] if changing else ()
         repeats = tuple(sorted(axis for axis in around if axis not in followed))
-        found.setdefault(Held(tuple(sorted(changing)), repeats), depth)
+        found.setdefault(Residency(tuple(sorted(changing)), repeats), depth)
     return found

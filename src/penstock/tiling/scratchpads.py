@@ -1,4 +1,4 @@
-"""Scratchpads: local memories in which tiles lie while an engine computes, and what copies cost."""
+"""Scratchpads: local memories that hold tiles while an engine computes, and the cost of copies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.tiling.layer import INPUT, OUTPUT, ROLES, WEIGHTS
 
 @dataclass(frozen=True, slots=True)
 class Scratchpad:
-    """A local memory of `size_bytes` for the tensors of some roles.  In it, a tile's innermost
-    dimension takes a multiple of `alignment` elements."""
+    """A local memory of `size_bytes` for the tensors of some roles. The innermost dimension of a
+    tile is padded to a multiple of `alignment` elements."""
 
     name: str
     size_bytes: int
@@ -21,12 +21,13 @@ class Scratchpad:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What it costs to move a box between memory and a scratchpad, in cycles:
+    """The cost in cycles of copying a box between memory and a scratchpad:
 
         per_copy + per_run * runs + bytes / bytes_per_cycle
 
-    A run is as many bytes as stand side by side in memory.  On a bus with bursts, `per_run` is the
-    latency of a burst and, on average, half of one."""
+    A run is a contiguous piece of memory. On a bus with bursts, `per_run` is the latency of a burst
+    plus, on average, half a burst.
+    """
 
     bytes_per_cycle: int = 8
     per_run: int = 2
@@ -35,9 +36,11 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Scratchpads:
-    """All of them.  `double_buffered`: a tile that is not the tensor's only one lies there twice,
-    and copies go on while the engine computes.  `spills`: sums that are not complete may be written
-    to memory and read again.  Raises UsageError unless each role has exactly one scratchpad."""
+    """The scratchpads of an engine. Raises UsageError unless each role has exactly one.
+
+    With `double_buffered`, an operand with several tiles occupies two buffers, and copies overlap
+    with computation. With `spills`, incomplete sums may be stored to memory and loaded again.
+    """
 
     scratchpads: tuple[Scratchpad, ...]
     double_buffered: bool = False
@@ -51,10 +54,10 @@ class Scratchpads:
         ):
             raise UsageError(
                 "tiling-002",
-                f"the scratchpads hold {', '.join(roles) or 'nothing'}",
+                f"the scratchpads have the roles {', '.join(roles) or '(none)'}",
                 where=f"scratchpads {', '.join(m.name for m in self.scratchpads)}",
-                why="each of input, weights and output lies in one scratchpad of at least a byte, "
-                "aligned to at least one element",
+                why="input, weights and output each need exactly one scratchpad, of at least one "
+                "byte and aligned to at least one element",
                 help="use Scratchpads.shared or Scratchpads.separate",
             )
 
@@ -67,7 +70,7 @@ class Scratchpads:
         spills: bool = True,
         copies: Copies = Copies(),
     ) -> Scratchpads:
-        """One memory for all tensors."""
+        """Return a single memory for all tensors."""
         memory = Scratchpad("local", size_bytes, ROLES, alignment)
         return Scratchpads((memory,), double_buffered, spills, copies)
 
@@ -82,11 +85,11 @@ class Scratchpads:
         spills: bool = True,
         copies: Copies = Copies(),
     ) -> Scratchpads:
-        """A memory for each role."""
+        """Return one memory for each role."""
         sizes = {INPUT: input_bytes, WEIGHTS: weights_bytes, OUTPUT: output_bytes}
         memories = tuple(Scratchpad(r, size, (r,), alignment) for r, size in sizes.items())
         return Scratchpads(memories, double_buffered, spills, copies)
 
     def of(self, role: str) -> Scratchpad:
-        """The scratchpad in which tensors of a role lie."""
+        """Return the scratchpad of the tensors of a role."""
         return next(memory for memory in self.scratchpads if role in memory.roles)

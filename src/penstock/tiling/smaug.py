@@ -1,19 +1,20 @@
-"""Smaug: the tiler that chooses as SMAUG does for its SMV backend: fill the scratchpads.
+"""Smaug: a tiler with the rules of SMAUG's SMV backend, which fill the scratchpads.
 
-Tensors are (N, H, W, C) or (N, C), weights (outputs, rows, columns, C) or (outputs, C), each with a
-scratchpad of its own.  By what the tensors are to each other, a layer has one of five rules:
+Tensors are (N, H, W, C) or (N, C), weights (outputs, rows, columns, C) or (outputs, C). Inputs,
+weights and outputs have separate scratchpads. One of five rules applies to a layer:
 
-    Windowed      weights, summed over C, in windows of rows and columns
-    Connected     weights, summed over C, no rows
-    Pooled        no weights, windows
-    Scaled        weights for each channel, four in a column, nothing summed
-    Flat          no weights, no windows: one row of elements
+    WindowedRule      convolutions: weights with windows, summed over C
+    ConnectedRule     fully connected layers: weights summed over C
+    PooledRule        windows without weights
+    ScaledRule        four weights per channel, as in batch normalisation; no sum
+    ElementwiseRule   neither weights nor windows: one row of elements
 
-Each names dimensions for every tensor (`smaug_dims.py`), lists candidates, and the one that takes
-the most room is chosen, the first of equals.  What SMAUG does not tile is a CapacityError.
+Each rule selects the dimensions to split for each tensor (`smaug_dims.py`) and enumerates
+candidates. The first candidate that occupies the most memory is chosen. A layer that SMAUG cannot
+tile raises CapacityError.
 
-Where SMAUG keeps the alignment of a shape of which it then changes the innermost dimension, this
-takes the alignment of the shape that is really there.
+One difference: when SMAUG changes the innermost dimension of a shape, it keeps the alignment of the
+original shape. This implementation uses the alignment of the final shape.
 """
 
 from __future__ import annotations
@@ -25,69 +26,73 @@ from dataclasses import dataclass, replace
 from penstock.tiling.cuts import Cut, TileShape
 from penstock.tiling.layer import INPUT, WEIGHTS, Axis, Dimension, Layer
 from penstock.tiling.scratchpads import Scratchpads
+from penstock.tiling.smaug_rule import SmaugRule, SmaugShapes, refused
 from penstock.tiling.smaug_rules import (
-    Connected,
-    Flat,
-    Piece,
-    Pooled,
-    Rule,
-    Scaled,
-    Shapes,
-    Windowed,
-    is_slid,
-    refused,
+    ConnectedRule,
+    ElementwiseRule,
+    PooledRule,
+    ScaledRule,
+    WindowedRule,
 )
+from penstock.tiling.smaug_windows import Piece, is_slid
 from penstock.tiling.tiler import Dims, Nest, Preference
 from penstock.tiling.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)
 class Smaug:
-    """SMAUG's tiler.  Asked for a layer that its rules do not know it raises UsageError."""
+    """SMAUG's tiler. Its methods raise UsageError if no rule applies to the layer."""
 
     def dims(self, layer: Layer, scratchpads: Scratchpads) -> Dims:
-        """The axes that are cut: those of the tensors' dimensions."""
-        rule = rule_of(layer, scratchpads)
+        """Return the axes that the chosen tile shape splits."""
+        rule = select_rule(layer, scratchpads)
         extents = rule.shape(rule.choose()).extents
         pairs = zip(layer.axes, extents, strict=True)
         return frozenset(axis.name for axis, extent in pairs if extent < axis.extent)
 
     def shapes(self, layer: Layer, scratchpads: Scratchpads, dims: Dims) -> tuple[TileShape, ...]:
-        """The shape that fills the scratchpads best."""
-        rule = rule_of(layer, scratchpads)
+        """Return the shape that fills the scratchpads best."""
+        rule = select_rule(layer, scratchpads)
         return (rule.shape(rule.choose()),)
 
     def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
-        """Rows: as many as a tile of the input makes, more where it is padded."""
+        """Return tiles with the rows of the shape; tiles that include padding have more."""
         return shape.cuts([axis.extent for axis in layer.axes])
 
     def nest(self, layer: Layer, scratchpads: Scratchpads, cuts: Sequence[Cut]) -> Nest:
-        """SMAUG's loops: N, H, W, outputs, C; a tensor that is not cut stays."""
-        rule = rule_of(layer, scratchpads)
+        """Return SMAUG's loop order: N, H, W, outputs, C. A tensor that is not split is loaded
+        once."""
+        rule = select_rule(layer, scratchpads)
         return rule.nest(rule.choose())
 
     def prefer(self, tiling: Tiling) -> Preference:
-        """The shape is chosen already."""
+        """Return a constant, because `shapes` yields a single candidate."""
         return ()
 
-    def tensor_shapes(self, layer: Layer, scratchpads: Scratchpads) -> Shapes:
-        """Dimensions and tile of each tensor.  Raises CapacityError, UsageError."""
-        return rule_of(layer, scratchpads).choose()
+    def tensor_shapes(self, layer: Layer, scratchpads: Scratchpads) -> SmaugShapes:
+        """Return the split dimensions and the tile of each tensor. Raises CapacityError,
+        UsageError."""
+        return select_rule(layer, scratchpads).choose()
 
     def tensor_pieces(
         self, layer: Layer, scratchpads: Scratchpads
     ) -> dict[str, tuple[tuple[Piece, ...], ...]]:
-        """By role and dimension, into which pieces the tensor is cut.  As SMAUG cuts them: a tile
-        of input may hold rows that no output reads; rows of output follow those of the input."""
-        rule = rule_of(layer, scratchpads)
+        """Return the pieces into which SMAUG splits each dimension of each tensor, by role.
+
+        An input tile may contain rows that no output reads. Rows of the output follow from those of
+        the input.
+        """
+        rule = select_rule(layer, scratchpads)
         shapes = rule.choose()
         return {role: rule.pieces(shapes, role) for role in shapes.tiles}
 
 
 def flattened(layer: Layer) -> Layer | None:
-    """A layer of operands that all have one shape as one row of elements; else None.
+    """Return an element-wise layer as a single row of elements, or None if operands differ in
+    shape.
 
-    SMAUG cuts element-wise layers so; their pieces need not be boxes of the tensors."""
+    SMAUG splits element-wise layers in this way; the pieces need not be boxes of the tensors.
+    """
     output = layer.output.dimensions
     plain = all(operand.dimensions == output for operand in layer.inputs)
     if not plain or layer.reduced or any(d.axis is None and d.size > 1 for d in output):
@@ -102,23 +107,23 @@ def flattened(layer: Layer) -> Layer | None:
     )
 
 
-def rule_of(layer: Layer, scratchpads: Scratchpads) -> Rule:
-    """The rule for a layer.  Raises UsageError where SMAUG has none."""
+def select_rule(layer: Layer, scratchpads: Scratchpads) -> SmaugRule:
+    """Return the rule for a layer. Raises UsageError if SMAUG has none."""
     if any(len(memory.roles) > 1 for memory in scratchpads.scratchpads):
         raise refused(layer, "tensors share a scratchpad")
     kinds = {operand.role: operand for operand in reversed(layer.operands)}
     if INPUT not in kinds:
-        raise refused(layer, "nothing is read but weights")
+        raise refused(layer, "it reads only weights")
     rank = len(kinds[INPUT].dimensions)
     if rank == 2 and flattened(layer) and layer.output.shape[0] == 1:
-        return Flat(layer, scratchpads)
+        return ElementwiseRule(layer, scratchpads)
     weights = [o for o in layer.inputs if o.role == WEIGHTS and len(o.dimensions) > 1]
     if weights:
         wide = len(weights[0].dimensions)
-        rules = {(True, 4, 4): Windowed, (True, 2, 2): Connected}
-        rules |= {(False, 4, 2): Scaled, (False, 2, 2): Scaled}
+        rules = {(True, 4, 4): WindowedRule, (True, 2, 2): ConnectedRule}
+        rules |= {(False, 4, 2): ScaledRule, (False, 2, 2): ScaledRule}
         if rule := rules.get((bool(layer.reduced), rank, wide)):
             return rule(layer, scratchpads)
     elif not layer.reduced and rank == 4 and is_slid(kinds[INPUT]):
-        return Pooled(layer, scratchpads)
-    raise refused(layer, "the tensors are to each other as in none of its operators")
+        return PooledRule(layer, scratchpads)
+    raise refused(layer, "its combination of tensors matches none of SMAUG's operators")

@@ -1,8 +1,8 @@
-"""SMAUG's dimensions: along which of N, H, W, C a tensor is cut, by an order of preference.
+"""SMAUG's tiling dimensions: which of N, H, W, C are split, by an order of preference.
 
-Sizes are in elements, the innermost dimension rounded up to the alignment.  Source: SMAUG
-(harvard-acc/smaug 8fd68e6), `findBestTilingDims` and the enumeration of tile shapes of its SMV
-backend, as described in the project's own words; no code is taken from there.
+Sizes are in elements; the innermost dimension is rounded up to the alignment. Source: SMAUG
+(harvard-acc/smaug 8fd68e6), `findBestTilingDims` and the enumeration of tile shapes in its SMV
+backend, reimplemented from a description; no code is copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Extents = tuple[int, ...]
 
 
 class TilingDims(Enum):
-    """Letters of the dimensions that are cut."""
+    """The dimensions that are split, as letters."""
 
     NONE = ""
     N = "N"
@@ -29,7 +29,7 @@ class TilingDims(Enum):
     NCW = "NCW"
 
     def needs(self, letter: str) -> bool:
-        """Whether a dimension is cut."""
+        """Return whether a dimension is split."""
         return letter in self.value
 
     def __str__(self) -> str:
@@ -37,14 +37,14 @@ class TilingDims(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a tile may be: at most so many elements, innermost dimension aligned."""
+class TileCapacity:
+    """Capacity for a tile: a number of elements, with an aligned innermost dimension."""
 
     most: int
     alignment: int
 
     def size(self, shape: Extents) -> int:
-        """Elements that a tile of the shape takes."""
+        """Return the number of elements that a tile occupies, alignment included."""
         return math.prod(shape[:-1]) * -(-shape[-1] // self.alignment) * self.alignment
 
     def holds(self, shape: Extents) -> bool:
@@ -52,13 +52,13 @@ class Room:
 
 
 def letters(rank: int) -> str:
-    """Of a tensor's dimensions."""
+    """Return the letters of a tensor's dimensions."""
     return "NHWC" if rank == 4 else "NC"
 
 
-def preferred(shape: Extents, room: Room, least: Extents) -> TilingDims | None:
-    """The first dimensions that are enough to make tiles fit, which extend at least over `least`;
-    None where none are."""
+def preferred(shape: Extents, room: TileCapacity, least: Extents) -> TilingDims | None:
+    """Return the first dimensions, in order of preference, whose splitting makes tiles of at least
+    `least` fit, or None if there are none."""
     each = room.size(shape) // shape[0]
     size = dict(zip(letters(len(shape)), shape, strict=True))
     part = {k: min(n, m) for (k, n), m in zip(size.items(), least, strict=True)}
@@ -77,10 +77,13 @@ def preferred(shape: Extents, room: Room, least: Extents) -> TilingDims | None:
 
 
 def enumerated(
-    shape: Extents, room: Room, dims: TilingDims, least: Extents, steps: Extents
+    shape: Extents, room: TileCapacity, dims: TilingDims, least: Extents, steps: Extents
 ) -> Iterator[Extents]:
-    """Tiles cut along `dims`: N from 1, others from `least`, in steps; all that fit, in the order
-    in which SMAUG meets them (N, C, H, W, the last fastest)."""
+    """Yield the tiles that fit, split along `dims`, in SMAUG's order (N, C, H, W, the last
+    fastest).
+
+    N starts from 1, other dimensions from `least`, in steps of `steps`.
+    """
     names = letters(len(shape))
     ranges: dict[str, Sequence[int]] = {}
     for letter, n, m, step in zip(names, shape, least, steps, strict=True):
@@ -95,5 +98,5 @@ def enumerated(
 
 
 def stepped(extent: int, step: int) -> range:
-    """Extents from a step on, or all where that is less."""
+    """Return the multiples of a step up to an extent, or only the extent if it is smaller."""
     return range(min(extent, step), extent + 1, step)

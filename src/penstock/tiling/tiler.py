@@ -1,15 +1,15 @@
-"""Tiler: who chooses how a layer is cut.  A public protocol: users write tilers of their own.
+"""Tiler: the protocol of strategies that tile a layer. Users can implement their own.
 
-A tiler is a plain object that answers five questions, in this order; `choose` asks them:
+A tiler is a plain object. `choose` calls its methods in this order:
 
-    dims     along which axes may the layer be cut at all?
-    shapes   which tiles are worth considering?
-    cut      where does each tile begin and end?  (The tiles of an axis must join to all of it.)
-    nest     in which order do the loops stand, and around which is each tensor held?
-    prefer   which of two tilings is better?
+    dims     the axes that may be tiled
+    shapes   candidate tile shapes
+    cut      the tile boundaries of each axis, which must partition it
+    nest     the loop order, and the depth of each operand
+    prefer   a sort key of tilings
 
 `LeastTraffic` (`least_traffic.py`) and `Smaug` (`smaug.py`) are tilers;
-docs/how-to/write-a-tiler.md writes another.
+docs/how-to/write-a-tiler.md develops another.
 """
 
 from __future__ import annotations
@@ -26,43 +26,46 @@ from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiling import Tiling
 
 Dims = frozenset[str]
-"""Names of axes along which a layer is cut; none: it is one tile."""
+"""Names of the axes that are tiled; if empty, the layer is a single tile."""
 Nest = tuple[tuple[str, ...], tuple[int, ...]]
-"""Names of axes, outermost loop first; by operand, how many loops its tile follows (its depth)."""
+"""Names of axes, outermost loop first; and for each operand its depth, the number of outer loops
+that index its tile."""
 Preference = tuple[int | Fraction, ...]
-"""Compared as a tuple; the least is best."""
+"""A sort key; the tiling with the least one is chosen."""
 
 
 class Tiler(Protocol):
-    """What a tiler must be able to say.  Each method may rely on what those above it answered."""
+    """The methods of a tiler. Each method may rely on the results of the preceding ones."""
 
     def dims(self, layer: Layer, scratchpads: Scratchpads) -> Dims:
-        """The axes along which the layer may be cut."""
+        """Return the axes that may be tiled."""
         ...
 
     def shapes(self, layer: Layer, scratchpads: Scratchpads, dims: Dims) -> Iterable[TileShape]:
-        """Candidates, points along each axis of the layer; they need not fit."""
+        """Return candidate shapes, in points along each axis of the layer. Those that do not fit
+        are skipped."""
         ...
 
     def cut(self, layer: Layer, shape: TileShape) -> tuple[Cut, ...]:
-        """Where the tiles of that shape end, by axis of the layer."""
+        """Return the tile boundaries of that shape for each axis of the layer."""
         ...
 
     def nest(self, layer: Layer, scratchpads: Scratchpads, cuts: Sequence[Cut]) -> Nest:
-        """Order of the loops, and the depth at which each operand is held."""
+        """Return the loop order, and the depth of each operand."""
         ...
 
     def prefer(self, tiling: Tiling) -> Preference:
-        """What makes a tiling good: the least is chosen, the first of equals."""
+        """Return the sort key of a tiling. The least is chosen, and the first among equals."""
         ...
 
 
 def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
-    """The tiling that a tiler prefers among its candidates that fit.
+    """Return the tiling that a tiler prefers among its candidates that fit.
 
-    Raises CapacityError where none fits, UsageError where its tiles do not join to the layer."""
+    Raises CapacityError if none fits, UsageError if its tiles do not partition the layer.
+    """
     best: tuple[Preference, Tiling] | None = None
-    fault = "the tiler names no shape"
+    fault = "the tiler yields no shape"
     for shape in tiler.shapes(layer, scratchpads, tiler.dims(layer, scratchpads)):
         tiling = _tiling(tiler, layer, scratchpads, shape)
         if tiling.faults:
@@ -77,18 +80,19 @@ def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
 
 
 def does_not_fit(layer: Layer, fault: str) -> CapacityError:
-    """What a tiler says that finds nothing."""
+    """Return the error for a layer without a feasible tiling."""
     return CapacityError(
         "tiling-003",
         f"no tile fits: {fault}",
         where=f'layer "{layer.name}"',
-        why="at least one tile of every tensor lies in a scratchpad while the engine computes",
-        help="give larger scratchpads, let it cut more axes, or let it cut them smaller",
+        why="the scratchpads must hold a tile of every tensor while the engine computes",
+        help="use larger scratchpads, or let the tiler split more axes or into smaller tiles",
     )
 
 
 def innermost_depths(layer: Layer, order: Sequence[str]) -> tuple[int, ...]:
-    """The depths of operands that follow every loop: nothing is held longer than a tile."""
+    """Return depths for which all loops index every operand, so each tile is loaded when it is
+    needed."""
     return (len(order),) * len(layer.operands)
 
 
@@ -100,9 +104,9 @@ def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileSha
             "tiling-004",
             f"the tiler {type(tiler).__name__} {fault}",
             where=f'layer "{layer.name}"',
-            why="tiles must join to the whole layer, each point in exactly one of them; and each "
-            "axis has one loop",
-            help="return what TileShape.cuts returns, and every axis once in the order",
+            why="tiles must partition the layer: each point is in exactly one tile; and each axis "
+            "has one loop",
+            help="return the cuts of TileShape.cuts, and an order that contains every axis once",
         )
     return Tiling(layer, scratchpads, cuts, order, depths)
 
@@ -111,7 +115,7 @@ def _faults(
     layer: Layer, cuts: Sequence[Cut], order: Sequence[str], depths: Sequence[int]
 ) -> Iterable[str]:
     if len(cuts) != len(layer.axes):
-        yield f"cuts {len(cuts)} axes, the layer has {len(layer.axes)}"
+        yield f"returns cuts of {len(cuts)} axes, the layer has {len(layer.axes)}"
         return
     for axis, cut in zip(layer.axes, cuts, strict=True):
         rises = all(a < b for a, b in pairwise(cut))

@@ -1,20 +1,20 @@
-"""Tiling: a layer's cuts, the order of its loops, where each tensor is held; and what that moves.
+"""Tiling: the tiles of a layer, loop order and operand depths, and the resulting traffic.
 
-The model.  Loops over the tiles of each axis stand in each other, in `order`, outermost first.  A
-tensor with depth d is held as the loops order[d:] see it: its tile follows the loops order[:d] and
-is all of the tensor along the others.  It is loaded when it changes, and only then, whatever of it
-was there before (rows that two tiles share are read twice).  The output is written when its tile
-changes; where its sums are not complete then, they are written and later read again, with
-`partial_bytes` an element.  So a tensor is moved as often as the loops that it does not follow run
-around the innermost that it does.
+The loops over the tiles of all axes are nested in `order`, outermost first. The tile of an operand
+of depth d is indexed by the loops order[:d] and spans the whole tensor along other axes. It is
+loaded whenever it changes, in full, even if the previous tile contained part of it (rows shared by
+two tiles are read twice). The output is stored when its tile changes. If its sums are incomplete at
+that time, they are stored with `partial_bytes` per element and loaded again later. A tensor is
+therefore transferred once per iteration of each loop that does not index it and is outside the
+innermost loop that does.
 
-    bytes    of the boxes that are moved, padding left out
-    cycles   of copies (`Copies`) and of the engine: cycles_per_point for each group of lanes.
-             They add up; with double buffering, the greater of the two sums
-    runs     of a box: a dimension behind which every other is whole makes one run
+    bytes    of the boxes transferred, without padding
+    cycles   copies (`Copies`) plus engine (cycles_per_point for each group of lanes);
+             with double buffering, the maximum of the two
+    runs     of a box: contiguous pieces in memory
 
-A tile takes the room of the largest one, twice where it is double-buffered and not the only one;
-elements of sums that are ever incomplete take `partial_bytes`.
+The scratchpad holds the largest tile of an operand, twice if it is double-buffered and has more
+than one tile. Elements whose sums are ever incomplete take `partial_bytes`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ from penstock.ir.region import Interval, Region
 from penstock.tiling.cuts import Cut, intervals
 from penstock.tiling.layer import Dimension, Layer, Operand
 from penstock.tiling.scratchpads import Scratchpads
-from penstock.tiling.text import shown
 
 Box = Mapping[str, Interval]
-"""By name of an axis, a tile's points along it."""
+"""Points of a tile along each axis, by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What is moved of one tensor.  `tiles`: how many different ones; `held_bytes`: the room that
-    it takes in its scratchpad; `copies`, `runs`: boxes, and pieces of memory without a gap."""
+class OperandTraffic:
+    """Traffic of one operand.
+
+    `tiles` is the number of distinct tiles, `held_bytes` the memory that they occupy in the
+    scratchpad, `copies` the number of boxes transferred, and `runs` the number of contiguous pieces
+    in memory.
+    """
 
     operand: Operand
     tiles: int
@@ -56,8 +59,8 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """A region of a tensor that is moved; `partial`: its sums are not complete."""
+class TileCopy:
+    """A region of a tensor to transfer. `partial` is True if its sums are incomplete."""
 
     operand: Operand
     region: Region
@@ -66,25 +69,26 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class TensorTile:
-    """A tile of a tensor: its region, and by dimension how many elements of padding it reads before
-    and behind it."""
+    """A tile of a tensor: its region, and the padding elements that it reads before and after, by
+    dimension."""
 
     region: Region
     padding: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What happens for one tile: loads, then the computation of `box`, then stores."""
+class TilingStep:
+    """The operations of one tile: loads, the computation of `box`, stores."""
 
     box: Box
-    loads: tuple[Copy, ...]
-    stores: tuple[Copy, ...]
+    loads: tuple[TileCopy, ...]
+    stores: tuple[TileCopy, ...]
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """`cuts` by axis of the layer; `depths` by operand, in the order of `Layer.operands`."""
+    """Cuts by axis of the layer, loop order, and depths by operand in the order of
+    `Layer.operands`."""
 
     layer: Layer
     scratchpads: Scratchpads
@@ -94,33 +98,33 @@ class Tiling:
 
     @cached_property
     def tiles(self) -> Mapping[str, tuple[Interval, ...]]:
-        """By axis, its tiles."""
+        """The tiles of each axis, by name."""
         return {a.name: intervals(cut) for a, cut in zip(self.layer.axes, self.cuts, strict=True)}
 
     @property
     def count(self) -> int:
-        """How many tiles are computed."""
+        """Number of tiles."""
         return math.prod(map(len, self.tiles.values()))
 
     @cached_property
-    def moved(self) -> tuple[Moved, ...]:
-        """What is moved of each operand."""
+    def moved(self) -> tuple[OperandTraffic, ...]:
+        """Traffic of each operand."""
         pairs = zip(self.layer.operands, self.depths, strict=True)
         return tuple(self._moved(operand, depth) for operand, depth in pairs)
 
     @property
     def bytes(self) -> int:
-        """Bytes moved between memory and scratchpads."""
+        """Bytes transferred between memory and scratchpads."""
         return sum(moved.bytes for moved in self.moved)
 
     @property
     def elements(self) -> int:
-        """Elements moved between memory and scratchpads."""
+        """Elements transferred between memory and scratchpads."""
         return sum(moved.elements for moved in self.moved)
 
     @property
     def engine_cycles(self) -> int:
-        """Cycles that the engine computes."""
+        """Cycles of the engine."""
         groups = (
             sum(-(-(upper - lower) // axis.lanes) for lower, upper in self.tiles[axis.name])
             for axis in self.layer.axes
@@ -129,48 +133,48 @@ class Tiling:
 
     @property
     def copy_cycles(self) -> Fraction:
-        """Cycles that copies take."""
+        """Cycles of the copies."""
         cost = self.scratchpads.copies
         setup = sum(cost.per_copy * m.copies + cost.per_run * m.runs for m in self.moved)
         return setup + Fraction(self.bytes, cost.bytes_per_cycle)
 
     @property
     def cycles(self) -> Fraction:
-        """Cycles that the layer takes, see above."""
+        """Cycles of the layer; see the module's docstring."""
         copies, engine = self.copy_cycles, Fraction(self.engine_cycles)
         return max(copies, engine) if self.scratchpads.double_buffered else copies + engine
 
     @property
     def spilled(self) -> bool:
-        """Whether incomplete sums are written to memory."""
+        """Whether incomplete sums are stored to memory."""
         return self._partial_writes(self.layer.output, self.depths[-1]) > 0
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """In words, what is too large for its scratchpad, or else not possible."""
+        """Reasons why the tiling is infeasible, as phrases; empty if it is feasible."""
         found: list[str] = []
         for memory in self.scratchpads.scratchpads:
             held = sum(m.held_bytes for m in self.moved if m.operand.role in memory.roles)
             if held > memory.size_bytes:
                 found.append(
                     f"the tiles take {held} bytes of scratchpad {memory.name}, "
-                    f"it has {memory.size_bytes}"
+                    f"which has {memory.size_bytes}"
                 )
         if self.spilled and not self.scratchpads.spills:
-            found.append("incomplete sums would have to leave the scratchpad")
+            found.append("incomplete sums would have to be stored to memory")
         return tuple(found)
 
     def __str__(self) -> str:
-        return shown(self)
+        return _text(self)
 
     def region(self, operand: Operand, box: Box) -> Region:
-        """What of a tensor is held while `box` is computed."""
+        """Return the region of a tensor that the scratchpad holds while `box` is computed."""
         depth = self.depths[self.layer.operands.index(operand)]
         outer = self.order[:depth]
         return Region.of(*(self._interval(d, box, outer) for d in operand.dimensions))
 
     def padding(self, operand: Operand, box: Box) -> tuple[tuple[int, int], ...]:
-        """By dimension of a tensor, how much of the padding before and behind it `box` reads."""
+        """Return the padding elements that `box` reads before and after a tensor, by dimension."""
         found: list[tuple[int, int]] = []
         for d in operand.dimensions:
             lower, upper = d.reads(box[d.axis] if d.axis is not None else (0, 0))
@@ -178,7 +182,7 @@ class Tiling:
         return tuple(found)
 
     def tensor_tiles(self, operand: Operand) -> tuple[TensorTile, ...]:
-        """The tensor in tiles, in the order in which the loops meet them."""
+        """Return the distinct tiles of a tensor, in loop order."""
         depth = self.depths[self.layer.operands.index(operand)]
         changing = self._cut_loops(operand, depth)
         found: list[TensorTile] = []
@@ -188,8 +192,8 @@ class Tiling:
             found.append(TensorTile(self.region(operand, box), self.padding(operand, box)))
         return tuple(found)
 
-    def steps(self) -> Iterator[Step]:
-        """Tile after tile, in the order of the loops: what is loaded, computed and stored."""
+    def steps(self) -> Iterator[TilingStep]:
+        """Yield the operations of each tile, in loop order."""
         boxes = list(self._boxes())
         held = [
             [self._key(operand, depth, at) for at, _ in boxes]
@@ -199,20 +203,20 @@ class Tiling:
         spilling = self._spilling(output, self.depths[-1])
         for k, (at, box) in enumerate(boxes):
             loads = tuple(
-                Copy(operand, self.region(operand, box))
+                TileCopy(operand, self.region(operand, box))
                 for operand, keys in zip(self.layer.inputs, held, strict=False)
                 if not k or keys[k] != keys[k - 1]
             )
             keys, region = held[-1], self.region(output, box)
             begins = not k or keys[k] != keys[k - 1]
             if begins and any(at[name] for name in spilling):
-                loads = (*loads, Copy(output, region, partial=True))
+                loads = (*loads, TileCopy(output, region, partial=True))
             ends = k + 1 == len(boxes) or keys[k] != keys[k + 1]
             partial = any(at[name] + 1 < len(self.tiles[name]) for name in spilling)
-            yield Step(box, loads, (Copy(output, region, partial),) if ends else ())
+            yield TilingStep(box, loads, (TileCopy(output, region, partial),) if ends else ())
 
     def _boxes(self) -> Iterator[tuple[Mapping[str, int], Box]]:
-        """Indices of a tile, and the tile, in the order of the loops."""
+        """Yield the indices of each tile and its box, in loop order."""
         counts = [len(self.tiles[name]) for name in self.order]
         for k in range(self.count):
             at: dict[str, int] = {}
@@ -221,7 +225,7 @@ class Tiling:
             yield at, {name: self.tiles[name][i] for name, i in at.items()}
 
     def _key(self, operand: Operand, depth: int, at: Mapping[str, int]) -> tuple[int, ...]:
-        """Which tile of a tensor it is."""
+        """Return the indices that identify the tile of a tensor."""
         return tuple(at[name] for name in self.order[:depth] if operand.follows(name))
 
     def _interval(self, d: Dimension, box: Box, outer: tuple[str, ...]) -> Interval:
@@ -233,25 +237,26 @@ class Tiling:
         return (0, self.layer.axis(axis).extent)
 
     def _cut_loops(self, operand: Operand, depth: int) -> list[str]:
-        """The loops of more than one tile that change a tensor's tile, outermost first."""
+        """Return the loops of more than one tile that index a tensor's tile, outermost first."""
         outer = self.order[:depth]
         return [name for name in outer if operand.follows(name) and len(self.tiles[name]) > 1]
 
     def _repeating(self, operand: Operand, depth: int) -> list[str]:
-        """The loops around those that change a tensor's tile, which it does not follow."""
+        """Return the loops outside those that index a tensor's tile, and that do not index the
+        tensor."""
         changing = self._cut_loops(operand, depth)
         around = self.order[: self.order.index(changing[-1])] if changing else ()
         return [name for name in around if not operand.follows(name)]
 
     def _spilling(self, operand: Operand, depth: int) -> list[str]:
-        """The loops for which a tile of the output is written more than once."""
+        """Return the loops that cause a tile of the output to be stored more than once."""
         return [n for n in self._repeating(operand, depth) if len(self.tiles[n]) > 1]
 
     def _partial_writes(self, operand: Operand, depth: int) -> int:
-        """How often each tile of the output is written before its sums are complete."""
+        """Return how often each tile of the output is stored before its sums are complete."""
         return math.prod(len(self.tiles[name]) for name in self._repeating(operand, depth)) - 1
 
-    def _moved(self, operand: Operand, depth: int) -> Moved:
+    def _moved(self, operand: Operand, depth: int) -> OperandTraffic:
         changing = self._cut_loops(operand, depth)
         tiles = math.prod(len(self.tiles[name]) for name in changing)
         lengths = [self._lengths(d, changing) for d in operand.dimensions]
@@ -263,14 +268,16 @@ class Tiling:
             loads = again + 1
             moved = elements * loads
             size = moved * operand.element_bytes
-            return Moved(operand, tiles, held, moved, 0, size, tiles * loads, runs * loads)
+            return OperandTraffic(operand, tiles, held, moved, 0, size, tiles * loads, runs * loads)
         copies = 2 * again + 1
         size = elements * (operand.element_bytes + 2 * again * operand.unfinished_bytes)
         read, written = elements * again, elements * (again + 1)
-        return Moved(operand, tiles, held, read, written, size, tiles * copies, runs * copies)
+        return OperandTraffic(
+            operand, tiles, held, read, written, size, tiles * copies, runs * copies
+        )
 
     def _lengths(self, d: Dimension, changing: list[str]) -> list[int]:
-        """Elements along a dimension of each of its tiles."""
+        """Return the length of each tile along a dimension."""
         if d.axis is None:
             return [d.size]
         cut = d.axis in changing
@@ -278,7 +285,7 @@ class Tiling:
         return [upper - lower for lower, upper in reads]
 
     def _runs(self, operand: Operand, lengths: list[list[int]]) -> int:
-        """Runs of all tiles; a dimension that is cut does not count as whole."""
+        """Return the number of runs of all tiles; a split dimension is never contiguous."""
         whole = [[d.size] == some for d, some in zip(operand.dimensions, lengths, strict=True)]
         breaks = [k for k, is_whole in enumerate(whole) if not is_whole]
         last = breaks[-1] if breaks else 0
@@ -295,3 +302,50 @@ class Tiling:
         size = operand.unfinished_bytes if summing else operand.element_bytes
         copies = 2 if self.scratchpads.double_buffered and tiles > 1 else 1
         return math.prod(room) * size * copies
+
+
+def _text(tiling: Tiling) -> str:
+    """Return a summary line, one line per tensor, and the loop nest."""
+    cycles = f"{float(tiling.cycles):,.0f}"
+    title = f"{tiling.layer.name}: {tiling.count:,} tiles, {tiling.bytes:,} bytes, {cycles} cycles"
+    return "\n".join((title, *_tensors(tiling), *_loops(tiling)))
+
+
+def _tensors(tiling: Tiling) -> Iterator[str]:
+    width = max(len(moved.operand.name) for moved in tiling.moved)
+    for moved in tiling.moved:
+        shape = " x ".join(map(str, moved.operand.shape)) or "1"
+        yield (
+            f"  {moved.operand.name:{width}}  {shape}: {moved.elements:,} elements in "
+            f"{moved.copies:,} copies of {moved.runs:,} runs, {moved.held_bytes:,} bytes held"
+        )
+
+
+def _loops(tiling: Tiling) -> Iterator[str]:
+    names = [name for name in tiling.order if len(tiling.tiles[name]) > 1]
+    levels = {moved.operand.name: _level(tiling, k, names) for k, moved in enumerate(tiling.moved)}
+    for level in range(len(names) + 1):
+        indent = "  " * (level + 1)
+        for moved in tiling.moved:
+            if levels[moved.operand.name] == level and _is_read(moved, tiling):
+                yield f"{indent}load {moved.operand.name}"
+        if level < len(names):
+            cut = sorted({upper - lower for lower, upper in tiling.tiles[names[level]]})
+            sizes = "-".join(map(str, dict.fromkeys((cut[0], cut[-1]))))
+            yield f"{indent}for {names[level]} in {len(tiling.tiles[names[level]])} x {sizes}"
+    yield "  " * (len(names) + 1) + "compute"
+    yield "  " * (levels[tiling.layer.output.name] + 1) + f"store {tiling.layer.output.name}"
+
+
+def _level(tiling: Tiling, k: int, names: list[str]) -> int:
+    """Return the number of loops of more than one tile outside the loads of a tensor."""
+    followed = [
+        level + 1
+        for level, name in enumerate(names)
+        if tiling.layer.operands[k].follows(name) and name in tiling.order[: tiling.depths[k]]
+    ]
+    return max(followed, default=0)
+
+
+def _is_read(moved: OperandTraffic, tiling: Tiling) -> bool:
+    return moved.operand is not tiling.layer.output or moved.elements_read > 0

@@ -1,4 +1,4 @@
-"""Where penstock keeps what it builds once for a user and can build again."""
+"""The folder in which penstock caches build products that it can rebuild."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """The folder, made if needed; a temporary one where the user's own cannot be written."""
+    """The user's cache folder, created if needed; a temporary folder if it is not writable."""
     folder = _user_cache() / "penstock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ def cache_folder() -> Path:
 
 
 def _user_cache() -> Path:
-    """The operating system's convention."""
+    """The cache folder by the convention of the operating system."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
     if sys.platform == "darwin":

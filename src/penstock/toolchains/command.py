@@ -1,4 +1,4 @@
-"""One run of a program outside Python, and several of them side by side."""
+"""Runs external programs, singly or in parallel."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from penstock.errors import ToolError
 
 MESSAGE_LINES = 20
+"""Lines of a failed program's standard error that its ToolError quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The words of a command line, and what it works on in the user's words."""
+    """A command line, and the name of its subject for messages."""
 
     words: tuple[str, ...]
     subject: str
@@ -27,7 +28,7 @@ class Command:
         return Path(self.words[0]).name
 
     def run(self, stdin: bytes = b"") -> bytes:
-        """What the program writes to its standard output; a ToolError when it fails."""
+        """The standard output of the program.  Raises ToolError if it cannot start or fails."""
         try:
             done = subprocess.run(
                 self.words, input=stdin, capture_output=True, check=False, env=_environment()
@@ -53,9 +54,9 @@ class Command:
 
 
 def run_all(commands: Sequence[Command], workers: int) -> None:
-    """Runs independent commands, at most `workers` at one time.
+    """Runs independent commands, at most `workers` in parallel.
 
-    The error raised is that of the first failing command in the given order, whichever ends first.
+    Raises the ToolError of the first failing command in the given order.
     """
     with ThreadPoolExecutor(max_workers=workers) as executor:
         runs = [executor.submit(command.run) for command in commands]
@@ -64,7 +65,7 @@ def run_all(commands: Sequence[Command], workers: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with messages in one language."""
+    """The environment of this process, with untranslated messages."""
     return {**os.environ, "LC_ALL": "C"}
 
 

@@ -1,4 +1,4 @@
-"""Compiler: a C compiler with the flags that every compilation and every link is given."""
+"""Compiler: a C compiler with the flags of all its compilations and links."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from penstock.toolchains.extra import extra
 Kind = Literal["zig", "gcc", "clang", "cc"]
 Optimise = Literal["speed", "size"]
 
-# What generated C is held to. Handed in by who compiles generated C; kernels of strangers may not.
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion")
+"""Warnings that generated C code is free of."""
 WARNINGS_AS_ERRORS = (*WARNINGS, "-Werror")
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler, for one machine.
+    """A C compiler for one machine.
 
-    `command` is the program and its first words; `flags` follow in compilations and links alike.
+    `command` is the program with its leading arguments; `flags` follow in every compilation and
+    link.
     """
 
     kind: Kind
@@ -44,7 +45,7 @@ class Compiler:
         return Command((*self.command, *self.flags, *files, *flags), target.name)
 
     def version(self) -> str:
-        """The first line with which the compiler introduces itself."""
+        """The first line that the compiler prints for --version."""
         words = (*self.command, "--version")
         return Command(words, "version").run().decode(errors="replace").splitlines()[0]
 
@@ -58,9 +59,9 @@ def compile_objects(
     flags: Sequence[str] = (),
     workers: int = 2,
 ) -> tuple[Path, ...]:
-    """Object files of C files, in the same order, in `folder`: `conv.c` becomes `conv.o`.
+    """Compiles C files to object files in `folder`, `conv.c` to `conv.o`, in the same order.
 
-    Up to `workers` processes compile at one time. Raises: ToolError with the compiler's words.
+    Up to `workers` compilers run in parallel.  Raises ToolError with the compiler's messages.
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = tuple(folder / f"{source.stem}.o" for source in sources)

@@ -1,6 +1,6 @@
-"""Compiling and linking for Cortex-M: freestanding, one start-up, one linker script.
+"""Compiles and links freestanding programs for Cortex-M, with one start-up and linker script.
 
-Source: measured behaviour of ziglang 0.17.0 (clang 22) and of GNU Arm 12.2; see the comments.
+Source: observed behaviour of ziglang 0.17.0 (clang 22) and GNU Arm 12.2; see the comments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CODE_FLAGS = (
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
 )
-"""Shape the code, besides core and optimisation level; the CMake projects of bundles share them."""
+"""Code generation flags other than core and optimisation level; the CMake projects of bundles use
+them, too."""
 CORTEX_M_FLAGS = ("-std=c11", *CODE_FLAGS)
 OPTIMISE_FLAGS: dict[Optimise, tuple[str, ...]] = {"speed": ("-O3",), "size": ("-Os",)}
 ZIG_FLAGS = (
@@ -37,7 +38,7 @@ GCC = "arm-none-eabi-gcc"
 
 @dataclass(frozen=True, slots=True)
 class MemoryLayout:
-    """Where flash and RAM lie. The defaults take any model, and let null fault."""
+    """Address ranges of flash and RAM.  The defaults hold any model and do not map address 0."""
 
     flash_base: int = 0x0800_0000
     flash_bytes: int = 64 * MIB
@@ -46,13 +47,15 @@ class MemoryLayout:
 
 
 def zig_cortex_m(cpu_flags: Sequence[str], optimise: Optimise = "speed") -> Compiler:
-    """zig for a Cortex-M, such as ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4")."""
+    """zig with the flags of a core: ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4")."""
     flags = (*cpu_flags, *OPTIMISE_FLAGS[optimise], *CORTEX_M_FLAGS, *ZIG_FLAGS)
     return Compiler("zig", zig_command(), flags)
 
 
 def gcc_cortex_m(cpu_flags: Sequence[str], optimise: Optimise = "speed") -> Compiler:
-    """arm-none-eabi-gcc for a Cortex-M, such as ("-mthumb", "-mcpu=cortex-m4")."""
+    """arm-none-eabi-gcc with the flags of a core, such as ("-mthumb", "-mcpu=cortex-m4").
+
+    Raises ToolError if it is not installed."""
     program = shutil.which(GCC)
     if program is None:
         raise ToolError(
@@ -74,9 +77,10 @@ def link_firmware(
     keep: Sequence[str],
     layout: MemoryLayout | None = None,
 ) -> Path:
-    """An ELF file with our start-up code, and with what the symbols `keep` need; no more.
+    """Links objects with the start-up code to an ELF file, without sections that `keep` does not
+    need.
 
-    The start-up object and the linker script are written beside `elf`.
+    Writes the start-up object and the linker script to the folder of `elf`.
     """
     script = elf.with_suffix(".ld")
     script.write_text(linker_script(layout or MemoryLayout(), keep))
@@ -88,7 +92,7 @@ def link_firmware(
 
 
 def linker_script(layout: MemoryLayout, keep: Sequence[str]) -> str:
-    """The script that places code and constants in flash, data and zeros in RAM."""
+    """The linker script: code and constants in flash, data and zero-initialised data in RAM."""
     template = Template((FREESTANDING / "cortex_m.ld").read_text())
     return template.substitute(
         # Quoted: GNU ld takes a bare `add` for a number with a suffix.

@@ -1,4 +1,4 @@
-"""What an ELF file says: section sizes, missing symbols, and an image that can be loaded.
+"""Reads ELF files: section sizes, undefined symbols, and an image that can be loaded.
 
 Source: System V ABI, chapter 4 (sections, symbols) and 5 (segments); ELF for the Arm architecture.
 """
@@ -21,9 +21,10 @@ UNWIND_TABLES = (".ARM.exidx", ".ARM.extab")
 
 @dataclass(frozen=True, slots=True)
 class SectionBytes:
-    """Sizes by kind, in bytes. Of a linked file, alignment between sections is not in them.
+    """Section sizes by kind, in bytes.
 
-    Neither are unwind tables: compilers add 8 bytes a function, our linker script drops them.
+    They exclude alignment between the sections of linked files, and unwind tables (8 bytes per
+    function), which our linker script discards.
     """
 
     text: int
@@ -33,7 +34,7 @@ class SectionBytes:
 
     @property
     def flash(self) -> int:
-        """Bytes in flash: code, constants, and the first values of `data`."""
+        """Bytes in flash: code, constants, and the initial values of `data`."""
         return self.text + self.rodata + self.data
 
     @property
@@ -43,10 +44,10 @@ class SectionBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A piece of memory as it is when `main` starts: `content`, then zeros up to `size_bytes`.
+class ElfSegment:
+    """A range of memory when `main` starts: `content`, followed by zeros up to `size_bytes`.
 
-    In the device's flash, `content` stands at `load_address`, from where start-up copies it.
+    Flash holds `content` at `load_address`, from where the start-up code copies it.
     """
 
     address: int
@@ -58,7 +59,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A named place: a function or an object. `address` is without the Thumb bit."""
+    """A function or an object.  `address` does not contain the Thumb bit."""
 
     name: str
     address: int
@@ -69,16 +70,18 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class ElfImage:
-    """A linked program: segments, symbols, and the addresses [code_lower, code_upper) of code."""
+    """A linked program; its code is in the address range [code_lower, code_upper)."""
 
     name: str
-    segments: tuple[Segment, ...]
+    segments: tuple[ElfSegment, ...]
     symbols: tuple[Symbol, ...]
     code_lower: int
     code_upper: int
 
     def symbol(self, name: str) -> Symbol:
-        """The global symbol of that name, or the only local one. Raises: ToolError."""
+        """The global symbol of that name or, if there is none, the only local one.
+
+        Raises ToolError if there is none or more than one."""
         found = [symbol for symbol in self.symbols if symbol.name == name]
         chosen = [symbol for symbol in found if not symbol.local] or found
         if len({symbol.address for symbol in chosen}) != 1:
@@ -91,7 +94,7 @@ class ElfImage:
         return chosen[0]
 
     def describe(self, address: int) -> str:
-        """An address in words: `0x80001a4 (conv1+0x24)`."""
+        """An address with its function and offset, such as `0x80001a4 (conv1+0x24)`."""
         below = [symbol for symbol in self.symbols if symbol.function and symbol.address <= address]
         if not self.code_lower <= address < self.code_upper or not below:
             return f"{address:#x} (outside the code)"
@@ -110,13 +113,13 @@ def object_sections(path: Path) -> SectionBytes:
 
 
 def defined_symbols(path: Path) -> tuple[Symbol, ...]:
-    """Functions and objects of an object file or program, those of its own use too."""
+    """Functions and objects of an object file or program, including local ones."""
     with _opened(path) as elf:
         return tuple(_symbols(elf))
 
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:
-    """Names that an object file uses and does not define, in the order of the alphabet."""
+    """Names that an object file uses and does not define, sorted."""
     with _opened(path) as elf:
         table = elf.get_section_by_name(".symtab")
         entries = () if table is None else table.iter_symbols()
@@ -156,16 +159,16 @@ def _opened(path: Path) -> Generator[Any]:
 
 
 def _kind(section: Any) -> str:
-    """`text`, `rodata`, `data` or `bss`, by flags and not by names."""
+    """`text`, `rodata`, `data` or `bss`, derived from the flags of a section."""
     if section["sh_flags"] & WRITABLE:
         return "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
     return "text" if section["sh_flags"] & EXECUTABLE else "rodata"
 
 
-def _segments(elf: Any) -> Iterator[Segment]:
+def _segments(elf: Any) -> Iterator[ElfSegment]:
     for segment in elf.iter_segments("PT_LOAD"):
         if segment["p_memsz"]:
-            yield Segment(
+            yield ElfSegment(
                 address=int(segment["p_vaddr"]),
                 load_address=int(segment["p_paddr"]),
                 size_bytes=int(segment["p_memsz"]),

@@ -1,4 +1,4 @@
-"""Packages of the `simulate` extra: imported only where needed, so that penstock runs without."""
+"""Imports packages of the `simulate` extra on demand; penstock runs without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.errors import ToolError
 
 
 def extra(module: str) -> ModuleType:
-    """The module of that name, or a ToolError that says how to install it."""
+    """The module of that name.  Raises ToolError if it is not installed."""
     try:
         return import_module(module)
     except ImportError as missing:

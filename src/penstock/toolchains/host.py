@@ -1,4 +1,4 @@
-"""The machine that penstock runs on: its C compiler, shared libraries, sanitised programs."""
+"""The C compiler of this machine: shared libraries, programs and sanitizers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from penstock.errors import InternalError, ToolError
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler, Kind, zig_command
 
-# In order of preference: gcc and clang bring the address sanitizer, zig does not.
 HOST_COMPILERS: tuple[Kind, ...] = ("gcc", "clang", "cc")
+"""Compilers in order of preference.  zig comes last: it has no address sanitizer."""
 HOST_FLAGS = ("-std=c11", "-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer")
-# Programs that show whether a sanitizer is there at all: with it, they must fail.
 PROBES = {
     "address": "int main(void) { volatile int i = 2; volatile char a[2] = {0}; return a[i] & 0; }",
     "undefined": "int main(void) { volatile int a = 2147483647; return !(a + 1); }",
 }
+"""Programs that fail if the sanitizer of that name works."""
 
 
 @dataclass(frozen=True, slots=True)
 class SanitisedCompiler:
-    """A host compiler whose programs stop at the first error that its sanitizers see.
+    """A host compiler whose programs abort at the first error that a sanitizer detects.
 
-    `sanitizers` are those that are really there, of "address" and "undefined". zig has the second
-    only, and stops without a word.
+    `sanitizers` lists the working ones of "address" and "undefined".  zig has only "undefined",
+    which aborts without a message.
     """
 
     compiler: Compiler
@@ -38,7 +38,7 @@ class SanitisedCompiler:
 
 @cache
 def host_compiler() -> Compiler:
-    """gcc, clang or cc if one is installed, or else zig; without sanitizers."""
+    """The first installed one of gcc, clang and cc, otherwise zig; without sanitizers."""
     for kind in HOST_COMPILERS:
         program = shutil.which(kind)
         if program is not None:
@@ -47,7 +47,9 @@ def host_compiler() -> Compiler:
 
 
 def zig_host_compiler() -> Compiler:
-    """zig for this machine. Its own default, a trap on undefined behaviour, is off."""
+    """zig for this machine, with its default trap on undefined behaviour disabled.
+
+    Raises ToolError if zig is not installed."""
     try:
         command = zig_command()
     except ToolError as missing:
@@ -63,9 +65,9 @@ def zig_host_compiler() -> Compiler:
 
 @cache
 def sanitised_compiler(compiler: Compiler) -> SanitisedCompiler:
-    """`compiler` with the sanitizers that it proves to have, by programs that must fail.
+    """The compiler with those sanitizers that detect the errors of the probe programs.
 
-    Raises: ToolError when it has none.
+    Raises ToolError if it has none.
     """
     found = tuple(name for name in PROBES if _catches(_with_sanitizers(compiler, (name,)), name))
     if not found:
@@ -79,9 +81,9 @@ def sanitised_compiler(compiler: Compiler) -> SanitisedCompiler:
 
 
 def link_shared(compiler: Compiler, objects: Sequence[Path], library: Path) -> Path:
-    """A shared library that Python can load.
+    """Links a shared library that Python can load.
 
-    Not for sanitised objects: at the first error they would end the Python that loaded them.
+    Raises InternalError for sanitised objects, which would abort the Python process.
     """
     if any(flag.startswith("-fsanitize") for flag in compiler.flags):
         raise InternalError("toolchain-002", "a sanitised library cannot be loaded; link a program")
@@ -90,31 +92,31 @@ def link_shared(compiler: Compiler, objects: Sequence[Path], library: Path) -> P
 
 
 def link_executable(compiler: Compiler, objects: Sequence[Path], program: Path) -> Path:
-    """A program for this machine, to be run by `run_executable`."""
+    """Links a program for this machine; see `run_executable`."""
     compiler.link(objects, program, ("-lm",)).run()
     return program
 
 
 def run_executable(program: Path, stdin: bytes = b"", arguments: Sequence[str] = ()) -> bytes:
-    """What the program writes to stdout; if it fails, a ToolError with its words."""
+    """The standard output of a program.  Raises ToolError with its messages if it fails."""
     return Command((str(program), *arguments), program.name).run(stdin)
 
 
 def shared_suffix() -> str:
-    """How the name of a shared library ends on this machine."""
+    """The file name suffix of shared libraries on this machine."""
     return {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 
 def _with_sanitizers(compiler: Compiler, names: Sequence[str]) -> Compiler:
     kept = tuple(flag for flag in compiler.flags if not flag.startswith("-fno-sanitize"))
-    # zig would first build a run-time library for its messages: half a minute. A trap needs none.
+    # zig builds a run-time library for messages, which takes half a minute; a trap needs none.
     stop = "-fsanitize-trap=undefined" if compiler.kind == "zig" else "-fno-sanitize-recover=all"
     added = (f"-fsanitize={','.join(names)}", stop)
     return Compiler(compiler.kind, compiler.command, kept + added)
 
 
 def _catches(compiler: Compiler, sanitizer: str) -> bool:
-    """Whether a program with a known error is built, and fails."""
+    """Whether the probe program of a sanitizer builds and fails."""
     with tempfile.TemporaryDirectory() as name:
         source, target, program = (Path(name) / file for file in ("probe.c", "probe.o", "probe"))
         source.write_text(PROBES[sanitizer] + "\n")

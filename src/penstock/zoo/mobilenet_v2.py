@@ -61,7 +61,7 @@ def rounded(channels: float) -> int:
 def _block(
     net: GraphBuilder, x: Value, channels: int, expansion: int, stride: int, name: str
 ) -> Value:
-    """Expand, filter in depth, project; added to x where shapes allow it."""
+    """Expansion, depthwise convolution and projection, added to x if shapes match."""
     before, y = x.type.shape[3], x
     if expansion > 1:
         y = net.conv2d(y, before * expansion, 1, activation="relu6", name=f"{name}/expand")

@@ -1,4 +1,4 @@
-"""Network: an architecture as a frozen value; its fields are its options, with their ranges."""
+"""Network: an architecture with options; the options are dataclass fields with ranges."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ N = TypeVar("N", int, float)
 
 
 def option(default: N, lower: N, upper: N) -> N:
-    """A field with values in [lower, upper]."""
+    """A dataclass field for an option with values in [lower, upper]."""
     return field(default=default, metadata={"lower": lower, "upper": upper})
 
 
 def choice(default: N, *others: N) -> N:
-    """A field with one of a few values."""
+    """A dataclass field for an option with the given values."""
     return field(default=default, metadata={"choices": (default, *others)})
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a user may set: its name, its default, and its range in words."""
+    """An option that users may set: name, default, and a description of its range."""
 
     name: str
     default: Number
     allowed: str
 
     def accepts(self, value: object, metadata: Mapping[str, Any]) -> bool:
-        """Whether the value has the default's type (a whole number is a real one, too) and lies in
-        the range."""
+        """Whether the value is in the range and has the default's type; int is accepted for
+        float."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         if isinstance(self.default, int) and not isinstance(value, int):
@@ -46,10 +46,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network(ABC):
-    """What every file of this folder defines one of: `NAME`, options, and the graph.
+    """Base of the networks; each file of this folder defines one, with `NAME`, options and graph.
 
-    The class' docstring says in its first line what it is, and in the line that begins with
-    "Source:" where its architecture is from.
+    The first line of a class' docstring describes the network; the line that starts with "Source:"
+    states the origin of the architecture.
     """
 
     NAME: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class Network(ABC):
     seed: int = option(0, 0, 2**32 - 1)
 
     def __post_init__(self) -> None:
-        """Raises UsageError where an option has a value that it cannot have."""
+        """Raises UsageError if the value of an option is out of range."""
         for each in fields(self):
             described, value = described_option(each), getattr(self, each.name)
             if not described.accepts(value, each.metadata):
@@ -65,11 +65,11 @@ class Network(ABC):
 
     @abstractmethod
     def graph(self) -> Graph:
-        """The graph with drawn weights."""
+        """The graph, with random weights."""
 
 
 def described_option(each: Field[Any]) -> Option:
-    """What a dataclass field made by `option` or `choice` says."""
+    """The option of a dataclass field made by `option` or `choice`."""
     metadata = each.metadata
     if "choices" in metadata:
         allowed = " or ".join(str(c) for c in metadata["choices"])
@@ -80,7 +80,7 @@ def described_option(each: Field[Any]) -> Option:
 
 
 def wrong_value(network: str, described: Option, found: str) -> UsageError:
-    """The error that an option has a value that it cannot have; to be raised by the caller."""
+    """An error for a value outside the range of an option, to be raised by the caller."""
     return UsageError(
         "usage-113",
         f"option {described.name} is {found}, must be {described.allowed}",

@@ -1,6 +1,6 @@
-"""Registry: finds the networks by walking this folder, and opens them by name; nobody lists them.
+"""Registry: discovers the networks of this folder and opens them by name.
 
-A module of this folder is a network's file where it defines a `Network` with a `NAME`.
+A module of this folder that defines a `Network` with a `NAME` is a network's file.
 
     zoo:NAME[:option=value,...]         zoo:mobilenet_v1:alpha=0.25,resolution=128
 """
@@ -25,7 +25,7 @@ PREFIX = "zoo:"
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """What `zoo_networks` says of a network."""
+    """Description of a network."""
 
     name: str
     summary: str
@@ -36,7 +36,7 @@ class Exhibit:
 def open_zoo(text: str) -> Graph:
     """The network that "zoo:NAME[:option=value,...]" names.
 
-    Raises UsageError where there is no such network, option or value."""
+    Raises UsageError for an unknown network, option or value."""
     name, _, settings = text.removeprefix(PREFIX).partition(":")
     found = networks().get(name)
     if found is None:

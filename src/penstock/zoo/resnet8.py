@@ -39,7 +39,7 @@ class ResNet8(Network):
 
 
 def _stage(net: GraphBuilder, x: Value, channels: int, stride: int, name: str) -> Value:
-    """Two convolutions, added to x, which is convolved itself where the shape changes."""
+    """Two convolutions, added to x, or to a convolution of x where the shape changes."""
     y = net.conv2d(x, channels, 3, stride, activation="relu", name=f"{name}/conv1")
     y = net.conv2d(y, channels, 3, name=f"{name}/conv2")
     if stride > 1:

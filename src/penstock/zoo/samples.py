@@ -1,14 +1,14 @@
-"""Calibration inputs of a network: few, since networks are built anew at every command."""
+"""Number of calibration inputs of a network; few, since every command rebuilds the network."""
 
 from __future__ import annotations
 
 PIXELS = 2 * 224**2
-"""Pixels of all calibration inputs together, about."""
+"""Approximate number of pixels of all calibration inputs."""
 MOST_SAMPLES = 16
 
 
 def sample_count(resolution: int) -> int:
-    """Calibration inputs that are worth their time on images of `resolution`.
+    """Number of calibration inputs for images of `resolution`.
 
     >>> sample_count(32), sample_count(128), sample_count(224)
     (16, 6, 2)

@@ -45,7 +45,7 @@ class TCResNet8(Network):
 
 
 def _block(net: GraphBuilder, x: Value, channels: int, name: str) -> Value:
-    """Two convolutions over 9 frames, the first of every other one, and the same frames of x."""
+    """Two convolutions over 9 frames, the first with stride 2, added to the same frames of x."""
     y = net.conv2d(x, channels, (9, 1), (2, 1), activation="relu", name=f"{name}/conv1")
     y = net.conv2d(y, channels, (9, 1), name=f"{name}/conv2")
     x = net.conv2d(x, channels, 1, (2, 1), activation="relu", name=f"{name}/shortcut")

@@ -45,5 +45,5 @@ class VGG16(Network):
         return net.build(net.softmax(x, name="scores"))
 
     def _scaled(self, full: int) -> int:
-        """So many channels or outputs, in the narrow variants fewer."""
+        """Number of channels or outputs, scaled by `alpha`."""
         return max(LEAST_CHANNELS, int(full * self.alpha))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from found import few
 from offloading import assert_exact, claimed, compiled
-from penstock import api, pipeline
+from penstock import api
 from penstock.accelerators.dot4 import dot4
 from penstock.codegen.c_program import c_sources
 from penstock.execution import unpacked
@@ -20,11 +20,14 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import Operand, bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.fully_connected import FullyConnected
-from penstock.ops.samples import Operand, bias, int8, weights
-from penstock.ops.window import Window
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.compilation import with_point
+from penstock.pipeline.graphs import simplify
 from penstock.program.program import Call, Program, Rows
 from penstock.program.steps import walk
 from penstock.simulators.graph import run_graph
@@ -57,7 +60,7 @@ def test_every_rung_and_every_point_is_exact(model: str) -> None:
     assert list(claimed(done.graph)) == [n.name for n in done.model.nodes if n.kind in kinds]
     assert len(done.points) > 1
     assert_exact(done, "points")
-    assert_exact(pipeline.with_point(done, done.points[0]), "core")
+    assert_exact(with_point(done, done.points[0]), "core")
 
 
 @few
@@ -119,7 +122,7 @@ def test_rows_that_lie_in_rings_and_tables_are_found_in_c_too() -> None:
     done = compiled(net.build(y), "dot4")
     kinds: set[str] = set()
     for point in done.points:
-        other = pipeline.with_point(done, point)
+        other = with_point(done, point)
         kinds |= set(kinds_of_rows(other.program))
         assert_exact(other, "host")
     assert kinds == {"whole", "ring", "table"}
@@ -137,7 +140,7 @@ def test_fewer_sums_at_a_time_take_less_memory_and_more_calls() -> None:
     found = []
     for sum_bytes, columns in ((4096, 28), (64, 2), (1, 1)):
         request = api.request("zoo:lenet5", accelerators=(f"dot4:sum_bytes={sum_bytes}",))
-        parts = pipeline.parts_of(pipeline.simplify(open_zoo("zoo:lenet5")), request).parts
+        parts = assign_engines(simplify(open_zoo("zoo:lenet5")), request).parts
         kernel = next(part.kernel for part in parts if part.name == "conv1")
         assert kernel.scratch_bytes == columns * 6 * 4
         assert kernel.cycles is not None

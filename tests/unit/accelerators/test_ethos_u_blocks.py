@@ -13,52 +13,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.accelerators.ethos_u.blocks import fitting_blocks
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, Shape, configuration
+from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, MapShape, configuration
 from penstock.accelerators.ethos_u.performance import best_block, cycles
-from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
 from penstock.errors import UsageError
 
 api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
 
 @st.composite
-def works(draw: st.DrawFn) -> Work:
+def works(draw: st.DrawFn) -> NpuWork:
     """Operations of any kind, on small images."""
     chip = draw(st.sampled_from(tuple(CONFIGURATIONS.values())))
-    kind = draw(st.sampled_from(tuple(Kind)))
-    out = Shape(*(draw(st.integers(1, most)) for most in (40, 40, 150)))
+    kind = draw(st.sampled_from(tuple(ComputeKind)))
+    out = MapShape(*(draw(st.integers(1, most)) for most in (40, 40, 150)))
     window = stride = dilation = Extent(1, 1)
-    if kind is not Kind.ELEMENTWISE:
+    if kind is not ComputeKind.ELEMENTWISE:
         window = Extent(*(draw(st.integers(1, 11)) for _ in range(2)))
         stride = Extent(*(draw(st.integers(1, 3)) for _ in range(2)))
-    if kind in (Kind.CONVOLUTION, Kind.DEPTHWISE):
+    if kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE):
         dilation = Extent(*(draw(st.integers(1, 2)) for _ in range(2)))
-    convolution = kind is Kind.CONVOLUTION
+    convolution = kind is ComputeKind.CONVOLUTION
     reach = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
     image = [(o - 1) * s + r for o, s, r in zip(out, stride, reach, strict=False)]
-    return Work(
-        chip, kind, Shape(*image, draw(st.integers(1, 70)) if convolution else out.depth), out, 0.5,
-        window, stride, dilation,
-        binary=kind is Kind.ELEMENTWISE and draw(st.booleans()),
-        lookup=kind is Kind.POOLING and draw(st.booleans()),
+    return NpuWork(
+        chip, kind, MapShape(*image, draw(st.integers(1, 70)) if convolution else out.depth), out,
+        0.5, window, stride, dilation,
+        binary=kind is ComputeKind.ELEMENTWISE and draw(st.booleans()),
+        lookup=kind is ComputeKind.POOLING and draw(st.booleans()),
         part_kernel=convolution and draw(st.booleans()),
         packed_input=draw(st.booleans()), packed_output=draw(st.booleans()),
     )  # fmt: skip
 
 
-def vela_blocks(work: Work) -> set[tuple[int, int, int]]:
+def vela_blocks(work: NpuWork) -> set[tuple[int, int, int]]:
     """What Vela's function for users of its interface finds."""
     made = {
-        Kind.CONVOLUTION: api.NpuConv2DOperation,
-        Kind.DEPTHWISE: api.NpuConvDepthWiseOperation,
-        Kind.POOLING: lambda: api.NpuPoolingOperation(api.NpuPoolingOp.MAX),
-        Kind.ELEMENTWISE: lambda: api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD),
+        ComputeKind.CONVOLUTION: api.NpuConv2DOperation,
+        ComputeKind.DEPTHWISE: api.NpuConvDepthWiseOperation,
+        ComputeKind.POOLING: lambda: api.NpuPoolingOperation(api.NpuPoolingOp.MAX),
+        ComputeKind.ELEMENTWISE: lambda: api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD),
     }[work.kind]()
-    if work.kind is Kind.CONVOLUTION:
+    if work.kind is ComputeKind.CONVOLUTION:
         orders = api.NpuBlockTraversal
         made.block_traversal = orders.PART_KERNEL_FIRST if work.part_kernel else orders.DEPTH_FIRST
     made.ifm, made.ofm = _map(work.input), _map(work.output)
-    if work.kind is Kind.ELEMENTWISE:
+    if work.kind is ComputeKind.ELEMENTWISE:
         made.ifm2 = _map(work.output)
         made.ifm2_scalar = None if work.binary else 1.0
     else:
@@ -74,7 +74,7 @@ def vela_blocks(work: Work) -> set[tuple[int, int, int]]:
     return {(height, width, depth) for height, width, depth in found}
 
 
-def _map(shape: Shape) -> Any:
+def _map(shape: MapShape) -> Any:
     found = api.NpuFeatureMap()
     found.data_type = api.NpuDataType.INT8
     found.shape = api.NpuShape3D(*shape)
@@ -84,14 +84,14 @@ def _map(shape: Shape) -> Any:
 
 @settings(max_examples=40, deadline=None)
 @given(works())
-def test_the_blocks_that_fit_are_those_that_vela_finds(work: Work) -> None:
+def test_the_blocks_that_fit_are_those_that_vela_finds(work: NpuWork) -> None:
     """Vela's function tries even heights and widths only, also beyond the output."""
     found = {tuple(block) for block in fitting_blocks(work).tolist()}
     if not found:
         with pytest.raises(AssertionError):
             vela_blocks(work)
         return
-    micro, most = work.chip.micro_block, Shape(32, 64, 128)
+    micro, most = work.chip.micro_block, MapShape(32, 64, 128)
     heights, widths = (
         range(0, min(work.output[k], most[k]) + micro[k], micro[k]) for k in range(2)
     )
@@ -101,7 +101,7 @@ def test_the_blocks_that_fit_are_those_that_vela_finds(work: Work) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(works())
-def test_the_best_block_takes_no_longer_than_any_other(work: Work) -> None:
+def test_the_best_block_takes_no_longer_than_any_other(work: NpuWork) -> None:
     best = best_block(work)
     if best is None:
         return
@@ -109,7 +109,7 @@ def test_the_best_block_takes_no_longer_than_any_other(work: Work) -> None:
     assert all(least <= one(work, block) + 0.01 for block in fitting_blocks(work)[::7].tolist())
 
 
-def one(work: Work, block: Iterable[int]) -> float:
+def one(work: NpuWork, block: Iterable[int]) -> float:
     (found,) = cycles(work, np.array([list(block)])).total
     return float(found)
 

@@ -35,7 +35,9 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.logistic import Logistic
 from penstock.ops.mean import Mean
 from penstock.ops.transpose_conv import Spread, TransposeConv
-from penstock.pipeline import Compilation, Point, lower_point
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program import lower as lowering
 from penstock.program.expr import evaluate
 from penstock.program.lower import Addresses, Laid
@@ -49,7 +51,7 @@ from penstock.program.program import (
     Program,
     Rows,
 )
-from penstock.scheduling.lifetimes import Unfolded
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
@@ -341,14 +343,14 @@ def rows_needed(program: Program, tensor: str) -> int:
     return most
 
 
-def with_ring(done: Compilation, point: Point, tensor: str, rows: int) -> Program:
+def with_ring(done: Compilation, point: PlacedPoint, tensor: str, rows: int) -> Program:
     """The program of a point with a tensor in a ring of its own, of so many rows, behind all that
     the point has laid; all else as it was."""
-    home, addresses = point.schedule.homes.tensors, point.addresses
+    home, addresses = point.schedule.memory.default, point.addresses
     top = -(-dict(addresses.heights)[home] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
-    def laid(unfolded: Unfolded, addresses: Addresses) -> Mapping[str, Laid]:
-        found = laid_as_planned(unfolded, addresses)
+    def laid(expanded: ExpandedSchedule, addresses: Addresses) -> Mapping[str, Laid]:
+        found = laid_as_planned(expanded, addresses)
         storage = found[tensor].storage
         ring = Rows(storage.row_bytes, rows)
         return {**found, tensor: Laid(storage, top, rows * ring.pitch, ring)}
@@ -356,7 +358,7 @@ def with_ring(done: Compilation, point: Point, tensor: str, rows: int) -> Progra
     laid_as_planned = lowering.laid_storages
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lowering, "laid_storages", laid)
-        program = lowering.lower(Unfolded(point.schedule), addresses)
+        program = lowering.lower(ExpandedSchedule(point.schedule), addresses)
     size = next(b.size_bytes for b in program.buffers if b.name == tensor)
     memories = tuple(
         replace(m, size_bytes=top + size) if m.name == home else m for m in program.memories
@@ -444,7 +446,7 @@ def test_a_ring_one_row_too_small_is_caught(network: str, accelerator: str) -> N
     expected = run_graph(done.graph, inputs)
     tried: set[tuple[str, int]] = set()
     for point in done.points[:POINTS]:
-        program = lowering.lower(Unfolded(point.schedule), point.addresses)
+        program = lowering.lower(ExpandedSchedule(point.schedule), point.addresses)
         for tensor, rows in striped(program):
             if (tensor, rows) in tried:
                 continue

@@ -62,7 +62,7 @@ def test_a_copy_that_is_not_waited_for() -> None:
     words = stage.stream()
     stage.run(words)
     message = hazard(stage, replaced(words, DMA_WAIT, None))
-    assert "it reads what the earlier one writes: bytes [0x0, 0x40) of region 1" in message
+    assert "it reads what the earlier operation writes: bytes [0x0, 0x40) of region 1" in message
     assert "operation 1 (max_pool)" in message
     assert "operation 0 (dma)" in message
     assert "no NPU_OP_DMA_WAIT" in message
@@ -136,7 +136,7 @@ def test_a_copy_that_may_be_under_way_at_the_end_is_told_and_refused_if_asked(
         told = stage.run([*words, *wait, stop]).unfinished
         assert tuple(where.split(",")[0] for where in told) == under_way
         message = hazard(stage, [*words, *wait, stop], waited=True)
-        assert "it may still be under way when the stream ends" in message
+        assert "it may be outstanding when the stream ends" in message
         assert "operation 2 (dma)" in message
         assert "no NPU_OP_DMA_WAIT" in message
     assert stage.run([*words, DMA_WAIT, stop], waited=True).unfinished == ()
@@ -163,7 +163,7 @@ def test_a_block_dependency_that_is_too_high() -> None:
     found = commands(words)
     found.insert(-2, [BLOCKDEP | 3 << 16])
     message = hazard(stage, [word for command in found for word in command])
-    assert "NPU_SET_BLOCKDEP 3 lets job 0 begin before block 0 of the earlier one" in message
+    assert "NPU_SET_BLOCKDEP 3 lets job 0 start before block 0 of the earlier operation" in message
     assert "operation 1 (max_pool)" in message
     assert "operation 0 (max_pool)" in message
 
@@ -204,7 +204,7 @@ def test_accumulators_may_not_lie_where_a_table_is_in_use() -> None:
     last = max(k for k, c in enumerate(found) if c[0] & 0xFFFF == 0x005)
     found.insert(last, [BLOCKDEP | 1 << 16])
     message = hazard(stage, [word for command in found for word in command])
-    assert "has its accumulators where the earlier one has its table" in message
+    assert "has its accumulators where the earlier operation has its table" in message
 
 
 def bytes_of(map: Any, box: tuple[range, range, range]) -> set[int]:

@@ -12,7 +12,10 @@ import pytest
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.pipeline import Request, parts_of, schedule, simplify_for
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -40,7 +43,7 @@ def extents(x: Value) -> tuple[int, int]:
 
 def least_live_bytes(graph: Graph, accelerator: str) -> int:
     wanted: Request = api.request("tall", "cortex-m55", accelerators=(accelerator,))
-    parts = parts_of(simplify_for(graph, wanted), wanted)
+    parts = assign_engines(simplify(graph, wanted.rounding), wanted)
     found = schedule(parts, wanted.target, wanted.options).schedules
     return min(one.peak_bytes for one in found)
 

@@ -23,7 +23,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.hard_swish import HardSwish
@@ -36,7 +36,8 @@ from penstock.ops.relu import Relu
 from penstock.ops.sub import Sub
 from penstock.ops.sum import Sum
 from penstock.ops.tanh import Tanh
-from penstock.pipeline import Request, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.request import Request
 from penstock.program.program import Call, Invoke, Loop
 from penstock.simulators.graph import run_graph
 from penstock.toolchains.compiler import compile_objects

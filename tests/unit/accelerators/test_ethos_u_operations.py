@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offloading import assert_exact, compiled
+from penstock.accelerators.ethos_u.configurations import U55_32, MapShape
 from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
-from penstock.accelerators.ethos_u.operation import BINARY, Function, Operation
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock.accelerators.ethos_u.tiles import tiles_of
 from penstock.fixedpoint import quantise_multiplier
 from penstock.frontends.builder import GraphBuilder
@@ -57,7 +58,9 @@ def test_a_ring_with_its_seam_is_two_tiles(ring: int, rows: int, first: int) -> 
 
 def pool(size: int, kernel: int, before: int) -> Operation:
     out = size + before - kernel + 1
-    return Operation(0, 0, Function.AVERAGE, size, 1, 1, out, 1, 1, kernel_h=kernel, pad_top=before)
+    return Operation(
+        U55_32, NpuFunction.AVERAGE, size, 1, 1, out, 1, 1, kernel_h=kernel, pad_top=before
+    )
 
 
 @pytest.mark.parametrize(("size", "kernel", "before"), [(9, 3, 1), (8, 8, 0), (30, 25, 0)])
@@ -81,7 +84,7 @@ def test_a_sum_of_terms_whose_multipliers_are_both_below_a_half_is_refused() -> 
     """TFLite has none: one scale is the larger one."""
     small = quantise_multiplier(0.3)
     op = Operation(
-        0, 0, Function.ADD, 1, 1, 1, 1, 1, 1, second=BINARY,
+        U55_32, NpuFunction.ADD, 1, 1, 1, 1, 1, 1, second=SecondInput(MapShape(1, 1, 1)),
         multiplier0=small[0], shift0=small[1], multiplier1=small[0], shift1=small[1],
         out_multiplier=1 << 30, out_shift=-18,
     )  # fmt: skip

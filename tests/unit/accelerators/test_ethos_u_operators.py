@@ -13,7 +13,7 @@ from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.add import Add
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.fully_connected import FullyConnected

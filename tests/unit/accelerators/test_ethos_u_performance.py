@@ -16,22 +16,26 @@ import pytest
 
 from available import path_of
 from penstock.accelerators.ethos_u.blocks import input_blocks
-from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, Configuration, Shape
+from penstock.accelerators.ethos_u.configurations import (
+    CONFIGURATIONS,
+    EthosUConfiguration,
+    MapShape,
+)
 from penstock.accelerators.ethos_u.performance import cycles
-from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
 
 pytest.importorskip("ethosu.regor", reason="the package ethos-u-vela is not installed")
 
 SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_Mid_End"}
 KINDS = {
-    "Conv2D": Kind.CONVOLUTION,
-    "FullyConnected": Kind.CONVOLUTION,
-    "DepthwiseConv2D": Kind.DEPTHWISE,
-    "AvgPool": Kind.POOLING,
-    "MaxPool": Kind.POOLING,
-    "Add": Kind.ELEMENTWISE,
-    "Mul": Kind.ELEMENTWISE,
-    "Sub": Kind.ELEMENTWISE,
+    "Conv2D": ComputeKind.CONVOLUTION,
+    "FullyConnected": ComputeKind.CONVOLUTION,
+    "DepthwiseConv2D": ComputeKind.DEPTHWISE,
+    "AvgPool": ComputeKind.POOLING,
+    "MaxPool": ComputeKind.POOLING,
+    "Add": ComputeKind.ELEMENTWISE,
+    "Mul": ComputeKind.ELEMENTWISE,
+    "Sub": ComputeKind.ELEMENTWISE,
 }
 Row = Mapping[str, str]
 
@@ -52,15 +56,15 @@ def vela(model: Path, name: str, folder: Path) -> dict[str, list[Row]]:
     return {table: list(csv.DictReader(io.StringIO(body.strip()))) for table, body in tables}
 
 
-def shape(row: Row, name: str) -> Shape:
-    return Shape(*(int(row[f"{name}_{axis}"]) for axis in "hwc"))
+def shape(row: Row, name: str) -> MapShape:
+    return MapShape(*(int(row[f"{name}_{axis}"]) for axis in "hwc"))
 
 
 def extent(row: Row, name: str) -> Extent:
     return Extent(int(row[f"{name}_y"]), int(row[f"{name}_x"]))
 
 
-def rates(operator: str, chip: Configuration) -> list[float]:
+def rates(operator: str, chip: EthosUConfiguration) -> list[float]:
     """What an operator may take behind the multipliers, without and with a clamp: the database
     does not say which activation is fused."""
     own = {
@@ -90,7 +94,7 @@ def judged(model: Path, name: str, folder: Path) -> tuple[int, int]:
         second = about["ifm2_dtype"] and shape(about, "ifm2_shape").elements > 1
         block = np.array([shape(main, "ofm_block")])
         works = [
-            Work(
+            NpuWork(
                 own, KINDS[row["operator"]], shape(about, "ifm_shape"), shape(about, "ofm_shape"),
                 rate, extent(about, "kernel_size"), extent(about, "kernel_stride"),
                 extent(about, "kernel_dilation"),
@@ -102,7 +106,7 @@ def judged(model: Path, name: str, folder: Path) -> tuple[int, int]:
         ]  # fmt: skip
         found = [cycles(work, block) for work in works]
         assert input_blocks(works[0], block).tolist() == [list(shape(main, "ifm_block"))]
-        if works[0].kind is not Kind.ELEMENTWISE:
+        if works[0].kind is not ComputeKind.ELEMENTWISE:
             assert int(main["mac_cycles"]) in [int(f.multipliers[0]) for f in found]
         assert int(main["ao_cycles"]) in [int(f.output[0]) for f in found]
         layers += 1
@@ -133,8 +137,13 @@ def test_stripes_take_longer_than_the_whole() -> None:
     chip = CONFIGURATIONS["ethos-u55-128"]
 
     def taken(rows: int) -> float:
-        work = Work(
-            chip, Kind.CONVOLUTION, Shape(rows + 2, 32, 16), Shape(rows, 32, 16), 0.5, Extent(3, 3)
+        work = NpuWork(
+            chip,
+            ComputeKind.CONVOLUTION,
+            MapShape(rows + 2, 32, 16),
+            MapShape(rows, 32, 16),
+            0.5,
+            Extent(3, 3),
         )
         (found,) = cycles(work, np.array([(min(rows, 4), 16, 16)])).total
         return float(found)

@@ -8,11 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.accelerators.ethos_u.call import EncodedOperation
+from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, U65_256
 from penstock.accelerators.ethos_u.cost import assumed
-from penstock.accelerators.ethos_u.operation import NAMES, Function, Operation
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
 from penstock.accelerators.ethos_u.performance import copying_cycles, cycles
-from penstock.accelerators.ethos_u.schedule import scheduled, scheduled_to_be_fetched
-from penstock.accelerators.ethos_u.segments import copied_before, fetched_segments, fetching
+from penstock.accelerators.ethos_u.schedule import scheduled, scheduled_for_prefetch
+from penstock.accelerators.ethos_u.segments import (
+    copied_before,
+    prefetch_choices,
+    with_prefetched_segments,
+)
 
 
 @st.composite
@@ -22,10 +28,10 @@ def layers(draw: st.DrawFn) -> Operation:
     inner, outer = draw(st.integers(1, 300)), draw(st.integers(1, 300))
     size = draw(st.sampled_from((1, 3)))
     return Operation(
-        draw(st.integers(0, len(NAMES) - 1)), 0, Function.CONVOLUTION,
+        draw(st.sampled_from(tuple(CONFIGURATIONS.values()))), NpuFunction.CONVOLUTION,
         *(height, width, inner, height, width, outer), kernel_h=size, kernel_w=size,
-        pad_top=size // 2, pad_left=size // 2, packed_in=draw(st.integers(0, 1)),
-        packed_out=draw(st.integers(0, 1)), constant_bytes=inner * outer * size * size,
+        pad_top=size // 2, pad_left=size // 2, packed_in=draw(st.booleans()),
+        packed_out=draw(st.booleans()), constant_bytes=inner * outer * size * size,
     )  # fmt: skip
 
 
@@ -47,11 +53,13 @@ def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_othe
 ) -> None:
     rows = min(rows, plain.out_h)
     if share:
-        op = scheduled_to_be_fetched(plain, plain.constant_bytes)
-        op = fetching(op, fetched_segments(op)[min(share, len(fetched_segments(op))) - 1])
+        op = scheduled_for_prefetch(plain, plain.constant_bytes)
+        op = with_prefetched_segments(
+            op, prefetch_choices(op)[min(share, len(prefetch_choices(op))) - 1]
+        )
     else:
         op = scheduled(plain, plain.constant_bytes, buffered=buffered)
-    chip, taken = op.configuration, assumed(op, rows).cycles
+    chip, taken = op.configuration, assumed(EncodedOperation(op), rows).cycles
     computing = [alone(op, rows, k) for k in range(len(op.slices))]
     copies = [copying_cycles(chip, sizes(op)[k]) for k in op.buffered]
     assert sum(computing) <= taken + 1
@@ -63,26 +71,31 @@ def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_othe
 
 @given(plain=layers())
 def test_what_is_fetched_is_not_copied_and_spares_time(plain: Operation) -> None:
-    op = scheduled_to_be_fetched(plain, plain.constant_bytes)
-    shares = fetched_segments(op)
+    op = scheduled_for_prefetch(plain, plain.constant_bytes)
+    shares = prefetch_choices(op)
     assert shares[0] == 1
     assert shares[-1] == len(op.slices)
-    fetched = [fetching(op, ahead) for ahead in shares]
+    fetched = [with_prefetched_segments(op, ahead) for ahead in shares]
     for one in fetched:
-        assert one.buffered == (range(one.ahead, len(op.slices)) if one.buffer_bytes else range(0))
+        assert one.buffered == (
+            range(one.prefetched_segments, len(op.slices)) if one.buffer_bytes else range(0)
+        )
         assert all(one.near(k) for k in range(len(op.slices)))
     assert fetched[-1].buffered == range(0)
     assert fetched[-1].scratch_bytes == fetched[-1].gather_bytes
-    assert assumed(fetched[-1], op.out_h).cycles <= assumed(op, op.out_h).cycles
+    assert (
+        assumed(EncodedOperation(fetched[-1]), op.out_h).cycles
+        <= assumed(EncodedOperation(op), op.out_h).cycles
+    )
 
 
 @given(plain=layers())
 def test_a_buffer_is_free_before_something_is_copied_into_it(plain: Operation) -> None:
     """Two buffers: what is copied before segment k lies where segment k - 1 and others before it
     have been used."""
-    every = scheduled_to_be_fetched(plain, plain.constant_bytes)
+    every = scheduled_for_prefetch(plain, plain.constant_bytes)
     for ahead in range(len(every.slices)):
-        op = fetching(every, ahead)
+        op = with_prefetched_segments(every, ahead)
         for segment in op.buffered:
             before = copied_before(op, segment)
             assert before <= segment
@@ -91,10 +104,10 @@ def test_a_buffer_is_free_before_something_is_copied_into_it(plain: Operation) -
 
 
 def test_biases_that_are_near_are_waited_for_less() -> None:
-    far = Operation(NAMES.index("ethos-u65-256"), 0, Function.DEPTHWISE, 9, 5, 64, 9, 5, 64,
+    far = Operation(U65_256, NpuFunction.DEPTHWISE, 9, 5, 64, 9, 5, 64,
                     kernel_h=3, kernel_w=3, pad_top=1, pad_left=1, block_depth=32,
                     constant_bytes=1328)  # fmt: skip
-    near = replace(far, biases_ahead=1)
+    near = replace(far, prefetched_biases=True)
     wait = 10 * 32 * (500 - 32) / 256
-    spared = assumed(far, 1).cycles - assumed(near, 1).cycles
+    spared = assumed(EncodedOperation(far), 1).cycles - assumed(EncodedOperation(near), 1).cycles
     assert 0 < spared <= 2 * wait

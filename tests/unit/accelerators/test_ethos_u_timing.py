@@ -15,23 +15,29 @@ from benchmarks.ethos_u import point_cycles, processor_cycles
 from benchmarks.ethos_u_time import program_cycles
 from offloading import compiled
 from penstock import api
-from penstock.accelerators.ethos_u.configurations import Configuration, configuration
-from penstock.accelerators.ethos_u.timeline import Job, Queue, Step, Wait, timing
+from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, configuration
+from penstock.accelerators.ethos_u.timeline import Job, Queue, QueueWait, Step, timing
 from penstock.backends.offload import with_program_passes
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.logistic import Logistic
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.transpose_conv import Spread, TransposeConv
-from penstock.pipeline import Point, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.placed_point import PlacedPoint
 from penstock.program.lower import Addresses, lower
 from penstock.program.placed_cost import with_placed_costs
-from penstock.scheduling.lifetimes import Unfolded, fetched_name, problems, scratch_of
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import (
+    placement_problems,
+    prefetch_name,
+    scratch_name,
+)
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -138,7 +144,7 @@ LAYERS = (convolution, convolution, convolution, depthwise, max_pool, average_po
           product, table, together, total, dense, transposed)  # fmt: skip
 
 
-def scattered(point: Point, share: float, seed: int) -> Addresses:
+def scattered(point: PlacedPoint, share: float, seed: int) -> Addresses:
     """Addresses in which a share of the blocks of rows lie somewhere else than they were placed.
 
     Scratch and prefetched constants stay where they were placed: no placement lets them overlap.
@@ -146,9 +152,9 @@ def scattered(point: Point, share: float, seed: int) -> Addresses:
     rng = np.random.default_rng(seed)
     offsets = dict(point.addresses.offsets)
     schedule = point.schedule
-    fixed = {scratch_of(schedule, plan) for plan in schedule.plans}
-    fixed |= {fetched_name(schedule, each) for plan in schedule.plans for each in plan.fetched}
-    for _, problem in problems(Unfolded(schedule)):
+    fixed = {scratch_name(schedule, plan) for plan in schedule.plans}
+    fixed |= {prefetch_name(schedule, each) for plan in schedule.plans for each in plan.prefetches}
+    for _, problem in placement_problems(ExpandedSchedule(schedule)):
         for buffer in problem.buffers:
             drawn = buffer.anchor is None and rng.random() < share
             if drawn and buffer.name not in fixed:
@@ -173,9 +179,9 @@ def assert_as_estimated(
         said = point.schedule.cost.cycles - processor_cycles(point)
         assert said == point_cycles(point, accelerators, chip)
     point = done.points[seed % len(done.points)]
-    addresses, unfolded = scattered(point, share, seed), Unfolded(point.schedule)
-    moved = replace(point, schedule=with_placed_costs(unfolded, addresses))
-    program = with_program_passes(lower(unfolded, addresses), accelerators)
+    addresses, expanded = scattered(point, share, seed), ExpandedSchedule(point.schedule)
+    moved = replace(point, schedule=with_placed_costs(expanded, addresses))
+    program = with_program_passes(lower(expanded, addresses), accelerators)
     said = moved.schedule.cost.cycles - processor_cycles(moved)
     assert said == program_cycles(program, chip)
 
@@ -217,7 +223,7 @@ def test_every_point_of_a_network_takes_what_is_said(model: str, accelerator: st
 
 
 def taken(steps: Sequence[Step], most_copies: int = 1) -> float:
-    found: Configuration = configuration("ethos-u55", 128, "shared_sram")
+    found: EthosUConfiguration = configuration("ethos-u55", 128, "shared_sram")
     return timing(steps, replace(found, most_copies=most_copies))
 
 
@@ -225,7 +231,7 @@ def test_the_clock_shares_ports_and_stops_where_queues_are_full() -> None:
     work = Job(Queue.OPERATIONS, 100.0, 60.0, 100.0)
     idle = Job(Queue.OPERATIONS, 100.0, 0.0, 0.0)
     copy = Job(Queue.COPIES, 50.0, 10.0, 50.0)
-    done = Wait(Queue.COPIES, 0)
+    done = QueueWait(Queue.COPIES, 0)
     assert taken([idle, copy]) == 100
     assert taken([work, copy]) == 150, "both read constants all the time"
     assert taken([copy, done, work]) == 150
@@ -233,7 +239,7 @@ def test_the_clock_shares_ports_and_stops_where_queues_are_full() -> None:
     assert taken([copy, copy, idle], most_copies=2) == 100
     assert taken([idle, idle, idle, copy]) == 300, "two are queued while the first one runs"
     assert taken([idle, idle, idle, idle, copy]) == 400
-    assert taken([idle, Wait(Queue.OPERATIONS, 0), copy]) == 150
+    assert taken([idle, QueueWait(Queue.OPERATIONS, 0), copy]) == 150
 
 
 @settings(max_examples=200)

@@ -14,13 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import nvdla_judge as judge
-from penstock.accelerators.nvdla.banks import Weights
+from penstock.accelerators.nvdla.banks import ResidentWeights
 from penstock.accelerators.nvdla.configurations import SMALL
 from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
 from penstock.accelerators.nvdla.layer import (
     Conversion,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Surface,
 )
@@ -70,8 +70,8 @@ def computed(
     pack_features(memory, convolution.source, image, 8)
     packed = np.frombuffer(pack_weights(weights, TINY), np.uint8)
     memory[WEIGHTS_AT : WEIGHTS_AT + packed.size] = packed
-    execute(b"".join(to_bytes(convolution_writes(one)) for one in layers), {Memory.MAIN: memory},
-            convolution.hardware)  # fmt: skip
+    stream = b"".join(to_bytes(convolution_writes(one)) for one in layers)
+    execute(stream, {NvdlaMemory.MAIN: memory}, convolution.hardware)
     first = next(iter(layers))
     shape = (convolution.out_height, first.out_width, convolution.kernels)
     return features_of(memory, convolution.output, shape, 8)
@@ -146,7 +146,7 @@ def test_weights_that_do_not_all_fit_are_fetched_for_every_piece() -> None:
     layers = hardware_layers(convolution)
     assert len(layers) > 1
     assert not any(layer.reuse.weights or layer.reuse.keep_weights for layer in layers)
-    assert convolution.demand.weight_banks(Weights.ALL) > TINY.banks
+    assert convolution.demand.weight_banks(ResidentWeights.ALL) > TINY.banks
 
 
 def test_no_room_for_a_row_is_said() -> None:

@@ -14,10 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import nvdla_judge as judge
-from penstock.accelerators.nvdla.banks import Demand, Weights, allocate
-from penstock.accelerators.nvdla.configurations import LARGE, SMALL, SMALL_256, Configuration
+from penstock.accelerators.nvdla.banks import Demand, ResidentWeights, allocate
+from penstock.accelerators.nvdla.configurations import LARGE, SMALL, SMALL_256, NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
-    Elementwise,
+    ElementwiseMode,
     Post,
     Range,
     Scale,
@@ -28,7 +28,7 @@ from penstock.accelerators.nvdla.layer import (
     Accumulators,
     Conversion,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Reuse,
     Surface,
@@ -59,10 +59,10 @@ OUTPUT_AT, SECOND_AT, WEIGHTS_AT, TABLE_AT = 0x10000, 0x18000, 0x20000, 0x3F000
 class Memories:
     """Both memories, poisoned; features and weights are put where layers look for them."""
 
-    hardware: Configuration
+    hardware: NvdlaConfiguration
 
     def __post_init__(self) -> None:
-        self.bytes = {m: np.full(MEMORY_BYTES, POISON, np.uint8) for m in Memory}
+        self.bytes = {m: np.full(MEMORY_BYTES, POISON, np.uint8) for m in NvdlaMemory}
 
     def put(self, surface: Surface, elements: Array) -> None:
         atom = self.hardware.memory_atom_bytes
@@ -70,10 +70,10 @@ class Memories:
 
     def put_weights(self, weights: Array) -> None:
         packed = np.frombuffer(pack_weights(weights, self.hardware), np.uint8)
-        self.bytes[Memory.MAIN][WEIGHTS_AT : WEIGHTS_AT + packed.size] = packed
+        self.bytes[NvdlaMemory.MAIN][WEIGHTS_AT : WEIGHTS_AT + packed.size] = packed
 
     def put_bytes(self, address: int, content: bytes) -> None:
-        self.bytes[Memory.MAIN][address : address + len(content)] = list(content)
+        self.bytes[NvdlaMemory.MAIN][address : address + len(content)] = list(content)
 
     def run(self, *writes: Iterable[Write]) -> None:
         stream = to_bytes(write for some in writes for write in some)
@@ -97,13 +97,13 @@ def drawn(draw: st.DrawFn, *shape: int) -> Array:
 
 
 def surface(
-    draw: st.DrawFn, hardware: Configuration, rows: int, columns: int, address: int
+    draw: st.DrawFn, hardware: NvdlaConfiguration, rows: int, columns: int, address: int
 ) -> Surface:
     """With gaps between lines and surfaces, in one of both memories."""
     atom = hardware.memory_atom_bytes
     line = (columns + draw(st.integers(0, 2))) * atom
     whole = line * rows + draw(st.integers(0, 2)) * atom
-    memories = [Memory.MAIN, *[Memory.FEATURE_BUFFER] * hardware.has_second_memory]
+    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.FEATURE_BUFFER] * hardware.has_second_memory]
     return Surface(line, whole, address, draw(st.sampled_from(memories)))
 
 
@@ -143,7 +143,7 @@ class Task:
 
 
 @st.composite
-def tasks(draw: st.DrawFn, configurations: tuple[Configuration, ...] = OURS) -> Task:
+def tasks(draw: st.DrawFn, configurations: tuple[NvdlaConfiguration, ...] = OURS) -> Task:
     """A small layer with any window."""
     hardware = draw(st.sampled_from(configurations))
     kernel = [draw(st.integers(1, 3)) for _ in range(2)]
@@ -225,7 +225,7 @@ class PostTask:
 
     def prepare(self, memories: Memories) -> None:
         memories.put_bytes(TABLE_AT, np.array(self.table, "<i4").tobytes())
-        if self.post.elementwise is not Elementwise.NONE:
+        if self.post.elementwise is not ElementwiseMode.NONE:
             memories.put(self.post.second, self.second)
 
     def element(self, value: int, i: int, j: int, c: int) -> int:
@@ -234,16 +234,16 @@ class PostTask:
             bias, multiplier, shift = self.table[c]
             value = judge.scaled(value + bias, multiplier, shift) + post.zero
         value = judge.limited(value, post.limits.least, post.limits.most)
-        if post.elementwise is Elementwise.NONE:
+        if post.elementwise is ElementwiseMode.NONE:
             return value
         left = value - post.first.zero
         right = int(self.second[i, j, c]) - post.other.zero
-        if post.elementwise is Elementwise.MULTIPLY:
+        if post.elementwise is ElementwiseMode.MULTIPLY:
             combined = left * right
         else:
             left = judge.scaled(left * 2**20, post.first.multiplier, post.first.shift)
             right = judge.scaled(right * 2**20, post.other.multiplier, post.other.shift)
-            combined = left + right if post.elementwise is Elementwise.ADD else left - right
+            combined = left + right if post.elementwise is ElementwiseMode.ADD else left - right
         least, most = post.result_limits.least, post.result_limits.most
         result = post.result
         return judge.requantised(
@@ -259,15 +259,15 @@ class PostTask:
 
 @st.composite
 def post_tasks(
-    draw: st.DrawFn, hardware: Configuration, out: tuple[int, int, int], requantise: bool
+    draw: st.DrawFn, hardware: NvdlaConfiguration, out: tuple[int, int, int], requantise: bool
 ) -> PostTask:
     table = [
         (draw(st.integers(-(2**16), 2**16)), draw(st.integers(2**30, 2**31 - 1)),
          draw(st.integers(-12, 1)))
         for _ in range(out[2])
     ]  # fmt: skip
-    kind = draw(st.sampled_from(Elementwise))
-    result = draw(scales((-18, -14) if kind is not Elementwise.MULTIPLY else (-8, 0)))
+    kind = draw(st.sampled_from(ElementwiseMode))
+    result = draw(scales((-18, -14) if kind is not ElementwiseMode.MULTIPLY else (-8, 0)))
     post = Post(
         requantise, TABLE_AT, draw(st.integers(-128, 127)), draw(limits()), kind,
         surface(draw, hardware, out[0], out[1], SECOND_AT), draw(scales((-3, 0))),
@@ -338,9 +338,9 @@ def test_bytes_beside_the_output_stay_as_they_are() -> None:
     memories = Memories(OURS[0])
     memories.put(layer.source, np.ones((4, 4, 8), np.int8))
     memories.put_weights(np.ones((3, 1, 1, 8), np.int8))
-    before = memories.bytes[Memory.MAIN].copy()
+    before = memories.bytes[NvdlaMemory.MAIN].copy()
     memories.run(convolution_writes(layer))
-    changed = np.flatnonzero(memories.bytes[Memory.MAIN] != before)
+    changed = np.flatnonzero(memories.bytes[NvdlaMemory.MAIN] != before)
     inside = [OUTPUT_AT + i * 40 + k for i in range(4) for k in range(32)]
     assert changed.tolist() == inside  # five zeros behind three channels, too
     assert memories.get(layer.output, (4, 4, 8))[..., 3:].max() == 0
@@ -445,11 +445,11 @@ def test_a_stream_that_asks_for_what_is_not_there_is_refused(
 
 
 def test_a_memory_that_is_not_there_is_said() -> None:
-    layer = plain_layer(source=Surface(32, 128, 0, Memory.FEATURE_BUFFER))
+    layer = plain_layer(source=Surface(32, 128, 0, NvdlaMemory.FEATURE_BUFFER))
     with pytest.raises(BackendError, match="no memory FEATURE_BUFFER"):
         execute(
             to_bytes(convolution_writes(layer)),
-            {Memory.MAIN: np.zeros(MEMORY_BYTES, np.uint8)},
+            {NvdlaMemory.MAIN: np.zeros(MEMORY_BYTES, np.uint8)},
             OURS[0],
         )
 
@@ -488,7 +488,7 @@ def test_no_stream_does_harm(data: st.DataObject) -> None:
     shape=st.tuples(*[st.integers(1, 12)] * 2, st.integers(1, 3), st.integers(1, 150)),
     hardware=st.sampled_from((SMALL, SMALL_256, LARGE)),
 )
-def test_weights_lie_in_the_order_of_the_manual(shape: Any, hardware: Configuration) -> None:
+def test_weights_lie_in_the_order_of_the_manual(shape: Any, hardware: NvdlaConfiguration) -> None:
     kernels, rows, columns, channels = shape[0] * 4, shape[1] % 3 + 1, shape[2], shape[3]
     weights = np.random.default_rng(0).integers(
         -128, 128, (kernels, rows, columns, channels), np.int8
@@ -528,4 +528,4 @@ def test_features_come_back_from_memory(data: st.DataObject) -> None:
 
 def test_one_group_is_the_least_that_a_layer_can_do_with() -> None:
     demand = Demand(SMALL, 4, 4, 8, 3, 1, 1, 1)
-    assert demand.weight_banks(Weights.ONE_GROUP) == 1
+    assert demand.weight_banks(ResidentWeights.ONE_GROUP) == 1

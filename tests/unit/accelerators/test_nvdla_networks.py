@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,11 +16,11 @@ from penstock.accelerators.nvdla.configurations import (
     LARGE,
     SMALL,
     SMALL_256,
-    Configuration,
+    NvdlaConfiguration,
 )
 from penstock.accelerators.nvdla.dataflow import mac_cycles, node_cycles, stripe_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
-from penstock.accelerators.nvdla.layer import Memory
+from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.programs import decode, encode, moved, to_stream
 from penstock.accelerators.nvdla.stream import Write, from_bytes
 from penstock.accelerators.nvdla.task import Task
@@ -32,17 +30,18 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.channel_packs import PackChannels, UnpackChannels
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.mean import Mean
 from penstock.ops.mul import Mul
 from penstock.ops.relu import Relu
-from penstock.pipeline import Request, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.request import Request
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
-from penstock.uma import Place, StreamCommand
+from penstock.uma import Place, StreamOperation, StreamRows
 from penstock.zoo.registry import open_zoo
 from strategies import seeds
 
@@ -290,11 +289,11 @@ def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None
     )
     left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.left}
     assert left["odd"].endswith(
-        "each but the last in whole packs: input 0 has 12 channels, a pack 8"
+        "all but the last have whole packs of channels: input 0 has 12 channels, a pack 8"
     )
     assert left["wide"].endswith("they are along another axis")
     assert left["fixed"].endswith("input 1 is constant")
-    assert "zero point: input 0 is int8" in left["scaled"]
+    assert "zero point of the result: input 0 is int8" in left["scaled"]
 
 
 def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
@@ -315,12 +314,12 @@ def test_a_network_whose_tensors_save_more_cycles_there_than_calls_add_is_not_re
     call overhead, so the search's time, which is a difference, is negative."""
     net = GraphBuilder("skips")
     done = compiled(net.build(net.conv2d(net.input((1, 25, 13, 16)), 8, 1, 3)), "nvdla")
-    assert any(point.free_bytes["feature_buffer"] > 0 for point in done.points)
+    assert any(point.unbudgeted_bytes["feature_buffer"] > 0 for point in done.points)
     assert_exact(done)
 
 
 @pytest.mark.parametrize("chip", [SMALL, SMALL_256, LARGE], ids=lambda chip: chip.name)
-def test_it_is_as_fast_as_its_port(chip: Configuration) -> None:
+def test_it_is_as_fast_as_its_port(chip: NvdlaConfiguration) -> None:
     request = api.request("zoo:resnet8", accelerators=(f"nvdla:config={chip.name}",))
     (memory,) = (m for m in request.target.memories if m.name == "feature_buffer")
     assert memory.bandwidth_bytes_per_cycle == chip.buffer_port.bytes_per_cycle
@@ -361,9 +360,9 @@ def test_a_stream_is_moved_to_where_its_bases_lie() -> None:
         (Write("CDMA.D_DAIN_ADDR_LOW_0", 8), Place(1, 64)),
         (Write("CDMA.D_OP_ENABLE", 1), None),
     )
-    configuration, places, raw = decode(to_stream(2, writes))
-    assert configuration.name == list(CONFIGURATIONS)[2]
-    assert places == ((0, 1, Memory.MAIN),)
+    configuration, places, raw = decode(to_stream(LARGE, writes))
+    assert configuration == LARGE
+    assert places == ((0, 1, NvdlaMemory.MAIN),)
     found = from_bytes(moved(raw, places, (0, 4096)))
     assert [(w.register, w.word) for w in found] == [
         ("CDMA.D_DAIN_ADDR_LOW_0", 4168),
@@ -373,15 +372,11 @@ def test_a_stream_is_moved_to_where_its_bases_lie() -> None:
 
 def rows_written(starts: list[int], first: int, end: int) -> list[str]:
     """Units started by a call of a 3 x 3 pool, whose input's rows begin there."""
-    task = Task(0, WindowKind.LARGEST, 8, 8, 8, 6, 6, 8, 3, 3)
-    commands = [
-        StreamCommand("nvdla_begin", tuple(map(int, astuple(task)))),
-        StreamCommand("nvdla_places", (Place(2, 0),)),
-        *(StreamCommand("nvdla_row", (0, row, Place(0, at))) for row, at in enumerate(starts)),
-        *(StreamCommand("nvdla_row", (2, row, Place(1, 48 * row))) for row in range(6)),
-        StreamCommand("nvdla_run", (first, end)),
-    ]
-    _, _, writes = decode(encode(commands))
+    task = Task(SMALL.extended(0, 0), WindowKind.LARGEST, 8, 8, 8, 6, 6, 8, 3, 3)
+    source = StreamRows(0, 0, starts)
+    result = StreamRows(1, 0, [48 * row for row in range(6)])
+    call = StreamOperation(task, first, end, (source,), result, scratch=Place(2, 0))
+    _, _, writes = decode(encode([call]))
     return [w.starts for w in from_bytes(writes) if w.starts in ("CDMA", "WINDOW")]
 
 

@@ -11,15 +11,16 @@ from rich.console import Console
 from offloading import compiled, layer_by_layer
 from penstock import api
 from penstock.accelerators.nvdla import Nvdla
+from penstock.accelerators.nvdla.configurations import SMALL
 from penstock.accelerators.nvdla.dataflow import stripe_cycles, task_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
-from penstock.accelerators.nvdla.task import CONVOLUTION, Task
+from penstock.accelerators.nvdla.task import Task
 from penstock.errors import ToolError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Value
-from penstock.pipeline import Request
-from penstock.reports.report import Layer, layers
+from penstock.pipeline.request import Request
+from penstock.reports.report import LayerReport, layers
 from penstock.reports.summary import layer_table
 
 Build = Callable[[GraphBuilder, Value], Value]
@@ -81,11 +82,11 @@ LIMITS = {
 }
 
 
-CUT = Task(0, CONVOLUTION, 64, 64, 64, 62, 62, 8, 3, 3)
+CUT = Task(SMALL.extended(0, 0), None, 64, 64, 64, 62, 62, 8, 3, 3)
 """More rows than the convolution buffer of `small` has room for."""
 
 
-def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> Layer:
+def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> LayerReport:
     """The last layer that the accelerator runs."""
     net = GraphBuilder("net")
     graph = net.build(build(net, net.input(shape)))
@@ -123,7 +124,7 @@ def test_a_layer_that_is_cut_takes_what_its_pieces_take() -> None:
 
 def test_stripes_are_counted_amid_the_image() -> None:
     """A row of the output reads three rows of the input there, two at its top."""
-    pool = replace(CUT, kind=WindowKind.LARGEST, out_c=64, pad_top=1, out_h=64)
+    pool = replace(CUT, window=WindowKind.LARGEST, out_c=64, pad_top=1, out_h=64)
     assert [pool.moved(row, row + 1)[0][1].features for row in (0, 1, 63)] == [
         rows * 64 * 64 for rows in (2, 3, 2)
     ]
@@ -166,7 +167,7 @@ def test_a_target_without_a_core_shows_the_model() -> None:
     assert layer.limit is not None
     assert layer.utilisation is not None
     assert first.split()[-3:] == [layer.limit, f"{100 * layer.utilisation:.1f}", "%"]
-    assert api.layer_rows(done)[2]["limited_by"] == layer.limit  # pyright: ignore
+    assert done.layer_rows()[2]["limited_by"] == layer.limit  # pyright: ignore
     assert b"<th>limited by</th>" in dict(done.compiled.bundle().files)["report.html"]
 
 

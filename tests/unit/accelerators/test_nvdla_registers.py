@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from nvdla_layers import layers
 from penstock.accelerators.nvdla.address_map import Register, registers, registers_by_address
-from penstock.accelerators.nvdla.banks import Demand, Split, Weights, allocate
+from penstock.accelerators.nvdla.banks import BankSplit, Demand, ResidentWeights, allocate
 from penstock.accelerators.nvdla.configurations import LARGE, SMALL, SMALL_256
 from penstock.accelerators.nvdla.layer import (
     Accumulators,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Reuse,
     Surface,
@@ -121,7 +121,7 @@ ILLEGAL: tuple[tuple[dict[str, Any], str], ...] = (
     ({"output": Surface(96, 960, 4)}, "address of the output is 4"),
     ({"weight_address": 128}, "weights lie at 0x80"),
     ({"source": Surface(96, 960, 2**32)}, "an address is 0x100000000"),
-    ({"weight_memory": Memory.FEATURE_BUFFER}, "second memory port"),
+    ({"weight_memory": NvdlaMemory.FEATURE_BUFFER}, "second memory port"),
 )  # fmt: skip
 
 
@@ -233,19 +233,19 @@ def test_entries_are_those_counted_one_by_one(width: int, channels: int, hardwar
 
 SPLITS = (
     # 16 slices of 8 * 8 entries: two banks; 9 * 64 * 64 bytes: nine.
-    (Demand(SMALL, 8, 16, 64, 64, 9, 3, 1), Split(Weights.ALL, 2, 9, 16, 2)),
+    (Demand(SMALL, 8, 16, 64, 64, 9, 3, 1), BankSplit(ResidentWeights.ALL, 2, 9, 16, 2)),
     # Weights of 1 MiB; a group is 18 KiB and a little, five banks, twice that ten.
-    (Demand(SMALL, 8, 16, 256, 512, 9, 3, 1), Split(Weights.TWO_GROUPS, 8, 10, 16, 2)),
+    (Demand(SMALL, 8, 16, 256, 512, 9, 3, 1), BankSplit(ResidentWeights.TWO_GROUPS, 8, 10, 16, 2)),
     # Groups of 36 KiB, ten banks with the room behind them; 16 slices of 512 entries.
-    (Demand(SMALL, 8, 16, 512, 512, 9, 3, 1), Split(Weights.ONE_GROUP, 16, 10, 16, 2)),
+    (Demand(SMALL, 8, 16, 512, 512, 9, 3, 1), BankSplit(ResidentWeights.ONE_GROUP, 16, 10, 16, 2)),
     # 56 slices of 448 entries are too many: those that fit beside all nine banks of weights.
-    (Demand(SMALL, 56, 56, 64, 64, 9, 3, 1), Split(Weights.ALL, 23, 9, 26, 2)),
-    (Demand(SMALL, 56, 56, 64, 64, 1, 1, 2), Split(Weights.ALL, 31, 1, 35, 0)),
+    (Demand(SMALL, 56, 56, 64, 64, 9, 3, 1), BankSplit(ResidentWeights.ALL, 23, 9, 26, 2)),
+    (Demand(SMALL, 56, 56, 64, 64, 1, 1, 2), BankSplit(ResidentWeights.ALL, 31, 1, 35, 0)),
 )
 
 
 @pytest.mark.parametrize(("demand", "expected"), SPLITS)
-def test_the_first_split_that_fits_is_taken(demand: Demand, expected: Split) -> None:
+def test_the_first_split_that_fits_is_taken(demand: Demand, expected: BankSplit) -> None:
     assert allocate(demand) == expected
 
 

@@ -12,18 +12,24 @@ from penstock.accelerators.nvdla.sheet import (
     GOOGLENET,
     RESNET,
     Hardware,
-    Kind,
     Page,
     SheetLayer,
-    Window,
+    SheetLayerKind,
+    SheetWindow,
     figures_of,
     frames_per_second,
 )
 
 HARDWARE = Hardware(1, 1, Fraction(2), 64, Fraction(100), Fraction(1), 2)
-PLAIN = SheetLayer("plain", Kind.CONVOLUTION, 16, 8, 8, 64, Window(1, 1, 1, 1), False)
-STREAMED = SheetLayer("streamed", Kind.CONVOLUTION, 16, 8, 8, 64, Window(3, 3, 1, 1), True)
-CONNECTED = SheetLayer("connected", Kind.FULLY_CONNECTED, 64, 1, 1, 10, Window(1, 1, 1, 1), False)
+PLAIN = SheetLayer(
+    "plain", SheetLayerKind.CONVOLUTION, 16, 8, 8, 64, SheetWindow(1, 1, 1, 1), False
+)
+STREAMED = SheetLayer(
+    "streamed", SheetLayerKind.CONVOLUTION, 16, 8, 8, 64, SheetWindow(3, 3, 1, 1), True
+)
+CONNECTED = SheetLayer(
+    "connected", SheetLayerKind.FULLY_CONNECTED, 64, 1, 1, 10, SheetWindow(1, 1, 1, 1), False
+)
 LAYERS = (PLAIN, STREAMED, CONNECTED)
 
 ON_PAPER: tuple[tuple[Page, tuple[float, ...], tuple[int, ...]], ...] = (

@@ -14,7 +14,7 @@ from nvdla_layers import layers
 from penstock.accelerators.nvdla.address_map import registers
 from penstock.accelerators.nvdla.configurations import SMALL
 from penstock.accelerators.nvdla.extension import (
-    Elementwise,
+    ElementwiseMode,
     Post,
     Range,
     Scale,
@@ -28,7 +28,7 @@ from penstock.accelerators.nvdla.extension import (
 from penstock.accelerators.nvdla.layer import (
     Accumulators,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Surface,
 )
@@ -53,13 +53,13 @@ LAYER = ConvolutionLayer(
 words32 = st.integers(-(2**31), 2**31 - 1)
 strides = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 2**16)
-memories = st.sampled_from(Memory)
+memories = st.sampled_from(NvdlaMemory)
 surfaces = st.builds(Surface, strides, strides, st.integers(0, 2**64 - 1), memories)
 ranges = st.builds(Range, st.integers(-128, 127), st.integers(-128, 127))
 scales = st.builds(Scale, words32, words32, words32)
 posts = st.builds(
-    Post, st.booleans(), st.integers(0, 2**64 - 1), words32, ranges, st.sampled_from(Elementwise),
-    surfaces, scales, scales, scales, ranges,
+    Post, st.booleans(), st.integers(0, 2**64 - 1), words32, ranges,
+    st.sampled_from(ElementwiseMode), surfaces, scales, scales, scales, ranges,
 )  # fmt: skip
 
 

@@ -17,23 +17,23 @@ from available import SMALL_VWW, path_of
 from penstock import api
 from penstock.accelerators.nvdla import model, programs
 from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, SMALL
-from penstock.accelerators.nvdla.extension import Elementwise, Post, WindowKind, WindowLayer
+from penstock.accelerators.nvdla.extension import ElementwiseMode, Post, WindowKind, WindowLayer
 from penstock.accelerators.nvdla.layer import (
     NOWHERE,
     Accumulators,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Reuse,
 )
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.stream import to_bytes
-from penstock.accelerators.nvdla.task import CONVOLUTION, NUMBERS, Task
-from penstock.accelerators.nvdla.traffic import Traffic, packed_bytes, traffic_of
+from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.traffic import LayerTraffic, packed_bytes, traffic_of
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.region import Region
 from penstock.ops.concatenation import Concatenation
-from penstock.pipeline import Compilation, compile_request
+from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.steps import steps
 from penstock.reports.report import layers
 from penstock.scheduling.options import DEFAULTS, RESIDENT, Options
@@ -47,7 +47,7 @@ LAYER = ConvolutionLayer(
 
 
 def test_a_convolution_moves_whole_packs_and_lines_of_weights() -> None:
-    expected = Traffic(9 * 10 * 16, 2176, 0, 0, 7 * 8 * 24)
+    expected = LayerTraffic(9 * 10 * 16, 2176, 0, 0, 7 * 8 * 24)
     assert traffic_of(LAYER, Post(), 8) == expected
     assert expected.total == 1440 + 2176 + 1344
     with_table = replace(expected, table=20 * 12)
@@ -58,25 +58,25 @@ def test_what_is_in_the_buffer_is_not_fetched() -> None:
     kept = replace(LAYER, kept_rows=2)
     assert traffic_of(kept, Post(), 8).features == 7 * 10 * 16
     reused = replace(LAYER, reuse=Reuse(data=True, weights=True))
-    assert traffic_of(reused, Post(), 8) == Traffic(output=7 * 8 * 24)
+    assert traffic_of(reused, Post(), 8) == LayerTraffic(output=7 * 8 * 24)
 
 
 def test_windows_fetch_each_element_once() -> None:
     pool = WindowLayer(WindowKind.MEAN, 8, 6, 12, 3, 3, NOWHERE, NOWHERE)
-    assert traffic_of(pool, Post(), 8) == Traffic(features=6 * 8 * 16, output=4 * 6 * 16)
+    assert traffic_of(pool, Post(), 8) == LayerTraffic(features=6 * 8 * 16, output=4 * 6 * 16)
     depthwise = replace(pool, kind=WindowKind.DEPTHWISE, channel_multiplier=2)
-    assert traffic_of(depthwise, Post(requantise=True), 8) == Traffic(
+    assert traffic_of(depthwise, Post(requantise=True), 8) == LayerTraffic(
         6 * 8 * 16, 9 * 24, 24 * 12, 0, 4 * 6 * 24
     )
-    assert traffic_of(pool, Post(elementwise=Elementwise.ADD), 8).second == 4 * 6 * 16
+    assert traffic_of(pool, Post(elementwise=ElementwiseMode.ADD), 8).second == 4 * 6 * 16
 
 
 @st.composite
 def tasks(draw: st.DrawFn) -> Task:
     """Layers of any kind, small ones and those that the buffer of `small` has no room for."""
     kernel = [draw(st.integers(1, 4)) for _ in range(2)]
-    dilation, kind = [1, 1], draw(st.integers(0, CONVOLUTION))
-    if kind in (WindowKind.DEPTHWISE, CONVOLUTION):
+    dilation, window = [1, 1], draw(st.sampled_from((*WindowKind, None)))
+    if window in (WindowKind.DEPTHWISE, None):
         dilation = [draw(st.integers(1, 2)) for _ in range(2)]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     pads = [[draw(st.integers(0, r - 1)) for r in reach] for _ in range(2)]
@@ -86,16 +86,19 @@ def tasks(draw: st.DrawFn) -> Task:
     assume(min(spans) >= 0)
     out = [span // s + 1 for span, s in zip(spans, stride, strict=True)]
     in_c, multiplier = draw(st.integers(1, 100)), 1
-    if kind == WindowKind.DEPTHWISE:
+    if window is WindowKind.DEPTHWISE:
         multiplier = draw(st.integers(1, 2))
-    out_c = draw(st.integers(1, 70)) if kind == CONVOLUTION else in_c * multiplier
+    out_c = draw(st.integers(1, 70)) if window is None else in_c * multiplier
+    post = Post(
+        requantise=window in (WindowKind.DEPTHWISE, None) or draw(st.booleans()),
+        elementwise=draw(st.sampled_from(ElementwiseMode)),
+    )
     return Task(
-        draw(st.integers(0, len(NUMBERS) - 1)), kind,
+        draw(st.sampled_from(sorted(CONFIGURATIONS.values(), key=lambda c: c.name))).extended(0, 0),
+        window,
         size[1], size[0], in_c, out[1], out[0], out_c,
         kernel[1], kernel[0], stride[1], stride[0], dilation[1], dilation[0],
-        pads[0][1], pads[0][0], 0, multiplier,
-        requantise=int(kind in (WindowKind.DEPTHWISE, CONVOLUTION) or draw(st.booleans())),
-        elementwise=draw(st.integers(0, 3)),
+        pads[0][1], pads[0][0], 0, multiplier, post,
     )  # fmt: skip
 
 
@@ -109,13 +112,15 @@ def test_stripes_move_what_is_stated(task: Task, data: st.DataObject) -> None:
         stream = to_bytes(write for layer in task.layers(first, end, *lines) for write in layer)
     except PenstockError:  # a window in the padding alone, or no room for a row
         assume(False)
-    memory = {Memory.MAIN: np.zeros(1 << 20, np.uint8)}
+    memory = {NvdlaMemory.MAIN: np.zeros(1 << 20, np.uint8)}
     found = execute(stream, memory, task.hardware)
     assert found == tuple(moved for _, moved in task.moved(first, end))
 
 
 def test_a_layer_that_is_cut_fetches_rows_once_and_weights_where_they_do_not_stay() -> None:
-    tall = Task(0, CONVOLUTION, 64, 64, 64, 62, 62, 8, 3, 3)  # 256 KiB, the buffer has 128
+    tall = Task(
+        SMALL.extended(0, 0), None, 64, 64, 64, 62, 62, 8, 3, 3
+    )  # 256 KiB, the buffer has 128
     moved = [traffic for _, traffic in tall.moved(0, 62)]
     assert len(moved) > 1
     assert sum(traffic.features for traffic in moved) == 64 * 64 * 64
@@ -214,7 +219,7 @@ def test_the_feature_buffers_port_moves_what_lives_there(monkeypatch: pytest.Mon
             nonlocal touched
             surface, tensor = arguments[place : place + 2]
             rows, columns, channels = tensor if isinstance(tensor, tuple) else tensor.shape
-            if surface.memory is Memory.FEATURE_BUFFER:
+            if surface.memory is NvdlaMemory.FEATURE_BUFFER:
                 touched += packed_bytes(rows, columns, channels, 8)
             return function(*arguments)
 

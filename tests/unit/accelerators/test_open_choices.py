@@ -9,9 +9,9 @@ import pytest
 
 import penstock
 from penstock import api
-from penstock.backends.uma import UMABackend
 from penstock.hardware.load import load_target
 from penstock.scheduling.options import Options
+from penstock.uma import UMABackend
 
 HELP = re.compile(r"with --accelerator (\S+) (\d+) bytes are enough")
 NEEDS = re.compile(r"needs (\d+) bytes")

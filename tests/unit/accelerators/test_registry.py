@@ -10,7 +10,7 @@ import pytest
 
 from installed import install
 from penstock.accelerators.registry import listed, names, open_accelerators
-from penstock.backends import uma
+from penstock.backends.uma import backend as uma
 from penstock.errors import BackendError, PenstockError, UsageError
 from penstock.hardware.load import load_target
 
@@ -114,7 +114,7 @@ def test_what_this_process_registers_stands_before_packages(folder: Path) -> Non
 def test_what_is_not_asked_for_is_not_imported(folder: Path) -> None:
     bring(folder, "loud", "raise SystemExit('imported')")
     program = "import penstock; penstock.compile('zoo:lenet5').report; print('done')"
-    path = [str(folder), str(Path(uma.__file__).parents[2])]
+    path = [str(folder), str(Path(uma.__file__).parents[3])]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path}; {program}"],
         capture_output=True, text=True, check=True,

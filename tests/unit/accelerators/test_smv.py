@@ -18,7 +18,8 @@ from offloading import compiled
 from penstock import api
 from penstock.accelerators.smv import KERNELS, Smv
 from penstock.accelerators.smv.cost import cycles, register_loads
-from penstock.accelerators.smv.engine import INPUT, Engine, drivers
+from penstock.accelerators.smv.engine import SmvEngine, drivers
+from penstock.accelerators.smv.operations import LoadTile, ScratchpadNumber
 from penstock.accelerators.smv.tiles import tiling_of
 from penstock.api import drawn_sets
 from penstock.backends.accelerator import Accelerator
@@ -28,13 +29,15 @@ from penstock.hardware.load import load_target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ladder import run_point
+from penstock.opkit.samples import int8
+from penstock.opkit.window import Window
 from penstock.ops.max_pool2d import MaxPool2D
-from penstock.ops.samples import int8
-from penstock.ops.window import Window
-from penstock.pipeline import Request, compile_request, parts_of
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.request import Request
 from penstock.program.program import Call, Command, Invoke, Loop, Program
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
-from penstock.scheduling.part import Parts
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.uma import Array, Driver, Offloaded
@@ -46,7 +49,7 @@ VGG = "zoo:vgg16:alpha=0.25,resolution=32,classes=10"
 
 def parts_on_smv(graph: Graph, **attributes: object) -> Parts:
     request = Request("smv", HOST, accelerators=(Smv().accelerator(attributes, HOST),))
-    return parts_of(graph, request)
+    return assign_engines(graph, request)
 
 
 def convolution(rows: int, channels: int, outputs: int, kernel: int = 3) -> Graph:
@@ -143,7 +146,7 @@ def test_vgg_conv1_2_is_tiled_where_smaug_does_not() -> None:
     graph = convolution(224, 64, 64)
     assert parts_on_smv(graph, **sizes).left == ()
     (left,) = parts_on_smv(graph, tiler="smaug", **sizes).left
-    assert "no dimensions make a tile of the input small" in left.reason
+    assert "no split dimensions make a tile of the input fit" in left.reason
 
 
 def test_the_tiler_of_users_comes_first() -> None:
@@ -188,12 +191,14 @@ def test_double_buffered_tiles_leave_room_for_the_next() -> None:
     assert double.moved[0].tiles > single.moved[0].tiles > 1
 
 
-class Traced(Engine):
+class Traced(SmvEngine):
     """The engine, which notes what it touches: memory, and bytes [lower, upper)."""
 
     touched: ClassVar[list[tuple[str, list[tuple[int, int, int]]]]] = []
 
-    def tile(self, memory: int, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]) -> Array:
+    def tile(
+        self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]
+    ) -> Array:
         end = at + sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1
         self.touched[-1][1].append((memory, at, end))
         return super().tile(memory, at, shape, pitches)
@@ -249,15 +254,16 @@ def test_a_program_for_larger_scratchpads_fails_on_smaller_ones() -> None:
 
 
 def test_a_copy_must_stay_within_its_scratchpad() -> None:
-    load = drivers("smv", (64, 64, 64))["load"]
-    engine = Engine((64, 64, 64))
+    (load,) = (d for d in drivers("smv", (64, 64, 64)).values() if d.name == "smv_load")
+    engine = SmvEngine((64, 64, 64))
     source = np.arange(16, dtype=np.uint8)
-    load.model(engine, INPUT, 48, source, 2, 8, 8, 8, 0)
-    assert (engine.memories[INPUT][48:] == source).all()
+    whole = LoadTile(ScratchpadNumber.INPUT, 48, source, 2, 8, 8, 8, 0)
+    load.model(engine, whole)
+    assert (engine.memories[ScratchpadNumber.INPUT][48:] == source).all()
     with pytest.raises(IndexError, match=r"bytes \[49, 65\) of the 64 bytes of inputs"):
-        load.model(engine, INPUT, 49, source, 2, 8, 8, 8, 0)
+        load.model(engine, replace(whole, to=49))
     with pytest.raises(IndexError, match="leave the memory"):
-        load.model(engine, INPUT, 0, source, 3, 8, 8, 8, 0)
+        load.model(engine, replace(whole, to=0, runs=3))
 
 
 def bytes_of_whole_layers(graph: Graph) -> int:

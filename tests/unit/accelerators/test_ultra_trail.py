@@ -17,7 +17,8 @@ from offloading import assert_exact, claimed, compiled
 from penstock.accelerators.ultra_trail import CodegenGenerateExternCalls, UltraTrailBackend, engine
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.pipeline import Compilation, lower_point
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.emission import lower_point
 from penstock.program.program import Call, Invoke, Loop, Program
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
@@ -226,6 +227,6 @@ def test_the_array_takes_blocks_of_channels_a_tap_a_cycle(dimension: int, macs_c
 
 def test_it_states_its_memories() -> None:
     memories = UltraTrailBackend().accelerator().target.memories
-    device = engine.Engine()
+    device = engine.UltraTrail()
     sizes = {f"fmem{k}": memory.size for k, memory in enumerate(device.fmem)}
     assert {m.name: m.size_bytes for m in memories.values()} == sizes | {"wmem": device.wmem.size}

@@ -10,9 +10,9 @@ from benchmarks.estimate import FIRST_LAYERS, WRONG, judge
 from benchmarks.measured import WHOLE, compiled
 from found import SAMPLES
 from penstock import api
-from penstock.backends.cortex_m.figures import priced
+from penstock.backends.cores.registry import core_families, core_family
 from penstock.frontends.builder import GraphBuilder
-from penstock.pipeline import with_point
+from penstock.pipeline.compilation import with_point
 
 
 @pytest.mark.parametrize("seed", [FIRST_LAYERS, FIRST_LAYERS + 1])
@@ -70,11 +70,12 @@ def test_packing_beside_an_accelerator_is_no_arithmetic() -> None:
     assert cycles == pytest.approx(44_198, rel=0.25)  # simulated
 
 
-@pytest.mark.parametrize("family", ["dsp", "thumb", "mve"])
-def test_every_portable_kernel_has_figures(family: str) -> None:
+@pytest.mark.parametrize("name", [f.name for f in core_families().values() if f.cycle_model])
+def test_every_portable_kernel_has_figures(name: str) -> None:
     """Of the samples of all operators; `constant` serves shapes, which are folded before."""
+    family = core_family(name)
     found = (
-        priced(sample.op, sample.site, sample.op.kernel(sample.site), family)
+        family.priced(sample.op, sample.site, sample.op.kernel(sample.site))
         for _, sample in SAMPLES
         if not sample.op.ALIAS
     )

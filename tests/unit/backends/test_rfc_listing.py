@@ -15,7 +15,7 @@ import pytest
 
 from lowered import inputs_of_graph, lower
 from penstock.accelerators.registry import open_accelerators
-from penstock.backends import uma
+from penstock.backends.uma import backend
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.simulators.graph import run_graph
@@ -183,7 +183,7 @@ def network() -> Graph:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> UltraTrailBackend:
-    monkeypatch.setattr(uma, "REGISTERED", {})
+    monkeypatch.setattr(backend, "REGISTERED", {})
     ut_backend = UltraTrailBackend()
     ut_backend.register()
     return ut_backend

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from offloading import assert_exact
 from penstock import api
 from penstock.backends.accelerator import Accelerator
-from penstock.backends.stream import Place, StreamCommand
-from penstock.errors import BackendError
+from penstock.errors import BackendError, UsageError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
 from penstock.ladder import climb
+from penstock.ops.logistic import Logistic
+from penstock.pipeline.compilation import compile_graph
+from penstock.pipeline.request import Request
 from penstock.program.program import Address, Call, Driver, Invoke
 from penstock.program.steps import walk
+from penstock.uma import (
+    AcceleratorTarget,
+    OpStrategy,
+    Place,
+    Quantisation,
+    StreamCommand,
+    UMABackend,
+    Var,
+    is_op,
+    wildcard,
+)
 from toy_accelerator import CODE, HEADER, STUB, Bytes, Unit, begin, store, tap, toy_request
 
 FUNCTIONS = {"toy_begin": begin, "toy_tap": tap, "toy_store": store}
@@ -116,3 +135,94 @@ def test_wrong_encoders_are_the_authors_business(encoder: object, code: str) -> 
     with pytest.raises(BackendError) as caught:
         api.compile(toy_request("zoo:lenet5", "host", change=change))
     assert caught.value.code == code
+
+
+def test_an_ordinary_error_of_an_encoder_reaches_the_user_unchanged() -> None:
+    """A missing package, say, is not a mistake of the encoder's author."""
+    missing = UsageError("usage-058", "the package is missing", help="install it")
+
+    def fails(commands: object) -> bytes:
+        raise missing
+
+    def change(accelerator: Accelerator) -> Accelerator:
+        made = streaming(accelerator)
+        return replace(made, codegen=replace(made.codegen, encoder=fails))
+
+    with pytest.raises(UsageError) as caught:
+        api.compile(toy_request("zoo:lenet5", "host", change=change))
+    assert caught.value is missing
+
+
+def documented_functions() -> dict[str, Any]:
+    """The names that the example of the how-to page defines."""
+    page = (Path(__file__).parents[3] / "docs/how-to/add-a-backend.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(@dataclass.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"dataclass": dataclass, "struct": struct}
+    exec(code, names)
+    return names
+
+
+def look_up(device: object, stream: Bytes, size: int, *bases: Bytes) -> None:
+    """The functional model of the documented example."""
+    row_bytes, *words = stream[:size].view(np.int32).tolist()
+    for k in range(0, len(words), 6):
+        table, x, y = (bases[words[k + 2 * n]][words[k + 2 * n + 1] :] for n in range(3))
+        y[:row_bytes] = table[x[:row_bytes].view(np.int8).astype(np.int64) + 128]
+
+
+class LookUpBackend(UMABackend):
+    """The accelerator of the documented example: looks up sigmoids, row by row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = documented_functions()
+        self._register_pattern("sigmoid", is_op("sigmoid")(wildcard()))
+
+        def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> Any:
+            found = OpStrategy()
+            found.add_implementation(
+                names["compute"],
+                name="look_up",
+                cost=lambda offloaded, rows: float(rows),
+                tables=lambda offloaded: offloaded.tables,
+                by_rows=True,
+            )
+            return found
+
+        self._register_operator_strategy("sigmoid", strategy)
+        self._register_codegen(
+            fmt="stream",
+            encoder=names["encode"],
+            submit=Driver("look_up_submit", "look_up", look_up, object),
+        )
+
+    @property
+    def target_name(self) -> str:
+        return "look_up"
+
+
+def test_the_documented_operation_reaches_the_encoder_as_it_was_issued() -> None:
+    """Convolutions around the sigmoid let the scheduler compute it in stripes."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 12, 9, 3)), 4, 3, name="before")
+    y = net.apply(Logistic(), x, name="look", quantisation=Quantisation((1 / 256,), (-128,)))
+    graph = net.build(net.conv2d(y, 4, 3, name="after"))
+    host = load_target("host")
+    accelerator = LookUpBackend().accelerator({}, host)
+    done = compile_graph(graph, Request("zoo:net", host, accelerators=(accelerator,)))
+    assert any(isinstance(c, Call) and c.engine == "look_up" for c in walk(done.program.run))
+    assert any(plan.stripe for point in done.points for plan in point.schedule.plans)
+    assert_exact(done, "points")
+
+
+def test_an_encoder_finds_the_record_of_an_invocation() -> None:
+    @dataclass(frozen=True)
+    class Fill:
+        target: object
+        count: object
+        signed: bool
+
+    driver = Driver("fill", "toy", lambda device, record: None, object)
+    invoke = Invoke(driver, Fill(Address("x", 8), Var("n") + 1, signed=True))
+    assert invoke.arguments == (Address("x", 8), Var("n") + 1, 1)
+    assert invoke.with_values([Place(0, 8), 3, 1]) == Fill(Place(0, 8), 3, signed=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lowered import inputs_of_graph, lower
-from penstock.backends import uma as facade
-from penstock.backends.accelerator import Accelerator, Left
+from penstock.backends.accelerator import Accelerator, CpuFallback
 from penstock.backends.offload import offload
+from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -82,7 +82,7 @@ def network() -> Graph:
 
 def offloaded(
     network: Graph, *registrations: Callable[[Any], object], **attributes: object
-) -> tuple[Graph, tuple[Left, ...]]:
+) -> tuple[Graph, tuple[CpuFallback, ...]]:
     made: Accelerator = Npu(claims_convolutions, *registrations).accelerator(attributes, HOST)
     found = offload(network, (made,), HOST)
     return found.graph, found.left

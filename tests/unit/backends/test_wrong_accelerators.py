@@ -18,7 +18,7 @@ from errors.wrong_accelerators import (
     with_nodes_left,
 )
 from errors.wrong_descriptions import copying, fetching, moving
-from penstock import api, ladder, pipeline
+from penstock import api, ladder
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
 from penstock.backends.kernel_call import Offloaded
 from penstock.codegen.drivers import CallTexts
@@ -27,6 +27,8 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.op import Fetch
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import simplify
 from penstock.program.program import Program
 from penstock.simulators.compare import Comparison, Difference
 from toy_accelerator import STUB, Bytes, Toy, Unit, store, toy_request
@@ -357,8 +359,8 @@ def test_strict_refuses_what_is_left_to_the_processor() -> None:
 def test_strict_has_nothing_against_a_network_that_accelerators_run() -> None:
     net = GraphBuilder("net")
     x = net.conv2d(net.input((1, 8, 8, 2)), 4, 3)
-    graph = pipeline.simplify(net.build(net.conv2d(x, 2, 1)))
-    parts = pipeline.parts_of(graph, toy_request(strict=True))
+    graph = simplify(net.build(net.conv2d(x, 2, 1)))
+    parts = assign_engines(graph, toy_request(strict=True))
     assert [part.engine for part in parts.parts] == ["toy", "toy"]
     assert parts.left == ()
 
@@ -383,6 +385,6 @@ def test_the_command_line_lists_what_is_left(
     monkeypatch.setattr(api, "request", lambda *words, **settings: wanted)
     said = CommandLine(monkeypatch, capsys)("compile", "zoo:lenet5")
     assert said.code == 0
-    assert "6 nodes are left" in said.out
+    assert "6 nodes fall back" in said.out
     for name in ("pool1", "pool2", "dense1", "dense2", "logits", "scores"):
         assert name in said.out

@@ -14,7 +14,8 @@ from benchmarks.peers import Peers, read_peers
 from benchmarks.planned import Planned, plan
 from benchmarks.shared import Shared
 from penstock import api
-from penstock.pipeline import Point, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.placed_point import PlacedPoint
 
 LENET = "zoo:lenet5"
 
@@ -119,7 +120,7 @@ def test_budgets_are_answered_by_points_that_fit(lenet: Planned) -> None:
 def test_wrong_answers_are_found(lenet: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
     most = lenet.points[-1]
 
-    def always_the_largest(*_: object) -> Point:
+    def always_the_largest(*_: object) -> PlacedPoint:
         return most
 
     monkeypatch.setattr(sweep, "choose", always_the_largest)

@@ -14,6 +14,7 @@ from benchmarks.fuzz_worker import Outcome, Task, judge
 from benchmarks.mutations import MUTATIONS, Subject, mutant
 from benchmarks.operators import judging
 from penstock import api
+from penstock.errors import ModelError, UsageError
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 MODEL = Path(__file__).parents[2] / "models" / "two_heads.tflite"
@@ -117,9 +118,9 @@ def test_an_undocumented_deviation_is_a_finding(
     ("raised", "kind"),
     [
         (KeyError("lost"), "traceback"),
-        (api.UsageError("usage-001", "no place is named"), "incomplete message"),
-        (api.ModelError("model-002", "damaged", where="m.tflite"), "refused"),
-        (api.ModelError("tool-003", "cc failed", where="m.c"), "generated C failed"),
+        (UsageError("usage-001", "no place is named"), "incomplete message"),
+        (ModelError("model-002", "damaged", where="m.tflite"), "refused"),
+        (ModelError("tool-003", "cc failed", where="m.c"), "generated C failed"),
     ],
 )
 def test_the_judge_tells_right_from_wrong(

@@ -8,7 +8,7 @@ from benchmarks import partition
 from benchmarks.compared import compare
 from benchmarks.graph_groups import graph_problem, network_problem
 from penstock.frontends.builder import GraphBuilder
-from penstock.scheduling.grouping.cost import Limits, Traffic
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 
 
 def test_a_graph_becomes_a_problem() -> None:
@@ -27,7 +27,7 @@ def test_a_graph_becomes_a_problem() -> None:
 
 def test_best_is_compared_with_every_strategy_and_order() -> None:
     for kilobytes in (8, 64):
-        limits = Limits(kilobytes << 10, kilobytes << 10)
+        limits = GroupLimits(kilobytes << 10, kilobytes << 10)
         found = compare("resnet8", Traffic(network_problem("zoo:resnet8"), limits))
         assert not found.worse
         assert found.found.optimal

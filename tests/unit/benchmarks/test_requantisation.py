@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.requantisation import Form, Pointwise, missed, requantising, wide_instructions
-from penstock.simulators.thumb import KIND_OF, Instruction, Kind
+from penstock.simulators.thumb import KIND_OF, Instruction, InstructionKind
 
 POINT = Pointwise(64, 14.0, 26.0)
 WIDE = Form("wide", 38.0, 47.0, 32.0, ("ldrd", "umull"))
@@ -16,7 +16,9 @@ CHEAP = Form("cheap", 7.0, 8.0, 4.5, ())
 
 def code(text: str) -> tuple[Instruction, ...]:
     """Instructions by their names."""
-    return tuple(Instruction(name, KIND_OF.get(name, Kind.ARITHMETIC)) for name in text.split())
+    return tuple(
+        Instruction(name, KIND_OF.get(name, InstructionKind.ARITHMETIC)) for name in text.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 import penstock as package
 from command_line import CommandLine
 from penstock import api
-from penstock.cli import verbs
+from penstock.cli import build, check, execute, show
 from penstock.hardware.load import DEFAULT_TARGET
 
 COMMANDS = (
-    *(verbs.compile, verbs.explore, verbs.run, verbs.verify, verbs.profile, verbs.show),
+    *(build.compile, build.explore, execute.run, check.verify, execute.profile, show.show),
     *(api.request, api.compile, api.explore, api.run, api.verify),
 )
 NETWORKS = ("zoo:lenet5", "zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96")

@@ -19,7 +19,8 @@ from penstock.codegen.c_text import RESERVED, prefix
 from penstock.errors import OutputError
 from penstock.execution import run_on_host
 from penstock.hardware.load import load_target
-from penstock.pipeline import Request, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.request import Request
 
 ODD_NAMES = (
     "int", "main", "Main", "m", "string", "stdint", "test", "example", "harness", "3x3", "a b",

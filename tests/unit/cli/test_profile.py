@@ -18,7 +18,7 @@ def test_profile_writes_a_page_and_the_picture(penstock: CommandLine, model: Pat
         "profile.html", "profile.json", "resources.svg",
     ]  # fmt: skip
     assert json.loads((folder / "profile.json").read_text()) == said.json
-    assert "What limits accelerators" in (folder / "profile.html").read_text()
+    assert "Limiting resources of accelerators" in (folder / "profile.html").read_text()
     again = penstock("profile", model, "-t", "host", "--accelerator", "nvdla", "-o", "out")
     assert again.err.startswith("error[output-001]")
     plain = penstock("profile", model, "-t", "host", "-o", "plain")

@@ -9,7 +9,8 @@ import numpy as np
 from command_line import CommandLine
 from penstock.hardware.load import load_target
 from penstock.ladder import climb
-from penstock.pipeline import Request, compile_request
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.request import Request
 from penstock.simulators.goldens import Goldens
 from penstock.simulators.graph import run_graph
 from penstock.simulators.tflite_micro import GoldenSet

@@ -13,9 +13,9 @@ from penstock.frontends.accumulators import (
     exact_dtype,
     multiplied,
 )
-from penstock.frontends.dice import Dice, weight_quantiles
+from penstock.frontends.seeded_random import SeededRandom, weight_quantiles
 from penstock.ir.tensor import Array
-from penstock.ops.window import Window
+from penstock.opkit.window import Window
 
 
 def drawn(*shape: int) -> Array:
@@ -75,12 +75,12 @@ def test_no_quantile_of_the_weights_is_near_a_rounding_boundary() -> None:
 
 
 def test_drawn_weights_are_normal_and_use_the_range() -> None:
-    weights = Dice(0, 1).weights((100_000,)).astype(float)
+    weights = SeededRandom(0, 1).weights((100_000,)).astype(float)
     assert abs(weights.mean()) < 0.5
     assert weights.std() == pytest.approx(127 / 3, rel=0.01)
     assert (weights.min(), weights.max()) == (-127, 127)
 
 
 def test_drawn_numbers_are_the_same_for_ever() -> None:
-    assert Dice(0, 1).words(5).tolist() == [5669, 34220, 60386, 58309, 56268]
-    assert Dice(0, 1).weights((5,)).tolist() == [-58, 2, 60, 52, 45]
+    assert SeededRandom(0, 1).words(5).tolist() == [5669, 34220, 60386, 58309, 56268]
+    assert SeededRandom(0, 1).weights((5,)).tolist() == [-58, 2, 60, 52, 45]

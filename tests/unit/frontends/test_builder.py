@@ -7,14 +7,14 @@ import pytest
 
 from penstock.errors import ModelError, UsageError
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.layer import Weights
+from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array, DType, Quantisation
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.window import Window
 from penstock.ops.add import Add
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.reshape import Reshape
-from penstock.ops.window import Window
 from penstock.simulators.graph import run_graph
 
 

@@ -17,7 +17,7 @@ from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
 from penstock.ir.tensor import DType
 from penstock.ladder import run_machine
-from penstock.pipeline import prefix_of
+from penstock.pipeline.provenance import c_prefix
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 
@@ -75,7 +75,7 @@ def test_weights_that_are_all_zero_are_drawn_the_same_each_time() -> None:
 def test_a_model_may_be_packed_by_gzip() -> None:
     raw = residual(Model())
     assert parse(gzip.compress(raw), "m.onnx.gz") == parse(raw, "m.onnx.gz")
-    assert prefix_of("net.onnx.gz") == prefix_of("net.tflite.gz") == prefix_of("net.onnx") == "net"
+    assert c_prefix("net.onnx.gz") == c_prefix("net.tflite.gz") == c_prefix("net.onnx") == "net"
 
 
 def test_an_open_extent_is_given_by_its_name() -> None:
@@ -167,7 +167,7 @@ def test_reports_say_that_numbers_are_made_up(tmp_path: Path) -> None:
     done = api.compile(path, assume_int8=True)
     files = dict(done.bundle().files)
     assert done.report.as_json()["numbers_assumed"] is True
-    assert b"answers mean nothing" in files["report.html"]
+    assert b"outputs are meaningless" in files["report.html"]
     assert b"answers mean nothing" in files[f"{done.compilation.prefix}.h"]
 
 

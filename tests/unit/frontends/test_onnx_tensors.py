@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.frontends.onnx.tensors import Placed, Tensors, own
+from penstock.frontends.onnx.tensors import OrderedTensor, Tensors, own
 from penstock.ir.graph import Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -49,7 +49,7 @@ def test_any_chain_of_moves_is_numpys(data: st.DataObject) -> None:
     lies = np.ascontiguousarray(x.transpose(order))
     type = TensorType(lies.shape, DType.INT8, Quantisation((0.1,), (0,)))
     tensors = Tensors()
-    tensors.put("x0", Placed(Value("x", type), order))
+    tensors.put("x0", OrderedTensor(Value("x", type), order))
     for k in range(data.draw(st.integers(1, 4))):
         if data.draw(st.booleans()):
             axes = tuple(data.draw(st.permutations(range(x.ndim))))
@@ -76,7 +76,7 @@ def test_columns_of_a_flattened_image_are_those_of_the_model(
     lies = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     type = TensorType(lies.shape, DType.INT8, Quantisation((0.1,), (0,)))
     tensors = Tensors()
-    tensors.put("x", Placed(Value("x", type), (0, 2, 3, 1)))
+    tensors.put("x", OrderedTensor(Value("x", type), (0, 2, 3, 1)))
     tensors.reshape("x", "y", (n, c * h * w))
     flat = tensors.flat("y")
     assert (flat is None) == (c == 1 or h * w == 1)

@@ -13,7 +13,7 @@ from minimal_tflite import Table, ints, model_bytes, table
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.open import parse
 from penstock.ir.graph import Graph
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 from penstock.ops.registry import foreign_names
 from penstock.simulators.graph import run_graph
 from penstock.simulators.tflite_micro import run_tflite_micro

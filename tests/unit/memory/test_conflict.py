@@ -5,28 +5,28 @@ import pytest
 from penstock.errors import InternalError
 from penstock.memory.conflict import Conflict, ConflictOptions, conflict
 from penstock.memory.exact import ExactOptions
-from penstock.memory.problem import Buffer, Problem
+from penstock.memory.problem import LiveBuffer, PlacementProblem
 
 FRAGMENTED = (
     (2, 7, 6), (1, 6, 2), (3, 4, 2), (6, 7, 5), (0, 1, 3), (4, 5, 3), (0, 2, 5), (5, 6, 2),
     (0, 3, 2), (1, 2, 2),
 )  # fmt: skip
-NEEDS_12 = tuple(Buffer(f"b{i}", a, b, s) for i, (a, b, s) in enumerate(FRAGMENTED))
+NEEDS_12 = tuple(LiveBuffer(f"b{i}", a, b, s) for i, (a, b, s) in enumerate(FRAGMENTED))
 
 
 def test_live_bytes_above_the_capacity_name_the_largest_at_the_peak() -> None:
-    small = tuple(Buffer(f"small{i}", 0, 9, 1) for i in range(5))
-    large = (Buffer("x", 0, 3, 60), Buffer("y", 2, 5, 50), Buffer("later", 5, 9, 90))
-    assert conflict(Problem((*small, *large), 100)) == Conflict(("x", "y"), True, True)
+    small = tuple(LiveBuffer(f"small{i}", 0, 9, 1) for i in range(5))
+    large = (LiveBuffer("x", 0, 3, 60), LiveBuffer("y", 2, 5, 50), LiveBuffer("later", 5, 9, 90))
+    assert conflict(PlacementProblem((*small, *large), 100)) == Conflict(("x", "y"), True, True)
 
 
 def test_what_fits_has_no_conflict() -> None:
-    assert conflict(Problem(NEEDS_12, 12)) is None
+    assert conflict(PlacementProblem(NEEDS_12, 12)) is None
 
 
 def test_fragmentation_alone_can_be_a_conflict() -> None:
-    padding = tuple(Buffer(f"far{i}", 20 + i, 22 + i, 3) for i in range(6))
-    found = conflict(Problem((*NEEDS_12, *padding), 11))
+    padding = tuple(LiveBuffer(f"far{i}", 20 + i, 22 + i, 3) for i in range(6))
+    found = conflict(PlacementProblem((*NEEDS_12, *padding), 11))
     assert found is not None
     assert found.proven
     assert found.irreducible
@@ -34,16 +34,16 @@ def test_fragmentation_alone_can_be_a_conflict() -> None:
 
 
 def test_a_fixed_buffer_beyond_the_capacity_is_a_conflict_of_its_own() -> None:
-    buffers = (Buffer("a", 0, 1, 8), Buffer("fixed", 3, 4, 8, 1, 96))
-    assert conflict(Problem(buffers, 100)) == Conflict(("fixed",), True, True)
+    buffers = (LiveBuffer("a", 0, 1, 8), LiveBuffer("fixed", 3, 4, 8, 1, 96))
+    assert conflict(PlacementProblem(buffers, 100)) == Conflict(("fixed",), True, True)
 
 
 def test_spent_work_is_admitted() -> None:
     unproven = ConflictOptions(exact=ExactOptions(max_nodes=5, solver_work=0.0))
-    found = conflict(Problem(NEEDS_12, 11), unproven)
+    found = conflict(PlacementProblem(NEEDS_12, 11), unproven)
     assert found is not None
     assert not found.proven
-    unfiltered = conflict(Problem(NEEDS_12, 10), ConflictOptions(max_asks=1))
+    unfiltered = conflict(PlacementProblem(NEEDS_12, 10), ConflictOptions(max_asks=1))
     assert unfiltered is not None
     assert unfiltered.proven
     assert not unfiltered.irreducible
@@ -51,4 +51,4 @@ def test_spent_work_is_admitted() -> None:
 
 def test_a_conflict_needs_a_capacity() -> None:
     with pytest.raises(InternalError):
-        conflict(Problem(NEEDS_12))
+        conflict(PlacementProblem(NEEDS_12))

@@ -7,8 +7,8 @@ import pytest
 from penstock.memory.check import check
 from penstock.memory.exact import ExactOptions, fit, place, rankings, unit_bytes
 from penstock.memory.greedy import place_greedily
-from penstock.memory.problem import Buffer, Problem, peak_live_bytes
-from penstock.memory.stacking import Tricks, boxes_of, stack
+from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
+from penstock.memory.stacking import Tricks, buffers_as_boxes, stack
 
 # Each a tuple of (lower, upper, size).
 GREEDY_NEEDS_16_BUT_15_IS_ENOUGH = (
@@ -23,8 +23,10 @@ THE_SAME_WITH_TWINS = (*PEAK_IS_11_BUT_12_IS_NEEDED[1:], (2, 7, 3), (2, 7, 3))
 WITHOUT_SOLVER = ExactOptions(solver_work=0.0)
 
 
-def problem(rows: tuple[tuple[int, int, int], ...], scale: int = 1) -> Problem:
-    return Problem(tuple(Buffer(f"b{i}", a, b, s * scale) for i, (a, b, s) in enumerate(rows)))
+def problem(rows: tuple[tuple[int, int, int], ...], scale: int = 1) -> PlacementProblem:
+    return PlacementProblem(
+        tuple(LiveBuffer(f"b{i}", a, b, s * scale) for i, (a, b, s) in enumerate(rows))
+    )
 
 
 @pytest.mark.parametrize("options", [ExactOptions(), WITHOUT_SOLVER])
@@ -72,7 +74,7 @@ def test_coarsening_saves_bisections() -> None:
 
 @pytest.mark.parametrize("trick", ["ascend", "settle", "sections", "split", "twins"])
 def test_every_trick_saves_nodes(trick: str) -> None:
-    boxes = boxes_of(problem(THE_SAME_WITH_TWINS).buffers)
+    boxes = buffers_as_boxes(problem(THE_SAME_WITH_TWINS).buffers)
     _, rank = rankings(boxes)[0]
     with_all = stack(boxes, 11, rank, 10_000)
     assert (with_all.offsets, with_all.finished) == (None, True)
@@ -82,8 +84,8 @@ def test_every_trick_saves_nodes(trick: str) -> None:
 
 def test_parting_ways_keeps_a_proof_from_being_repeated_for_every_choice_elsewhere() -> None:
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    elsewhere = (Buffer(f"far{i}", 90 + i, 92 + i, 3) for i in range(4))
-    both = boxes_of((*hard.buffers, *elsewhere))
+    elsewhere = (LiveBuffer(f"far{i}", 90 + i, 92 + i, 3) for i in range(4))
+    both = buffers_as_boxes((*hard.buffers, *elsewhere))
     _, rank = rankings(both)[0]
     assert stack(both, 11, rank, 4_000).finished
     assert not stack(both, 11, rank, 4_000, Tricks(split=False)).finished
@@ -102,4 +104,6 @@ def test_the_unit_divides_every_reachable_offset(
     sizes: tuple[int, ...], alignments: tuple[int, ...], unit: int
 ) -> None:
     pairs = zip(sizes, alignments, strict=True)
-    assert unit_bytes(tuple(Buffer(f"b{i}", 0, 1, s, a) for i, (s, a) in enumerate(pairs))) == unit
+    assert (
+        unit_bytes(tuple(LiveBuffer(f"b{i}", 0, 1, s, a) for i, (s, a) in enumerate(pairs))) == unit
+    )

@@ -3,9 +3,11 @@
 import pytest
 
 from penstock.memory.check import Fault, Reason, check
-from penstock.memory.problem import Buffer, Placement, Problem
+from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
 
-PROBLEM = Problem((Buffer("a", 0, 3, 4), Buffer("b", 2, 5, 4, 4), Buffer("c", 3, 6, 4, 1, 0)), 8)
+PROBLEM = PlacementProblem(
+    (LiveBuffer("a", 0, 3, 4), LiveBuffer("b", 2, 5, 4, 4), LiveBuffer("c", 3, 6, 4, 1, 0)), 8
+)
 
 
 def placement(*offsets: tuple[str, int]) -> Placement:
@@ -35,12 +37,14 @@ def test_every_fault_is_named(offsets: tuple[tuple[str, int], ...], fault: Fault
 
 
 def test_buffers_that_only_touch_do_not_overlap() -> None:
-    touching = Problem((Buffer("a", 0, 1, 4), Buffer("b", 0, 1, 4), Buffer("c", 1, 2, 8)))
+    touching = PlacementProblem(
+        (LiveBuffer("a", 0, 1, 4), LiveBuffer("b", 0, 1, 4), LiveBuffer("c", 1, 2, 8))
+    )
     assert check(touching, placement(("a", 0), ("b", 4), ("c", 0))) == ()
 
 
 @pytest.mark.parametrize(("offset", "faults"), [(6, ()), (5, (Fault(Reason.UNTIED, ("b",)),))])
 def test_a_tied_buffer_must_keep_its_distance(offset: int, faults: tuple[Fault, ...]) -> None:
-    a, b = Buffer("a", 0, 1, 4), Buffer("b", 1, 2, 4, 1, None, "a", 4)
+    a, b = LiveBuffer("a", 0, 1, 4), LiveBuffer("b", 1, 2, 4, 1, None, "a", 4)
     found = Placement((("a", 2), ("b", offset)), offset + 4, 8, "by hand")
-    assert check(Problem((a, b)), found) == faults
+    assert check(PlacementProblem((a, b)), found) == faults

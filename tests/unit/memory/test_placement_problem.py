@@ -4,8 +4,8 @@ import pytest
 
 from penstock.errors import InternalError
 from penstock.memory.problem import (
-    Buffer,
-    Problem,
+    LiveBuffer,
+    PlacementProblem,
     live_peak,
     peak_live_bytes,
     shapes,
@@ -14,31 +14,35 @@ from penstock.memory.problem import (
 
 
 def test_the_peak_names_its_tick_and_its_buffers() -> None:
-    problem = Problem((Buffer("a", 0, 3, 5), Buffer("b", 2, 4, 7), Buffer("c", 3, 6, 6)))
+    problem = PlacementProblem(
+        (LiveBuffer("a", 0, 3, 5), LiveBuffer("b", 2, 4, 7), LiveBuffer("c", 3, 6, 6))
+    )
     peak = live_peak(problem)
     assert (peak.tick, peak.size_bytes, peak.names) == (3, 13, ("b", "c"))
 
 
 def test_a_life_is_half_open_so_neighbours_in_time_do_not_add() -> None:
-    assert peak_live_bytes(Problem((Buffer("a", 0, 2, 5), Buffer("b", 2, 4, 7)))) == 7
+    assert (
+        peak_live_bytes(PlacementProblem((LiveBuffer("a", 0, 2, 5), LiveBuffer("b", 2, 4, 7)))) == 7
+    )
 
 
 def test_the_topmost_buffer_needs_no_padding() -> None:
-    buffers = (Buffer("a", 0, 1, 5, alignment=4), Buffer("b", 0, 1, 6, alignment=4))
+    buffers = (LiveBuffer("a", 0, 1, 5, alignment=4), LiveBuffer("b", 0, 1, 6, alignment=4))
     assert stacked_bytes(buffers) == 8 + 5  # b below, a above
 
 
 def test_mixed_alignments_may_fill_each_others_padding() -> None:
-    buffers = (Buffer("a", 0, 1, 5, alignment=4), Buffer("b", 0, 1, 3))
+    buffers = (LiveBuffer("a", 0, 1, 5, alignment=4), LiveBuffer("b", 0, 1, 3))
     assert stacked_bytes(buffers) == 8
 
 
 def test_a_fixed_buffer_raises_the_bound_to_its_end() -> None:
-    assert peak_live_bytes(Problem((Buffer("a", 0, 1, 4, fixed_offset=12),))) == 16
+    assert peak_live_bytes(PlacementProblem((LiveBuffer("a", 0, 1, 4, fixed_offset=12),))) == 16
 
 
 def test_an_empty_problem_needs_nothing() -> None:
-    assert peak_live_bytes(Problem(())) == 0
+    assert peak_live_bytes(PlacementProblem(())) == 0
 
 
 @pytest.mark.parametrize(
@@ -57,50 +61,52 @@ def test_an_empty_problem_needs_nothing() -> None:
 )
 def test_a_malformed_buffer_is_refused(buffer: tuple[str, int, int, int], why: str) -> None:
     with pytest.raises(InternalError) as caught:
-        Buffer(*buffer)
+        LiveBuffer(*buffer)
     assert why in caught.value.why
 
 
 def test_a_name_may_stand_only_once() -> None:
     with pytest.raises(InternalError, match="same name"):
-        Problem((Buffer("a", 0, 1, 1), Buffer("a", 1, 2, 1)))
+        PlacementProblem((LiveBuffer("a", 0, 1, 1), LiveBuffer("a", 1, 2, 1)))
 
 
 def test_fixed_buffers_must_not_overlap() -> None:
     with pytest.raises(InternalError, match="overlap: low, high"):
-        Problem((Buffer("high", 0, 2, 4, 1, 3), Buffer("low", 1, 3, 4, 1, 0)))
-    Problem((Buffer("high", 0, 2, 4, 1, 4), Buffer("low", 1, 3, 4, 1, 0)))
+        PlacementProblem((LiveBuffer("high", 0, 2, 4, 1, 3), LiveBuffer("low", 1, 3, 4, 1, 0)))
+    PlacementProblem((LiveBuffer("high", 0, 2, 4, 1, 4), LiveBuffer("low", 1, 3, 4, 1, 0)))
 
 
 def test_a_shape_is_an_anchor_and_what_is_tied_to_it() -> None:
-    above, alone = Buffer("above", 0, 2, 4, 1, None, "below", 4), Buffer("alone", 0, 1, 9)
-    below = Buffer("below", 0, 1, 4)
+    above, alone = LiveBuffer("above", 0, 2, 4, 1, None, "below", 4), LiveBuffer("alone", 0, 1, 9)
+    below = LiveBuffer("below", 0, 1, 4)
     assert shapes((above, alone, below)) == ((alone,), (below, above))
 
 
 @pytest.mark.parametrize("anchor", ["absent", "a", "tied"])
 def test_an_anchor_must_be_there_and_untied(anchor: str) -> None:
-    tied = Buffer("tied", 0, 1, 1, anchor="free")
+    tied = LiveBuffer("tied", 0, 1, 1, anchor="free")
     with pytest.raises(InternalError, match=f"a is tied to {anchor}") as caught:
-        Problem((Buffer("free", 1, 2, 1), tied, Buffer("a", 2, 3, 1, anchor=anchor)))
+        PlacementProblem(
+            (LiveBuffer("free", 1, 2, 1), tied, LiveBuffer("a", 2, 3, 1, anchor=anchor))
+        )
     assert "not tied itself" in caught.value.why
 
 
 def test_buffers_of_one_shape_must_not_overlap() -> None:
-    low, high = Buffer("low", 0, 2, 4), Buffer("high", 1, 3, 4, 1, None, "low", 3)
+    low, high = LiveBuffer("low", 0, 2, 4), LiveBuffer("high", 1, 3, 4, 1, None, "low", 3)
     with pytest.raises(InternalError, match="of one shape overlap: low, high"):
-        Problem((high, low))
-    Problem((Buffer("high", 2, 3, 4, 1, None, "low", 3), low))
-    Problem((Buffer("high", 1, 3, 4, 1, None, "low", 4), low))
+        PlacementProblem((high, low))
+    PlacementProblem((LiveBuffer("high", 2, 3, 4, 1, None, "low", 3), low))
+    PlacementProblem((LiveBuffer("high", 1, 3, 4, 1, None, "low", 4), low))
 
 
 def test_a_buffer_tied_to_a_fixed_one_is_fixed_too() -> None:
-    low, high = Buffer("low", 0, 1, 4, 1, 8), Buffer("high", 1, 2, 4, 1, None, "low", 4)
-    assert peak_live_bytes(Problem((low, high))) == 16
+    low, high = LiveBuffer("low", 0, 1, 4, 1, 8), LiveBuffer("high", 1, 2, 4, 1, None, "low", 4)
+    assert peak_live_bytes(PlacementProblem((low, high))) == 16
     with pytest.raises(InternalError, match="fixed buffers overlap: high, other"):
-        Problem((low, high, Buffer("other", 1, 2, 4, 1, 14)))
+        PlacementProblem((low, high, LiveBuffer("other", 1, 2, 4, 1, 14)))
 
 
 def test_a_shape_raises_the_bound_to_its_height() -> None:
-    row = Buffer("row", 1, 2, 4, 1, None, "first", 20)
-    assert peak_live_bytes(Problem((Buffer("first", 0, 1, 4), row))) == 24
+    row = LiveBuffer("row", 1, 2, 4, 1, None, "first", 20)
+    assert peak_live_bytes(PlacementProblem((LiveBuffer("first", 0, 1, 4), row))) == 24

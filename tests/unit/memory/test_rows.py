@@ -10,25 +10,25 @@ from penstock import compiled
 from penstock.memory.check import check
 from penstock.memory.exact import place as place_exactly
 from penstock.memory.place import PlaceOptions, place
-from penstock.memory.problem import Buffer, Problem, live_peak
+from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from penstock.memory.rows import RowOptions, place_rows
 
 WITHOUT_IMPROVEMENT = RowOptions(comparisons=0)
 
 
 def test_nothing_is_placed_nowhere() -> None:
-    assert place_rows(Problem(())).optimal
+    assert place_rows(PlacementProblem(())).optimal
 
 
 def test_the_rows_of_a_chain_live_as_worked_out_by_hand() -> None:
     # Three rows by a window of three with stride two: output row 0 reads rows 0 and 1.
     problem = row_problem(Chain(3, 8).windowed(3, 2, 5).network())
     assert problem.buffers == (
-        Buffer("t0[0]", 0, 1, 8, 4),
-        Buffer("t0[1]", 0, 2, 8, anchor="t0[0]", distance_bytes=8),
-        Buffer("t0[2]", 0, 2, 8, anchor="t0[0]", distance_bytes=16),
-        Buffer("t1[0]", 0, 2, 10, 4),
-        Buffer("t1[1]", 1, 2, 10, anchor="t1[0]", distance_bytes=10),
+        LiveBuffer("t0[0]", 0, 1, 8, 4),
+        LiveBuffer("t0[1]", 0, 2, 8, anchor="t0[0]", distance_bytes=8),
+        LiveBuffer("t0[2]", 0, 2, 8, anchor="t0[0]", distance_bytes=16),
+        LiveBuffer("t1[0]", 0, 2, 10, 4),
+        LiveBuffer("t1[1]", 1, 2, 10, anchor="t1[0]", distance_bytes=10),
     )
 
 
@@ -68,10 +68,10 @@ def test_improvement_pays() -> None:
 
 
 def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
-    few = Problem((Buffer("a", 0, 2, 4), Buffer("b", 1, 3, 4)))
+    few = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4)))
     assert place(few) == place_exactly(few)
     assert place(few, PlaceOptions(max_exact_buffers=1)).method.startswith("rows by")
-    tied = Problem((Buffer("a", 0, 2, 4), Buffer("b", 1, 3, 4, 1, None, "a", 4)))
+    tied = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4, 1, None, "a", 4)))
     assert place(tied).method.startswith("rows by")
 
 

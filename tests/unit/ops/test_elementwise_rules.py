@@ -10,11 +10,11 @@ import pytest
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.open import parse
+from penstock.opkit.lookup import Lookup
+from penstock.opkit.samples import int8
 from penstock.ops.exp import Exp
 from penstock.ops.gelu import Gelu
-from penstock.ops.lookup import Lookup
 from penstock.ops.rsqrt import Rsqrt
-from penstock.ops.samples import int8
 from tools.tflite_writer import OperatorSpec, OptionValue, TensorSpec, write_tflite
 
 

@@ -11,8 +11,8 @@ from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.ir.graph import Value
 from penstock.ir.region import Region
 from penstock.ir.tensor import DType, TensorType
+from penstock.opkit.samples import Sample
 from penstock.ops import batch_to_space, channel_packs, depth_to_space, transpose
-from penstock.ops.samples import Sample
 
 ALL = slice(None)
 REARRANGED = (

@@ -6,7 +6,7 @@ import math
 
 from penstock.fixedpoint import float32
 from penstock.ir.tensor import DType, Quantisation, TensorType
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
 
 
 def test_a_number_beyond_single_precision_is_infinite() -> None:

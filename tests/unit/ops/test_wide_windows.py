@@ -15,13 +15,13 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.opkit.samples import bias, int8, sample, weights
+from penstock.opkit.window import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.max_pool2d import MaxPool2D
 from penstock.ops.pad import Pad
-from penstock.ops.samples import bias, int8, sample, weights
-from penstock.ops.window import Window
 
 HEIGHT, WIDTH = 5, 4
 MOST_BYTES = 2**20

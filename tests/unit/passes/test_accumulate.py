@@ -1,21 +1,25 @@
-"""Reductions in two halves: which are split, and what that is worth."""
+"""Split reductions: they compute the same, and they save memory.
+
+`accumulate.txt` shows which reductions are split."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lowered import inputs_of_graph
+from penstock import api
 from penstock.backends.portable import assign
 from penstock.errors import InternalError
 from penstock.fixedpoint import Rounding
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
+from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
-from penstock.ops.activation import Activation
+from penstock.opkit.activation import Activation
+from penstock.opkit.samples import bias, int8, weights
+from penstock.opkit.window import Window
 from penstock.ops.average_pool2d import AveragePool2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.max_pool2d import MaxPool2D
@@ -24,12 +28,18 @@ from penstock.ops.relu import Relu
 from penstock.ops.requantise_last import RequantiseLast
 from penstock.ops.reshape import Reshape
 from penstock.ops.running_max import RunningMax
-from penstock.ops.samples import bias, int8, weights
+from penstock.ops.running_sum import RunningSum
 from penstock.ops.sum import Sum
-from penstock.ops.window import Window
 from penstock.passes.accumulate import accumulate
 from penstock.passes.drop_dead import drop_dead
-from penstock.pipeline import Point, Request, parts_of, place, schedule, simplify
+from penstock.pipeline import assignment
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.pipeline.stages import SIMPLIFY, run_through
 from penstock.scheduling.options import Options
 from penstock.simulators.graph import run_graph
 from strategies import node_of
@@ -48,11 +58,6 @@ SPLIT: dict[str, Op] = {
     "average with rows padded": AveragePool2D(Window(11, 1, 1, 1, 1), Window(WIDTH)),
     "max of all": MaxPool2D(*ALL),
     "max of some columns, padded": MaxPool2D(Window(8, 3), Window(2, 2, 1, 0, 1), Activation.RELU6),
-}
-LEFT: dict[str, Op] = {
-    "mean of columns": Mean((2,)),
-    "mean of channels, too": Mean((1, 2, 3)),
-    "average of two rows": AveragePool2D(Window(8), Window(WIDTH)),
 }
 
 
@@ -84,18 +89,6 @@ def test_a_reduction_to_one_row_is_split(name: str) -> None:
         np.testing.assert_array_equal(results(after, seed), results(before, seed))
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_other_reductions_are_left(name: str) -> None:
-    graph = reduced(LEFT[name])
-    assert accumulate(graph) == graph
-
-
-def test_totals_of_more_than_half_the_image_are_left() -> None:
-    for height, left in ((7, True), (8, False)):  # a row of totals has the bytes of four rows
-        graph = reduced(AveragePool2D(Window(height), Window(1)), image(height=height))
-        assert (accumulate(graph) == graph) is left
-
-
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
 @pytest.mark.parametrize("rounding", Rounding)
 @pytest.mark.parametrize("axis", [None, 0])
@@ -120,53 +113,17 @@ def dense_behind(op: FullyConnected, x: Value, axis: int | None = None) -> Graph
     return Graph("g", (x,), (after.output,), (before, column, flat, after))
 
 
-def test_a_dense_layer_of_several_rows_or_of_a_view_that_is_kept_is_left() -> None:
-    x = image()
-    before = node_of("image", Relu(), (x,), like=x.type)
-    several = node_of("y", FullyConnected(), (before.output,), weights(4, 81), bias(4))
-    kept = dense_behind(FullyConnected(), x)
-    for graph in (
-        Graph("g", (x,), (several.output,), (before, several)),
-        replace(kept, outputs=(*kept.outputs, kept.nodes[1].output)),
-    ):
-        assert accumulate(graph) == graph
-
-
 def test_only_dense_layers_round_once() -> None:
     net = GraphBuilder("rounds")
     x = net.conv2d(net.input((1, 8, 8, 2)), 3, 3, name="conv")
-    dense = simplify(net.build(net.fully_connected(x, 2)), Rounding.SINGLE)
-    mean = simplify(reduced(Mean((1, 2))), Rounding.SINGLE)
+    dense = accumulate(simplify(net.build(net.fully_connected(x, 2)), Rounding.SINGLE))
+    mean = accumulate(simplify(reduced(Mean((1, 2))), Rounding.SINGLE))
     assert roundings(dense) == [Rounding.SINGLE]
     assert roundings(mean) == [Rounding.DOUBLE]
 
 
 def roundings(graph: Graph) -> list[Rounding]:
     return [n.op.rounding for n in graph.nodes if isinstance(n.op, RequantiseLast)]
-
-
-def test_a_single_row_is_left() -> None:
-    graph = reduced(Mean((1, 2)), image(height=1))
-    assert accumulate(graph) == graph
-
-
-def test_an_image_that_must_be_there_anyway_is_left() -> None:
-    """Where it is an input or output, or read twice, or made at once."""
-    x = image()
-    of_input = node_of("y", Mean((1, 2)), (x,))
-    graph = reduced(Mean((1, 2)))
-    pixels, mean = graph.nodes
-    second = node_of("second", Relu(), (pixels.output,))
-    dense = FullyConnected(keep_dimensions=True)
-    made = node_of("image", dense, (x,), weights(3, 3), bias(3), like=x.type)
-    of_made = node_of("y", Mean((1, 2)), (made.output,))
-    for kept in (
-        Graph("g", (x,), (of_input.output,), (of_input,)),
-        Graph("g", graph.inputs, (mean.output, pixels.output), graph.nodes),
-        Graph("g", graph.inputs, (mean.output, second.output), (*graph.nodes, second)),
-        Graph("g", (x,), (of_made.output,), (made, of_made)),
-    ):
-        assert accumulate(kept) == kept
 
 
 def keyword_spotter(blocks: int = 4, width: int = 64) -> Graph:
@@ -181,9 +138,9 @@ def keyword_spotter(blocks: int = 4, width: int = 64) -> Graph:
     return net.build(net.softmax(net.fully_connected(x, 10)))
 
 
-def planned(graph: Graph, *, split: bool) -> tuple[Point, ...]:
+def planned(graph: Graph, *, split: bool) -> tuple[PlacedPoint, ...]:
     request = Request("spotter", HOST, options=Options(accumulate=split))
-    parts = parts_of(simplify(graph, options=request.options), request)
+    parts = assign_engines(simplify(graph), request)
     return place(schedule(parts, HOST, request.options), HOST, request.options)
 
 
@@ -199,12 +156,29 @@ def test_a_global_mean_no_longer_needs_its_image() -> None:
     assert by_rows[-1].schedule.cost.cycles < 1.005 * whole[-1].schedule.cost.cycles
 
 
+def test_compilation_splits_reductions_once_and_only_after_offload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Graph] = []
+
+    def counted(graph: Graph) -> Graph:
+        seen.append(graph)
+        return accumulate(graph)
+
+    monkeypatch.setattr(assignment, "PASSES_AFTER_OFFLOAD", (counted, drop_dead))
+    done = api.compile("zoo:resnet8", "host", accelerators=("vanilla",)).compilation
+    assert len(seen) == 1
+    assert any(isinstance(node.op, Composite) for node in seen[0].nodes)
+    split = [node for node in done.graph.nodes if isinstance(node.op, RunningSum)]
+    assert len(split) == 1
+    simplified = run_through(done.request, "simplify").result(SIMPLIFY)
+    assert isinstance(simplified, Graph)
+    assert not any(isinstance(node.op, RunningSum) for node in simplified.nodes)
+
+
 def test_the_row_bound_knows_that_totals_take_one_place() -> None:
-    graph = keyword_spotter()
-    before, after = (
-        assign(simplify(graph, options=Options(accumulate=split)), HOST).rows.least_bytes
-        for split in (False, True)
-    )
+    whole = simplify(keyword_spotter())
+    before, after = (assign(g, HOST).rows.least_bytes for g in (whole, accumulate(whole)))
     assert before == 25 * 5 * 64 + 64  # the mean reads all of the image
     assert after == max(490, (3 + 1) * 5 * 64, 5 * 64 + 4 * 64)  # a layer of 3 x 3 reads 3 rows
 
@@ -223,4 +197,4 @@ def test_what_reads_all_rows_as_one_array_finds_all_rows() -> None:
     maxima = node_of("maxima", RunningMax(HEIGHT, Window(WIDTH)), (x,), like=x.type)
     graph = Graph("g", (x,), (maxima.output,), (maxima,))
     (_, storage) = assign(graph, HOST).rows.storages
-    assert storage.places == HEIGHT
+    assert storage.slots == HEIGHT

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 
 from penstock.reports.report import (
-    Cycles,
+    CycleCounts,
     Flash,
     Instructions,
-    Layer,
+    LayerReport,
     Macs,
     Optimality,
     Point,
-    Ram,
+    RamUsage,
     Report,
 )
-from penstock.reports.timeline import Piece, Span, Stretch, Timeline
+from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,22 @@ class Example:
     """What the reports are made from."""
 
     report: Report
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerReport, ...]
     timeline: Timeline
     counts: tuple[Count, ...]
 
 
 def span(
     name: str, kind: str, lower_byte: int, upper_byte: int, first_step: int, last_step: int
-) -> Span:
+) -> MemorySpan:
     """A tensor that lives whole from one step to another; step -1 is the caller before the run, the
     number of steps the caller after it."""
-    return Span(name, kind, (Piece(lower_byte, upper_byte, first_step + 1, last_step + 2),))
+    return MemorySpan(
+        name, kind, (LivePiece(lower_byte, upper_byte, first_step + 1, last_step + 2),)
+    )
 
 
-def of_steps(spans: tuple[Span, ...], steps: int) -> Timeline:
+def of_steps(spans: tuple[MemorySpan, ...], steps: int) -> Timeline:
     """The timeline of layers that all run whole."""
     return Timeline(spans, tuple(Stretch(1, 1, (k, k), None) for k in range(steps)))
 
@@ -52,16 +54,16 @@ def make_example() -> Example:
     report = Report(
         "small.tflite",
         "cortex-m4",
-        Ram(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
+        RamUsage(total=13312, arena=12288, static=0, stack=1024, io=1034, scratch=512),
         Flash(total=45678, weights=45678, code=None),
         Macs(model=1234567, executed=1300000, constant=0),
-        Cycles(estimated=9876543, simulated=None),
+        CycleCounts(estimated=9876543, simulated=None),
         Instructions(None),
         (Point(13312, 9876543, 1300000),),
         Optimality("optimal", 0.25, "optimal"),
     )
     layers = (
-        Layer(
+        LayerReport(
             0,
             "net/conv/Relu;net/bias",
             "Conv2D",
@@ -78,7 +80,7 @@ def make_example() -> Example:
             "cpu",
             False,
         ),
-        Layer(
+        LayerReport(
             1,
             "net/pool",
             "MaxPool2D",
@@ -95,7 +97,7 @@ def make_example() -> Example:
             "cpu",
             False,
         ),
-        Layer(
+        LayerReport(
             2,
             "net/dense",
             "FullyConnected",

@@ -9,7 +9,7 @@ import pytest
 
 from lowered import assert_equal_to_graph, lower
 from penstock.frontends.builder import GraphBuilder
-from penstock.frontends.layer import Weights
+from penstock.frontends.weighted_layer import Weights
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
@@ -125,4 +125,4 @@ def test_nodes_that_were_evaluated_at_compile_time_count_as_constant() -> None:
 def test_indices_are_shown_as_runs() -> None:
     found = ConstantChannels("a", (0, 1, 2, 5, 9, 10), 12, "w", False, 0)
     assert found.ranges == "0-2, 5, 9-10"
-    assert found.words == "6 of 12 output channels are constant: computed all the same"
+    assert found.words == "6 of 12 output channels are constant: computed anyway"

@@ -172,7 +172,7 @@ def test_the_page_sums_no_simulated_figures_where_an_accelerator_has_none(
     found = shared_page(example)
     assert "9,000,000 – – 9.00" in found.words
     assert "9,876,543 – –" in found.words
-    assert "of estimated ones where an accelerator runs the layer" in found.words
+    assert "to estimated ones for layers that run on an accelerator" in found.words
     assert "750,000" not in found.words
 
 

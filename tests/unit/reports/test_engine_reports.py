@@ -12,16 +12,16 @@ from test_report_summary import shown
 from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
-from penstock.reports.engine_work import Cycles, EngineWork, LeftToCpu
+from penstock.reports.engine_work import CpuFallback, CycleCounts, EngineWork
 from penstock.reports.row import rows
 from penstock.reports.summary import layer_table, summary
 from toy_accelerator import STUB, Toy, toy_request
 
-CPU = EngineWork("cpu", 2, 3, 300000, Cycles(900, None))
-NPU = EngineWork("npu[red]", 1, 1, 1000000, Cycles(100, None))
+CPU = EngineWork("cpu", 2, 3, 300000, CycleCounts(900, None))
+NPU = EngineWork("npu[red]", 1, 1, 1000000, CycleCounts(100, None))
 LEFT = (
-    LeftToCpu("net/pool", 'small.tflite: node 1 MAX_POOL "pool"', "no pattern matches it", 700),
-    LeftToCpu("net/dense", "", "", 200),
+    CpuFallback("net/pool", 'small.tflite: node 1 MAX_POOL "pool"', "no pattern matches it", 700),
+    CpuFallback("net/dense", "", "", 200),
 )
 
 
@@ -111,7 +111,7 @@ def test_the_summary_shows_engines_and_what_is_left(shared_example: Example) -> 
     text = shown(summary(shared_example.report))
     assert "cpu 2 3 300,000 900 90.0 %" in text
     assert "npu[red] 1 1 1,000,000 100 10.0 %" in text
-    assert "2 nodes are left" in text
+    assert "2 nodes fall back" in text
     assert 'node 1 MAX_POOL "pool" 700 no pattern matches it' in text
     assert "net/dense 200 –" in text
 
@@ -181,7 +181,7 @@ def test_what_a_stand_in_executes_is_in_no_figure() -> None:
     assert dataclasses.replace(slowed.report, stack_bytes_measured=stack) == plain.report
     assert slowed.steps == plain.steps
     text = shown(summary(plain.report))
-    assert "estimated; simulated is the processor's part" in text
+    assert "estimated; only the processor is simulated" in text
     assert f"{cpu.cycles.simulated:,}" in text
 
 
@@ -190,7 +190,7 @@ def test_the_figures_of_what_an_accelerator_runs_are_null_in_json(
 ) -> None:
     counts = [None if layer.offloaded else Count(7, 5) for layer in compiled.layers]
     ran = api.Ran(compiled, (), compiled.report, tuple(counts))
-    found = api.layer_rows(ran)
+    found = ran.layer_rows()
     assert [row["engine"] for row in found][:2] == ["toy", "cpu"]
     assert [row["simulated_cycles"] for row in found][:3] == [None, 7, None]
 

@@ -13,27 +13,27 @@ from rich.console import Console
 from test_report_html import Page
 
 from penstock.exploration import Explored
-from penstock.reports.frontier import Choice, Choices, Moved
+from penstock.reports.frontier import FrontierPoint, FrontierReport, MemoryTraffic
 from penstock.reports.frontier_figure import frontier_figure, frontier_png, frontier_svg
 from penstock.reports.frontier_html import render_frontier
-from penstock.reports.report import Striped
+from penstock.reports.report import CascadeReport
 from penstock.reports.summary import choice_table
-from penstock.scheduling.selection import Optimize
+from penstock.scheduling.cascades.selection import Optimize
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def choice(arena: int, live: int, cycles: int, *cascades: Striped) -> Choice:
-    moved = (Moved("sram", 5000, 3000), Moved("flash", 700, 0))
-    return Choice(arena + 1024, arena, 0, live, cycles, 7, 1300000, 0, moved, cascades)
+def choice(arena: int, live: int, cycles: int, *cascades: CascadeReport) -> FrontierPoint:
+    moved = (MemoryTraffic("sram", 5000, 3000), MemoryTraffic("flash", 700, 0))
+    return FrontierPoint(arena + 1024, arena, 0, live, cycles, 7, 1300000, 0, moved, cascades)
 
 
 ARRAY = (
-    choice(8000, 7600, 1002000, Striped(12, 1, 240), Striped(3, 8, 9)),
-    choice(10000, 10000, 1001000, Striped(12, 16, 20)),
+    choice(8000, 7600, 1002000, CascadeReport(12, 1, 240), CascadeReport(3, 8, 9)),
+    choice(10000, 10000, 1001000, CascadeReport(12, 16, 20)),
     choice(40000, 40000, 1000000),
 )
-CHOICES = Choices(
+CHOICES = FrontierReport(
     "net.tflite", "cortex-m4", 1300000, 1024, 20000, False, ARRAY, Optimize.SPEED, 1, (ARRAY[0],)
 )
 
@@ -96,7 +96,7 @@ def test_a_pointer_on_a_dot_shows_its_figures() -> None:
     assert len(titles) == 4
     assert (
         (
-            "RAM 9,024 bytes, arena 8,000 (alive 7,600), 1,002,000 cycles (+0.2000 %), 7 calls, "
+            "RAM 9,024 bytes, arena 8,000 (live 7,600), 1,002,000 cycles (+0.2000 %), 7 calls, "
             "cascades 12×1 3×8"
         )
         == titles[0]
@@ -120,7 +120,7 @@ def test_the_chosen_choice_has_a_ring_and_words() -> None:
     ("limit", "chosen", "text"),
     [
         (20000, 1, "budget 20,000 bytes"),
-        (900000, 2, "budget 900,000 bytes, to the right of this picture"),
+        (900000, 2, "budget 900,000 bytes, to the right of this figure"),
         (5000, None, "budget 5,000 bytes: nothing fits"),
     ],
 )
@@ -133,7 +133,9 @@ def test_the_budget_is_a_line_where_it_is_near_and_words_anyway(
 
 
 def test_one_choice_alone_is_a_picture_too() -> None:
-    alone = Choices("net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None)
+    alone = FrontierReport(
+        "net", "host", 0, 1024, 1 << 20, True, ARRAY[-1:], Optimize.SIZE, 0, None
+    )
     found = words(frontier_svg(alone))
     assert "least: 41,024 bytes" in found
     assert alone.factor(alone.choices[0]) == 1.0
@@ -165,7 +167,7 @@ def test_other_memories_have_a_column_where_they_hold_anything() -> None:
     assert "7,600 32,768 1,002,000" in shown(choices)
 
 
-def shown(choices: Choices) -> str:
+def shown(choices: FrontierReport) -> str:
     """What a terminal shows, blanks joined."""
     console = Console(width=120, color_system=None)
     with console.capture() as capture:

@@ -9,12 +9,12 @@ import pytest
 from small_compilation import of_steps, span
 
 from penstock.program.program import Kind
-from penstock.reports.block_label import Rectangle, Scale, block_label
+from penstock.reports.block_label import PlotScale, Rectangle, block_label
 from penstock.reports.memory_figure import SPANS_ID, memory_figure
 from penstock.reports.memory_picture import memory_png, memory_svg
 from penstock.reports.paint import INK, PAINTS
 from penstock.reports.time_axis import TimeAxis
-from penstock.reports.timeline import Piece, Span, Stretch, Timeline
+from penstock.reports.timeline import LivePiece, MemorySpan, Stretch, Timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD_NAMES = (
@@ -105,13 +105,13 @@ def test_live_bytes_do_not_count_holes() -> None:
 
 
 def test_calls_of_a_cascade_share_its_columns_and_whole_layers_have_one() -> None:
-    piece = Piece(0, 8, 0, 7)
+    piece = LivePiece(0, 8, 0, 7)
     stretches = (Stretch(2, 4, (0, 1), 0), Stretch(1, 1, (2, 2), None))
-    axis = TimeAxis(Timeline((Span("a", "arena", (piece,)),), stretches))
+    axis = TimeAxis(Timeline((MemorySpan("a", "arena", (piece,)),), stretches))
     assert axis.places.tolist() == [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
     assert axis.bounds == (0.0, 2.0, 3.0)
     assert axis.middles == (0.5, 1.5, 2.5)
-    assert axis.interval(Piece(0, 8, 2, 5)) == (0.5, 2.0)
+    assert axis.interval(LivePiece(0, 8, 2, 5)) == (0.5, 2.0)
 
 
 def test_cascades_take_half_of_the_picture_where_they_are_few_but_not_more_than_fourfold() -> None:
@@ -125,8 +125,8 @@ def test_cascades_take_half_of_the_picture_where_they_are_few_but_not_more_than_
 
 
 def test_rows_of_a_tensor_are_one_area_with_one_title() -> None:
-    rows = tuple(Piece(64 * (k % 3), 64 * (k % 3) + 64, k + 1, k + 3) for k in range(12))
-    cascade = Timeline((Span("net/x", "arena", rows),), (Stretch(2, 13, (4, 5), 0),))
+    rows = tuple(LivePiece(64 * (k % 3), 64 * (k % 3) + 64, k + 1, k + 3) for k in range(12))
+    cascade = Timeline((MemorySpan("net/x", "arena", rows),), (Stretch(2, 13, (4, 5), 0),))
     svg = memory_svg(cascade)
     assert titles(svg) == [
         "net/x, row by row: at most 128 bytes at a time, in [0, 192), steps 4–5 (call 1 of 13) to "
@@ -154,7 +154,7 @@ def test_a_peak_outside_the_run_is_called_so(first: int, last: int, where: str) 
 def test_a_near_budget_is_a_line_and_a_far_one_only_words() -> None:
     timeline = chain(3)
     assert "budget 9,000 bytes" in words(memory_svg(timeline, 9000))
-    assert "budget 900,000 bytes, above this picture" in words(memory_svg(timeline, 900000))
+    assert "budget 900,000 bytes, above this figure" in words(memory_svg(timeline, 900000))
     assert not any("budget" in text for text in words(memory_svg(timeline)))
 
 
@@ -166,7 +166,7 @@ def test_large_blocks_carry_short_names_and_seven_hundred_steps_none() -> None:
 def test_a_label_never_leaves_its_block_and_avoids_the_curve_where_it_can() -> None:
     block = Rectangle(0, 2, 0, 1000)
     use = TimeAxis(of_steps((span("half", "arena", 0, 500, 2, 2),), 3))
-    scale = Scale(column_points=60, byte_points=0.1)
+    scale = PlotScale(column_points=60, byte_points=0.1)
     label = block_label(block, "name", "1,000", scale, use)
     assert label is not None
     half_x, half_y = label.width / 2 / 60, label.height / 2 / 0.1
@@ -182,7 +182,7 @@ def test_a_label_never_leaves_its_block_and_avoids_the_curve_where_it_can() -> N
 
 def test_a_block_too_small_for_any_word_has_none() -> None:
     use = TimeAxis(of_steps((), 3))
-    assert block_label(Rectangle(0, 1, 0, 10), "name", "10", Scale(5, 0.1), use) is None
+    assert block_label(Rectangle(0, 1, 0, 10), "name", "10", PlotScale(5, 0.1), use) is None
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)

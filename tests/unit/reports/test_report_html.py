@@ -11,9 +11,9 @@ from html.parser import HTMLParser
 import pytest
 from small_compilation import Example
 
-from penstock.reports.engine_work import Cycles
+from penstock.reports.engine_work import CycleCounts
 from penstock.reports.html import render_html
-from penstock.reports.report import Checked, Flash, Instructions, Optimality, Point
+from penstock.reports.report import Flash, Instructions, Optimality, Point, RungReport
 from penstock.reports.timeline import Timeline
 
 VOID = {"meta", "br", "wbr", "img", "hr", "link", "input"}
@@ -68,11 +68,11 @@ def test_the_page_shows_what_was_simulated_measured_and_checked(example: Example
     report = dataclasses.replace(
         example.report,
         flash_bytes=Flash(50000, 45678, 4322),
-        cycles=Cycles(9876543, 8750001),
+        cycles=CycleCounts(9876543, 8750001),
         instructions=Instructions(5490001),
         ram_bytes_streamed_input=11111,
         stack_bytes_measured=222,
-        verified=(Checked("machine", 7, 6543, 0), Checked("host", 7, 6543, 21)),
+        verified=(RungReport("machine", 7, 6543, 0), RungReport("host", 7, 6543, 21)),
     )
     words = Page(render_html(report, example.layers, (example.timeline,), example.counts)).words
     for figure in ("4,322", "8,750,001 simulated", "5,490,001", "11,111", "222", "21 mismatches"):
@@ -95,20 +95,20 @@ def test_every_layer_is_a_line_with_its_figures(example: Example) -> None:
 def test_shares_are_of_simulated_cycles_where_there_are_any(example: Example) -> None:
     words = page(example).words
     assert "91.1 %" in words
-    assert "Shares are of estimated cycles." in words
+    assert "Shares refer to estimated cycles." in words
     counted = Page(
         render_html(example.report, example.layers, (example.timeline,), example.counts)
     ).words
     assert "91.4 %" in counted
-    assert "Shares are of simulated cycles." in counted
+    assert "Shares refer to simulated cycles." in counted
 
 
 def test_certificates_are_said_in_words(example: Example) -> None:
     report = dataclasses.replace(example.report, optimality=Optimality("optimal", 0.25, -1.0))
     words = Page(render_html(report, example.layers, (example.timeline,), None)).words
-    assert "proven optimal: no other order of these layers, each whole, needs less memory" in words
-    assert "at most 25.0 % above a proven lower bound" in words
-    assert "nothing is proven" in words
+    assert "proved optimal: no other order of whole layers needs less memory" in words
+    assert "at most 25.0 % above a proved lower bound" in words
+    assert "nothing is proved" in words
 
 
 def test_the_frontier_is_a_table_where_it_has_more_than_one_point(example: Example) -> None:

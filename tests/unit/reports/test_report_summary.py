@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console, RenderableType
 from small_compilation import Example
 
-from penstock.reports.report import Checked, Cycles, Flash, Instructions
+from penstock.reports.report import CycleCounts, Flash, Instructions, RungReport
 from penstock.reports.summary import ladder_table, layer_table, summary
 
 
@@ -27,8 +27,8 @@ def test_the_summary_says_the_totals_and_what_is_proven(example: Example) -> Non
         "flash 45,678 bytes: weights 45,678, code not compiled",
         "MACs 1,300,000 executed; model 1,234,567",
         "cycles 9,876,543 estimated",
-        "execution order proven optimal",
-        "partition into cascades at most 25.0 % above a proven lower bound",
+        "execution order proved optimal",
+        "partition into cascades at most 25.0 % above a proved lower bound",
     ):
         assert words in text
     assert "instructions" not in text
@@ -39,10 +39,10 @@ def test_the_summary_says_what_was_simulated_and_checked(example: Example) -> No
         example.report,
         ram_bytes=dataclasses.replace(example.report.ram_bytes, static=16),
         flash_bytes=Flash(50000, 45678, 4322),
-        cycles=Cycles(9876543, 8750001),
+        cycles=CycleCounts(9876543, 8750001),
         instructions=Instructions(5490001),
         stack_bytes_measured=222,
-        verified=(Checked("machine", 7, 6543, 0), Checked("host", 7, 6543, 21)),
+        verified=(RungReport("machine", 7, 6543, 0), RungReport("host", 7, 6543, 21)),
     )
     text = shown(summary(report))
     for words in (

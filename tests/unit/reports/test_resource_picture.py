@@ -11,15 +11,15 @@ from penstock import api
 from penstock.accelerators.nvdla import Nvdla
 from penstock.hardware.load import load_target
 from penstock.ir.breakdown import Breakdown
-from penstock.pipeline import Request
-from penstock.reports.report import Layer
+from penstock.pipeline.request import Request
+from penstock.reports.report import LayerReport
 from penstock.reports.resource_figure import resource_figure, resource_png, resource_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def layers() -> tuple[Layer, ...]:
+def layers() -> tuple[LayerReport, ...]:
     chip = load_target("host")
     nvdla = Nvdla().accelerator({"config": "large"}, chip)
     return api.compile(Request("zoo:resnet8", chip, accelerators=(nvdla,))).layers
@@ -30,7 +30,7 @@ def words(svg: str) -> list[str]:
     return ["".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
-def drawn(layers: tuple[Layer, ...]) -> list[tuple[float, float, tuple[float, ...]]]:
+def drawn(layers: tuple[LayerReport, ...]) -> list[tuple[float, float, tuple[float, ...]]]:
     """Width, height and colour of each bar."""
     from matplotlib.collections import PolyCollection
 
@@ -45,7 +45,7 @@ def drawn(layers: tuple[Layer, ...]) -> list[tuple[float, float, tuple[float, ..
 
 
 def test_every_layer_on_the_accelerator_is_there_with_what_limits_it(
-    layers: tuple[Layer, ...],
+    layers: tuple[LayerReport, ...],
 ) -> None:
     svg = resource_svg(layers)
     assert svg is not None
@@ -61,7 +61,7 @@ def test_every_layer_on_the_accelerator_is_there_with_what_limits_it(
 
 
 def test_bars_are_as_long_as_cycles_and_the_limiting_one_is_the_thickest(
-    layers: tuple[Layer, ...],
+    layers: tuple[LayerReport, ...],
 ) -> None:
     layer = next(layer for layer in layers if layer.breakdown)
     needs = {"a": 40.0, "b": 90.0, "c": 0.0}
@@ -74,7 +74,7 @@ def test_bars_are_as_long_as_cycles_and_the_limiting_one_is_the_thickest(
     assert [bar[2] for bar in (a, limit, c, whole)] == [swatch[2] for swatch in legend]
 
 
-def test_the_same_layers_give_the_same_bytes(layers: tuple[Layer, ...]) -> None:
+def test_the_same_layers_give_the_same_bytes(layers: tuple[LayerReport, ...]) -> None:
     assert resource_svg(layers) == resource_svg(layers)
     picture = resource_png(layers)
     assert picture is not None
@@ -82,13 +82,13 @@ def test_the_same_layers_give_the_same_bytes(layers: tuple[Layer, ...]) -> None:
     assert picture == resource_png(layers)
 
 
-def test_names_are_only_names(layers: tuple[Layer, ...]) -> None:
+def test_names_are_only_names(layers: tuple[LayerReport, ...]) -> None:
     odd = [dataclasses.replace(layer, name=f"<b>$x_{k}$&\x1b{k}") for k, layer in enumerate(layers)]
     svg = resource_svg(odd)
     assert svg is not None
     assert "<b>$x_2$&\ufffd2" in words(svg)
 
 
-def test_there_is_none_where_nobody_says_what_layers_need(layers: tuple[Layer, ...]) -> None:
+def test_there_is_none_where_nobody_says_what_layers_need(layers: tuple[LayerReport, ...]) -> None:
     plain = [dataclasses.replace(layer, breakdown=None) for layer in layers]
     assert (resource_svg(plain), resource_png(plain)) == (None, None)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from small_compilation import Count
 
-from penstock import api, pipeline
+from penstock import api
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.emission import lower_point
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.search import schedule
 from penstock.program.steps import steps
 from penstock.reports.memory_picture import memory_svg
 from penstock.reports.report import layers, striped
@@ -15,20 +21,20 @@ from penstock.reports.timeline import Timeline, timelines
 from penstock.scheduling.options import Options
 
 MODEL = "zoo:resnet8"
-Points = tuple[pipeline.Point, ...]
+Points = tuple[PlacedPoint, ...]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["array", "streamed"])
 def points(request: pytest.FixtureRequest) -> Points:
     """The frontier of a network with residuals, its input an array or streamed."""
     wanted = api.request(MODEL, "cortex-m4", stream_input=request.param)
-    parts = pipeline.parts_of(pipeline.simplify(pipeline.read(MODEL)), wanted)
-    frontier = pipeline.schedule(parts, wanted.target, wanted.options)
-    return pipeline.place(frontier, wanted.target, wanted.options)
+    parts = assign_engines(simplify(read(MODEL)), wanted)
+    frontier = schedule(parts, wanted.target, wanted.options)
+    return place(frontier, wanted.target, wanted.options)
 
 
-def drawn(point: pipeline.Point) -> Timeline:
-    return timelines(point.schedule, pipeline.lower_point(point))[0]
+def drawn(point: PlacedPoint) -> Timeline:
+    return timelines(point.schedule, lower_point(point))[0]
 
 
 def test_the_peak_of_every_timeline_is_its_schedule_s_and_its_height_the_placement_s(
@@ -54,7 +60,7 @@ def test_no_byte_holds_two_rows_at_a_time(points: Points) -> None:
 
 def test_layers_stand_in_the_order_of_the_program_s_steps(points: Points) -> None:
     for point in points:
-        program = pipeline.lower_point(point)
+        program = lower_point(point)
         found = layers(point.schedule, program)
         numbered = {layer.name: layer.step for layer in found if layer.step is not None}
         assert numbered == {step.output.tensor: k for step, k in steps(program).items()}
@@ -64,15 +70,15 @@ def test_layers_stand_in_the_order_of_the_program_s_steps(points: Points) -> Non
 
 def test_layers_say_in_which_cascade_they_run_and_what_they_read(points: Points) -> None:
     point = points[0]
-    found = layers(point.schedule, pipeline.lower_point(point))
+    found = layers(point.schedule, lower_point(point))
     for number, cascade in enumerate(striped(point.schedule)):
         mine = [layer for layer in found if layer.cascade == number]
         assert len(mine) == cascade.layers
         assert sum(layer.calls for layer in mine) == cascade.calls
         assert max(layer.rows or 0 for layer in mine) <= cascade.rows
     assert all((layer.cascade is None) == (layer.rows is None) for layer in found)
-    for place, layer in enumerate(found):
-        assert all(read < place for read in layer.reads)
+    for position, layer in enumerate(found):
+        assert all(read < position for read in layer.reads)
     adds = [layer for layer in found if layer.kind == "Add"]
     assert adds
     assert all(len(layer.reads) == 2 for layer in adds)
@@ -80,7 +86,7 @@ def test_layers_say_in_which_cascade_they_run_and_what_they_read(points: Points)
 
 def test_measurements_stand_beside_the_layers_of_their_steps(points: Points) -> None:
     point = points[0]
-    found = layers(point.schedule, pipeline.lower_point(point))
+    found = layers(point.schedule, lower_point(point))
     numbered = sum(layer.step is not None for layer in found)
     counts = [Count(1000 + k, k) for k in range(numbered)]
     for row in rows(found, counts):

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.backends.cortex_m.reach import Requantised, channels_of
-from penstock.backends.cortex_m.variants import kernels_for
+from penstock.backends.cores.common.accumulators import Requantised, reference_channels
+from penstock.backends.cores.registry import core_family
+from penstock.backends.cores.selection import select_kernels
 from penstock.passes.accumulate import accumulate
-from penstock.pipeline import read, simplify
+from penstock.pipeline.graphs import read, simplify
 from penstock.requantisation.certify import certify_each
 
 NETWORKS = (
@@ -40,11 +41,13 @@ def classes_of(models: Path, name: str, kernels: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for node in graph.nodes:
         if isinstance(node.op, Requantised):
-            fast, lean = kernels_for(node.op, node.site, kernels)
-            assert len(fast.classes) == node.output.type.shape[-1]
-            counts.update(fast.classes)
-            for kernel in (fast, lean or fast):
+            selected = select_kernels(node.op, node.site, core_family(kernels))
+            assert len(selected.kernel.classes) == node.output.type.shape[-1]
+            counts.update(selected.kernel.classes)
+            for kernel in (selected.kernel, selected.fallback or selected.kernel):
                 needs = [k for k, letter in enumerate(kernel.classes) if letter == "D"]
-                alone = certify_each(channels_of(node.op, node.site).only(np.array(needs, int)))
+                alone = certify_each(
+                    reference_channels(node.op, node.site).only(np.array(needs, int))
+                )
                 assert all(lone.form is None for lone in alone)
     return counts

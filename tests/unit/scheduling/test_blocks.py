@@ -9,30 +9,35 @@ import pytest
 
 from offloading import layer_by_layer
 from penstock import api
-from penstock.pipeline import Point, compile_request, parts_of, place, read, schedule, simplify
-from penstock.scheduling.lifetimes import Unfolded
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.compilation import compile_request
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.search import schedule
 from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
-def points(model: str, **options: Any) -> tuple[Point, ...]:
+def points(model: str, **options: Any) -> tuple[PlacedPoint, ...]:
     request = api.request(model, "cortex-m4", options=Options(**options))
-    graph = simplify(read(model), options=request.options)
-    parts = parts_of(graph, request)
+    graph = simplify(read(model))
+    parts = assign_engines(graph, request)
     frontier = schedule(parts, request.target, request.options)
     return place(frontier, request.target, request.options)
 
 
 @pytest.fixture(scope="module")
-def resnet() -> tuple[Point, ...]:
+def resnet() -> tuple[PlacedPoint, ...]:
     return points("zoo:resnet8")
 
 
-def test_a_storage_is_one_block_or_one_for_each_row(resnet: tuple[Point, ...]) -> None:
+def test_a_storage_is_one_block_or_one_for_each_row(resnet: tuple[PlacedPoint, ...]) -> None:
     for point in resnet:
-        unfolded = Unfolded(point.schedule)
+        expanded = ExpandedSchedule(point.schedule)
         rows = point.schedule.parts.rows
         heights: defaultdict[str, list[int]] = defaultdict(list)
-        for block in unfolded.blocks():
+        for block in expanded.blocks():
             heights[block.storage].append(block.upper - block.lower)
         for name, found in heights.items():
             storage = rows.storages[rows.number[name]]
@@ -47,7 +52,7 @@ def test_rows_placed_one_by_one_leave_no_gaps() -> None:
 
 
 def test_where_totals_lie_among_rows_the_least_point_has_no_gaps(
-    resnet: tuple[Point, ...],
+    resnet: tuple[PlacedPoint, ...],
 ) -> None:
     assert resnet[0].placement.height_bytes == resnet[0].schedule.peak_bytes == 10_304
 
@@ -55,5 +60,5 @@ def test_where_totals_lie_among_rows_the_least_point_has_no_gaps(
 def test_a_network_that_runs_whole_has_whole_blocks() -> None:
     done = layer_by_layer(compile_request(api.request("zoo:resnet8")))
     rows = done.schedule.parts.rows
-    for block in Unfolded(done.schedule).blocks():
+    for block in ExpandedSchedule(done.schedule).blocks():
         assert (block.lower, block.upper) == (0, rows.storages[rows.number[block.storage]].rows)

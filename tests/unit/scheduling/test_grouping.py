@@ -14,15 +14,15 @@ from benchmarks.random_graphs import FAMILIES, random_problem
 from grouping_judge import can_run, least_cost, least_peak, moved_bytes
 from penstock.errors import CapacityError, InternalError
 from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, Costed, Limits, Traffic, weight_of
-from penstock.scheduling.grouping.grouping import grouping_of, runnable
+from penstock.scheduling.grouping.cost import NEVER, Costed, GroupLimits, Traffic, weight_bytes
+from penstock.scheduling.grouping.grouping import ordered_grouping, runnable
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.orders import orders
-from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode, problem_of
+from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode, problem_from_edges
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, GroupingOptions, best
-from penstock.scheduling.order import find_order
-from penstock.scheduling.step_table import bits, mask_of
+from penstock.scheduling.order.order import find_order
+from penstock.scheduling.order.step_table import bit_mask, bits
 
 SMALL = GroupingOptions(level_work=300, ideal_work=2_000, move_work=2_000, bound_work=300)
 
@@ -38,17 +38,17 @@ def problems(draw: st.DrawFn, most: int = 8) -> GroupingProblem:
 
 
 @st.composite
-def limits(draw: st.DrawFn) -> Limits:
-    weight = draw(st.sampled_from((UNLIMITED, 6, 12)))
-    buffer = draw(st.sampled_from((UNLIMITED, 40, 70)))
-    return Limits(weight, buffer, draw(st.booleans()))
+def limits(draw: st.DrawFn) -> GroupLimits:
+    weight = draw(st.sampled_from((None, 6, 12)))
+    buffer = draw(st.sampled_from((None, 40, 70)))
+    return GroupLimits(weight, buffer, draw(st.booleans()))
 
 
 @given(problems(), st.randoms())
 def test_a_group_costs_what_the_plain_definition_says(
     problem: GroupingProblem, random: Random
 ) -> None:
-    cost = Traffic(problem, Limits())
+    cost = Traffic(problem, GroupLimits())
     for _ in range(10):
         group = random.randint(1, problem.everything)
         assert cost.of(group) == moved_bytes(problem, nodes_of(group))
@@ -61,7 +61,7 @@ def test_a_group_fits_where_its_least_peak_does(
     group = _convex(problem, data.draw(st.integers(1, problem.everything)))
     least = least_peak(problem, nodes_of(group))
     for cap, fits in ((least, True), (least - 1, False)):
-        cost = Traffic(problem, Limits(buffer_cap=cap, single_always=False))
+        cost = Traffic(problem, GroupLimits(buffer_cap=cap, single_always=False))
         assert (cost.of(group) != NEVER) == fits
         assert cost.undecided == 0
     assert find_order(problem.steps(group)).peak_bytes == least
@@ -77,12 +77,12 @@ def _convex(problem: GroupingProblem, group: int) -> int:
 
 
 @given(problems(most=10), limits())
-def test_growing_groups_cost_what_each_costs(problem: GroupingProblem, limit: Limits) -> None:
+def test_growing_groups_cost_what_each_costs(problem: GroupingProblem, limit: GroupLimits) -> None:
     for order in orders(problem).values():
         cost, alone = Traffic(problem, limit), Traffic(problem, limit)
         for lower in range(len(order)):
-            found = cost.growing(order, lower, len(order)).tolist()
-            single = [alone.of(mask_of(order[lower : k + 1])) for k in range(lower, len(order))]
+            found = cost.interval_costs(order, lower, len(order)).tolist()
+            single = [alone.of(bit_mask(order[lower : k + 1])) for k in range(lower, len(order))]
             assert found == single[: len(found)]
             assert all(c == NEVER for c in single[len(found) :])
 
@@ -95,9 +95,9 @@ def test_every_order_is_one(problem: GroupingProblem) -> None:
 
 @given(problems(), limits())
 def test_small_graphs_equal_the_best_of_all_groupings(
-    problem: GroupingProblem, limit: Limits
+    problem: GroupingProblem, limit: GroupLimits
 ) -> None:
-    caps = (None if c == UNLIMITED else c for c in (limit.weight_cap, limit.buffer_cap))
+    caps = (limit.weight_cap, limit.buffer_cap)
     least = least_cost(problem, *caps, limit.single_always)
     cost = Traffic(problem, limit)
     if least is None:
@@ -112,7 +112,7 @@ def test_small_graphs_equal_the_best_of_all_groupings(
 
 @given(problems(), limits())
 def test_a_cost_given_by_a_function_leads_to_the_same_groups(
-    problem: GroupingProblem, limit: Limits
+    problem: GroupingProblem, limit: GroupLimits
 ) -> None:
     cost, alone = Traffic(problem, limit), Traffic(problem, limit)
     given_cost = Costed(
@@ -128,7 +128,7 @@ def test_a_cost_given_by_a_function_leads_to_the_same_groups(
 
 @given(problems(most=7), limits())
 def test_intervals_are_the_best_of_all_cuts_of_an_order(
-    problem: GroupingProblem, limit: Limits
+    problem: GroupingProblem, limit: GroupLimits
 ) -> None:
     cost, count = Traffic(problem, limit), len(problem.nodes)
     for order in orders(problem).values():
@@ -137,7 +137,7 @@ def test_intervals_are_the_best_of_all_cuts_of_an_order(
             for cuts in range(1 << count - 1):
                 edges = [0, *(k + 1 for k in range(count - 1) if cuts >> k & 1), count]
                 groups = [order[a:b] for a, b in pairwise(edges)]
-                costs = [cost.of(mask_of(group)) for group in groups]
+                costs = [cost.of(bit_mask(group)) for group in groups]
                 if NEVER not in costs and max(map(len, groups)) <= most:
                     sums.append(sum(costs))
             found = intervals(order, cost, most)
@@ -146,7 +146,7 @@ def test_intervals_are_the_best_of_all_cuts_of_an_order(
 
 
 @given(problems(most=12), limits())
-def test_no_grouping_costs_less_than_a_bound(problem: GroupingProblem, limit: Limits) -> None:
+def test_no_grouping_costs_less_than_a_bound(problem: GroupingProblem, limit: GroupLimits) -> None:
     cost = Traffic(problem, limit)
     try:
         found = best(cost)
@@ -162,7 +162,7 @@ def test_no_grouping_costs_less_than_a_bound(problem: GroupingProblem, limit: Li
 
 
 @given(problems(most=30), limits())
-def test_strategies_keep_their_promises(problem: GroupingProblem, limit: Limits) -> None:
+def test_strategies_keep_their_promises(problem: GroupingProblem, limit: GroupLimits) -> None:
     cost = Traffic(problem, limit)
     try:
         every = {name: strategy(cost, SMALL) for name, strategy in STRATEGIES.items()}
@@ -177,11 +177,13 @@ def test_strategies_keep_their_promises(problem: GroupingProblem, limit: Limits)
     assert all(group.bit_count() <= SMALL.bounded_nodes for group in every["bounded"].groups)
     assert runnable(problem, every["greedy"].groups) is not None
     for order in orders(problem).values():
-        assert every["best"].cost <= grouping_of(intervals(order, cost), cost).cost
+        assert every["best"].cost <= ordered_grouping(intervals(order, cost), cost).cost
 
 
 @given(problems(most=24), limits())
-def test_the_same_question_has_the_same_answer(problem: GroupingProblem, limit: Limits) -> None:
+def test_the_same_question_has_the_same_answer(
+    problem: GroupingProblem, limit: GroupLimits
+) -> None:
     try:
         first = best(Traffic(problem, limit), SMALL)
     except CapacityError:
@@ -195,11 +197,11 @@ def never_worse(seeds: range) -> None:
         for family in FAMILIES:
             nodes = 12 + seed % 29
             problem = random_problem(family, seed, nodes)
-            total = weight_of(problem, problem.everything)
+            total = weight_bytes(problem, problem.everything)
             for limit in (
-                Limits(max(8, total // 5)),
-                Limits(buffer_cap=96),
-                Limits(total // 3, 80),
+                GroupLimits(max(8, total // 5)),
+                GroupLimits(buffer_cap=96),
+                GroupLimits(total // 3, 80),
             ):
                 cost = Traffic(problem, limit)
                 found = best(cost, SMALL)
@@ -223,8 +225,8 @@ def test_best_is_never_worse_than_another_strategy_on_five_hundred_graphs() -> N
 def test_graphs_of_eleven_nodes_equal_the_best_of_all_groupings(family: str) -> None:
     for seed in range(8):
         problem = random_problem(family, seed, 11)
-        for limit in (Limits(10), Limits(buffer_cap=60), Limits(14, 70)):
-            caps = (None if c == UNLIMITED else c for c in (limit.weight_cap, limit.buffer_cap))
+        for limit in (GroupLimits(10), GroupLimits(buffer_cap=60), GroupLimits(14, 70)):
+            caps = (limit.weight_cap, limit.buffer_cap)
             found = best(Traffic(problem, limit))
             assert found.optimal
             assert found.cost == least_cost(problem, *caps, limit.single_always)
@@ -235,11 +237,11 @@ def test_a_group_that_was_not_decided_is_one_when_an_order_shows_it() -> None:
     nodes += [GroupNode(f"d{k}", 1, 0, (k,)) for k in range(5)]
     nodes.append(GroupNode("join", 1, 0, tuple(range(5, 10))))
     problem = GroupingProblem(tuple(nodes), (), frozenset({10}))
-    cost = Traffic(problem, Limits(buffer_cap=7, order_states=1))
+    cost = Traffic(problem, GroupLimits(buffer_cap=7, order_states=1))
     everything, order = problem.everything, (0, 5, 1, 6, 2, 7, 3, 8, 4, 9, 10)
     refused = cost.of(everything) == NEVER
     assert refused == (cost.undecided == 1)
-    assert cost.growing(order, 0, len(order)).tolist()[-1] == cost.of(everything) == 1
+    assert cost.interval_costs(order, 0, len(order)).tolist()[-1] == cost.of(everything) == 1
     assert cost.undecided == 0
 
 
@@ -262,7 +264,7 @@ def two_towers(
             sizes.append(size)
             weights.append(weight)
         ends.append(before)
-    return problem_of([f"n{i}" for i in range(len(sizes))], edges, sizes, weights, ends)
+    return problem_from_edges([f"n{i}" for i in range(len(sizes))], edges, sizes, weights, ends)
 
 
 def convolutions(channels: list[int]) -> tuple[list[int], list[int]]:
@@ -301,23 +303,23 @@ def test_two_towers_cost_what_is_published(
     weight_cap: int,
     published: tuple[int, int, int],
 ) -> None:
-    cost = Traffic(two_towers(*towers, start_bytes), Limits(weight_cap, single_always=False))
+    cost = Traffic(two_towers(*towers, start_bytes), GroupLimits(weight_cap, single_always=False))
     found = [STRATEGIES[name](cost, DEFAULTS) for name in ("layer", "paper", "best")]
     assert tuple(grouping.cost for grouping in found) == published
     assert found[-1].certificate == "optimal"
 
 
 def test_a_gap_is_said_where_nothing_is_proven() -> None:
-    cost = Traffic(random_problem("layered", 1, 40), Limits(12))
+    cost = Traffic(random_problem("layered", 1, 40), GroupLimits(12))
     found = best(cost, SMALL)
     assert not found.optimal
     assert found.certificate == f"within {(found.cost - found.bound) / found.bound:.1%} of optimal"
 
 
 def test_a_node_too_large_for_a_group_is_named() -> None:
-    problem = problem_of(["a", "huge"], [(0, 1)], [1, 1], [1, 9], [1])
+    problem = problem_from_edges(["a", "huge"], [(0, 1)], [1, 1], [1, 9], [1])
     with pytest.raises(CapacityError) as caught:
-        best(Traffic(problem, Limits(weight_cap=5, single_always=False)))
+        best(Traffic(problem, GroupLimits(weight_cap=5, single_always=False)))
     assert (caught.value.code, caught.value.where) == ("grouping-003", "huge")
 
 
@@ -336,4 +338,4 @@ def test_a_malformed_problem_is_refused(
 
 def test_a_network_without_nodes_costs_nothing() -> None:
     problem = GroupingProblem((), (4,), frozenset())
-    assert best(Traffic(problem, Limits())).groups == ()
+    assert best(Traffic(problem, GroupLimits())).groups == ()

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from benchmarks.random_graphs import FAMILIES, random_problem
 from grouping_judge import Set, least_cost, moved_bytes
-from penstock.scheduling.grouping.cost import NEVER, Limits, Traffic
+from penstock.scheduling.grouping.cost import NEVER, GroupLimits, Traffic
 from penstock.scheduling.grouping.cycles import GroupCycles
 from penstock.scheduling.grouping.orders import orders
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.strategies import STRATEGIES, GroupingOptions, best
-from penstock.scheduling.step_table import bits, mask_of
+from penstock.scheduling.order.step_table import bit_mask, bits
 
 OPTIONS = GroupingOptions(level_work=300, ideal_work=2_000, move_work=2_000, bound_work=300)
 
@@ -28,7 +28,7 @@ def costs(draw: st.DrawFn, most: int) -> GroupCycles:
     buffer_bytes = draw(st.sampled_from((40, 70, 10**6)))
     count = len(problem.nodes)
     computing = draw(st.lists(st.integers(0, 60), min_size=count, max_size=count))
-    traffic = Traffic(problem, Limits(buffer_cap=buffer_bytes))
+    traffic = Traffic(problem, GroupLimits(buffer_cap=buffer_bytes))
     speed, latency = draw(st.integers(1, 8)), draw(st.sampled_from((0, 5, 100)))
     return GroupCycles(traffic, computing, speed, latency)
 
@@ -56,8 +56,8 @@ def test_a_group_takes_what_the_plain_definition_says(cost: GroupCycles, random:
 def test_growing_groups_take_what_each_takes_alone(cost: GroupCycles) -> None:
     for order in orders(cost.problem).values():
         for lower in range(len(order)):
-            found = cost.growing(order, lower, len(order)).tolist()
-            groups = [mask_of(order[lower : lower + 1 + k]) for k in range(len(found))]
+            found = cost.interval_costs(order, lower, len(order)).tolist()
+            groups = [bit_mask(order[lower : lower + 1 + k]) for k in range(len(found))]
             assert found == [cost.of(group) for group in groups]
 
 

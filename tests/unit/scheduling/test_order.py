@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import InternalError
-from penstock.scheduling.order import Order, OrderOptions, find_order, pieces
-from penstock.scheduling.step_orders import Heuristic, heuristic_order
-from penstock.scheduling.step_search import OrderTricks
-from penstock.scheduling.step_table import table_of
-from penstock.scheduling.steps import OrderProblem, Step, peak_bytes, shared_bytes
+from penstock.scheduling.order.order import Order, OrderOptions, find_order, pieces
+from penstock.scheduling.order.step_orders import Heuristic, heuristic_order
+from penstock.scheduling.order.step_search import OrderTricks
+from penstock.scheduling.order.step_table import step_table
+from penstock.scheduling.order.steps import OrderProblem, OrderStep, peak_bytes, shared_bytes
 
 ALL_TRICKS = [OrderTricks(*switches) for switches in product((True, False), repeat=6)]
 
@@ -23,13 +23,13 @@ def graphs(draw: st.DrawFn, max_steps: int) -> OrderProblem:
     """Small graphs of any shape, with scratch, in-place pairs and steps in any file order."""
     inputs = [f"x{i}" for i in range(draw(st.integers(1, 2)))]
     tensors = list(inputs)
-    steps: list[Step] = []
+    steps: list[OrderStep] = []
     for i in range(draw(st.integers(1, max_steps))):
         reads = tuple(draw(st.sets(st.sampled_from(tensors), min_size=0, max_size=3)))
         reads = tuple(sorted(reads))
         writes = tuple(f"t{i}{end}" for end in "ab"[: draw(st.sampled_from((1, 1, 1, 2)))])
         pairs = [pair for pair in product(reads, writes) if draw(st.integers(0, 2)) == 0]
-        steps.append(Step(f"s{i}", reads, writes, draw(st.integers(0, 2)), tuple(pairs)))
+        steps.append(OrderStep(f"s{i}", reads, writes, draw(st.integers(0, 2)), tuple(pairs)))
         tensors += writes
     sizes = tuple((name, draw(st.integers(1, 9))) for name in tensors)
     outputs = tuple(sorted(draw(st.sets(st.sampled_from(tensors), max_size=2))))
@@ -61,12 +61,12 @@ def is_valid(problem: OrderProblem, found: Order) -> bool:
 
 def cells(count: int, branches: int) -> OrderProblem:
     """Cells of widening and narrowing branches; each reads the two cells before it."""
-    steps: list[Step] = []
+    steps: list[OrderStep] = []
     sizes = {"x": 8, "h0": 8, "h1": 8}
 
     def step(name: str, reads: tuple[str, ...], size: int, in_place: bool = False) -> str:
         pairs = tuple((read, name) for read in reads) if in_place else ()
-        steps.append(Step(name, reads, (name,), size // 4, pairs))
+        steps.append(OrderStep(name, reads, (name,), size // 4, pairs))
         sizes[name] = size
         return name
 
@@ -88,7 +88,7 @@ def in_a_row(first: OrderProblem, second: OrderProblem) -> OrderProblem:
     joint = {name: f"second {name}" for name, _ in second.sizes}
     joint[second.inputs[0]] = first.outputs[0]
     steps = tuple(
-        Step(
+        OrderStep(
             f"second {step.name}",
             tuple(joint[name] for name in step.reads),
             tuple(joint[name] for name in step.writes),
@@ -136,7 +136,7 @@ def test_a_search_cut_short_states_a_true_bound(
 @given(graphs(max_steps=8))
 @settings(deadline=None, max_examples=60)
 def test_the_table_counts_what_the_plain_definition_counts(problem: OrderProblem) -> None:
-    table = table_of(problem)
+    table = step_table(problem)
     for heuristic in Heuristic:
         order = heuristic_order(table, heuristic)
         assert sorted(order) == list(range(len(problem.steps)))
@@ -146,11 +146,11 @@ def test_the_table_counts_what_the_plain_definition_counts(problem: OrderProblem
 # By hand: x feeds two branches, a of which the start is wide and the end slim.
 BRANCHES = OrderProblem(
     (
-        Step("wide1", ("x",), ("w1",)),
-        Step("wide2", ("x",), ("w2",)),
-        Step("slim1", ("w1",), ("s1",)),
-        Step("slim2", ("w2",), ("s2",)),
-        Step("join", ("s1", "s2"), ("y",)),
+        OrderStep("wide1", ("x",), ("w1",)),
+        OrderStep("wide2", ("x",), ("w2",)),
+        OrderStep("slim1", ("w1",), ("s1",)),
+        OrderStep("slim2", ("w2",), ("s2",)),
+        OrderStep("join", ("s1", "s2"), ("y",)),
     ),
     (("x", 4), ("w1", 10), ("w2", 10), ("s1", 2), ("s2", 2), ("y", 4)),
     inputs=("x",),
@@ -191,7 +191,7 @@ def test_kept_inputs_stay_live_to_the_end() -> None:
 def test_in_place_counts_the_larger_tensor_once(
     in_place: tuple[tuple[str, str], ...], outputs: tuple[str, ...], peak: int
 ) -> None:
-    steps = (Step("make", ("x",), ("a",)), Step("use", ("a",), ("y",), 0, in_place))
+    steps = (OrderStep("make", ("x",), ("a",)), OrderStep("use", ("a",), ("y",), 0, in_place))
     problem = OrderProblem(steps, (("x", 1), ("a", 6), ("y", 5)), ("x",), outputs)
     assert find_order(problem).peak_bytes == max(peak, 1 + 6)
 
@@ -223,15 +223,15 @@ def test_splitting_saves_states_where_a_piece_does_not_stand_out() -> None:
 
 
 def test_pieces_end_where_every_order_has_to_pass() -> None:
-    table = table_of(BRANCHES)
+    table = step_table(BRANCHES)
     assert [(piece.done, piece.goal) for piece in pieces(table)] == [(0, 0b11111)]
     longer = replace(
         BRANCHES,
-        steps=(*BRANCHES.steps, Step("last", ("y",), ("z",))),
+        steps=(*BRANCHES.steps, OrderStep("last", ("y",), ("z",))),
         sizes=(*BRANCHES.sizes, ("z", 1)),
         outputs=("z",),
     )
-    goals = [piece.goal for piece in pieces(table_of(longer))]
+    goals = [piece.goal for piece in pieces(step_table(longer))]
     assert goals == [0b011111, 0b111111]
 
 
@@ -247,14 +247,14 @@ def test_a_large_irregular_network_gets_a_better_order_and_a_proven_gap() -> Non
 @pytest.mark.parametrize(
     ("steps", "outputs", "message"),
     [
-        ([Step("a", ("x",), ("y",)), Step("b", ("x",), ("y",))], ("y",), "one writer"),
-        ([Step("a", ("x",), ("unsized",))], ("x",), "needs a size"),
-        ([Step("a", ("y",), ("z",)), Step("b", ("z",), ("y",))], ("z",), "circle"),
-        ([Step("a", ("x",), ("y",), 0, (("y", "x"),))], ("y",), "in-place"),
+        ([OrderStep("a", ("x",), ("y",)), OrderStep("b", ("x",), ("y",))], ("y",), "one writer"),
+        ([OrderStep("a", ("x",), ("unsized",))], ("x",), "needs a size"),
+        ([OrderStep("a", ("y",), ("z",)), OrderStep("b", ("z",), ("y",))], ("z",), "cycle"),
+        ([OrderStep("a", ("x",), ("y",), 0, (("y", "x"),))], ("y",), "in-place"),
     ],
 )
 def test_a_malformed_problem_is_refused(
-    steps: list[Step], outputs: tuple[str, ...], message: str
+    steps: list[OrderStep], outputs: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(InternalError, match=message):
         OrderProblem(tuple(steps), (("x", 1), ("y", 1), ("z", 1)), ("x",), outputs)

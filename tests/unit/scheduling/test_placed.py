@@ -9,26 +9,23 @@ from itertools import pairwise
 import pytest
 
 from penstock import api
-from penstock.pipeline import (
-    Point,
-    Request,
-    least_bytes,
-    parts_of,
-    place,
-    read,
-    schedule,
-    simplify_for,
-)
-from penstock.scheduling.lifetimes import Unfolded, problems
-from penstock.scheduling.part import Parts
-from penstock.scheduling.schedule import Frontier
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import least_ram_bytes, place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import live_bytes, placement_problems
 
 
-def figures(point: Point) -> tuple[int, int]:
+def figures(point: PlacedPoint) -> tuple[int, int]:
     return point.height_bytes, point.schedule.cost.cycles
 
 
-def is_beaten(point: Point, others: list[Point]) -> bool:
+def is_beaten(point: PlacedPoint, others: list[PlacedPoint]) -> bool:
     """Whether another is as good in both figures, and better in one."""
     height, cycles = figures(point)
     return any(
@@ -46,7 +43,7 @@ def asked(accelerators: tuple[str, ...], *, stream_input: bool = False) -> tuple
     request = api.request(
         "zoo:resnet8", "cortex-m55", accelerators=accelerators, stream_input=stream_input
     )
-    return request, parts_of(simplify_for(read("zoo:resnet8"), request), request)
+    return request, assign_engines(simplify(read("zoo:resnet8"), request.rounding), request)
 
 
 @pytest.mark.parametrize(("accelerators", "arena_bytes"), [((), None), (NPU, None), (NPU, 24_000)])
@@ -62,7 +59,7 @@ def test_what_is_not_placed_would_not_be_on_the_frontier(
     frontier = schedule(parts, request.target, request.options)
     begun: list[int] = []
     found = place(frontier, request.target, request.options, on_count=begun.append)
-    every: list[Point] = []
+    every: list[PlacedPoint] = []
     for one in frontier.schedules:
         every += place(Frontier((one,)), request.target, request.options)
     fitting = [point for point in every if point.fits(request.target)]
@@ -87,16 +84,16 @@ def test_the_least_memory_is_that_of_the_lowest_of_all_schedules(
     assert [one.peak_bytes for one in found] == sorted(one.peak_bytes for one in found)
     points = (place(Frontier((one,)), request.target, request.options) for one in found)
     heights = [point.height_bytes for several in points for point in several]
-    assert least_bytes(parts.graph, request) == min(heights) + request.stack_bytes
+    assert least_ram_bytes(parts.graph, request) == min(heights) + request.stack_bytes
 
 
 @pytest.mark.parametrize("accelerators", [(), NPU])
 def test_live_bytes_are_those_of_the_blocks_that_are_placed(accelerators: tuple[str, ...]) -> None:
     request, parts = asked(accelerators)
     for one in schedule(parts, request.target, request.options).schedules:
-        unfolded = Unfolded(one)
-        buffers = dict(problems(unfolded))[one.homes.tensors].buffers
+        expanded = ExpandedSchedule(one)
+        buffers = dict(placement_problems(expanded))[one.memory.default].buffers
         ticks = range(max(buffer.upper for buffer in buffers) + 1)
         live = [sum(b.size_bytes for b in buffers if b.lower <= t < b.upper) for t in ticks]
-        assert unfolded.live_bytes.tolist() == live
+        assert live_bytes(expanded).tolist() == live
         assert max(live) == one.peak_bytes

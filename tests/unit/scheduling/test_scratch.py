@@ -17,12 +17,16 @@ from penstock.backends.portable import Processor, assign
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
 from penstock.memory.problem import peak_live_bytes
-from penstock.pipeline import schedule, simplify
-from penstock.scheduling.lifetimes import Unfolded, problems
+from penstock.passes.accumulate import accumulate
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.search import schedule
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import DEFAULTS
 from penstock.scheduling.pareto import efficient
-from penstock.scheduling.part import Part, Parts
-from penstock.scheduling.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.zoo.registry import open_zoo
 
 TARGET = load_target("cortex-m4")
@@ -32,14 +36,14 @@ FREE = 4
 
 def decided(part: Part, *, lean: bool) -> Part:
     """The part with one kernel, whatever room there is."""
-    return part.within(0) if lean else replace(part, lean=None)
+    return part.within(0) if lean else replace(part, fallback=None)
 
 
 @pytest.fixture(scope="module")
 def parts() -> Parts:
     """A network of which the first few parts with two kernels keep them."""
-    every = assign(simplify(open_zoo("zoo:resnet8")), TARGET)
-    choosers = [part.name for part in every.parts if part.lean is not None]
+    every = assign(accumulate(simplify(open_zoo("zoo:resnet8"))), TARGET)
+    choosers = [part.name for part in every.parts if part.fallback is not None]
     assert len(choosers) > FREE
     free = choosers[:FREE]
     return replace(every, parts=tuple(p if p.name in free else p.within(0) for p in every.parts))
@@ -58,7 +62,7 @@ def efficient_points(schedules: Iterable[Schedule]) -> list[tuple[int, int]]:
 def test_no_decision_of_ones_own_beats_the_search(
     parts: Parts, found: tuple[Schedule, ...]
 ) -> None:
-    free = [part.name for part in parts.parts if part.lean is not None]
+    free = [part.name for part in parts.parts if part.fallback is not None]
     every: list[Schedule] = []
     for count in range(len(free) + 1):
         for chosen in combinations(free, count):
@@ -80,7 +84,7 @@ def test_the_scratch_of_a_cascade_is_what_its_parts_use(found: tuple[Schedule, .
 
 def test_the_search_knows_what_scratch_takes(found: tuple[Schedule, ...]) -> None:
     for one in found:
-        ((_, rectangles),) = problems(Unfolded(one))
+        ((_, rectangles),) = placement_problems(ExpandedSchedule(one))
         assert peak_live_bytes(rectangles) <= one.peak_bytes + 16
         assert one.peak_bytes <= peak_live_bytes(rectangles)
 
@@ -99,10 +103,10 @@ def test_cycles_are_those_of_the_kernels_that_run(found: tuple[Schedule, ...]) -
 
 def test_what_needs_no_scratch_has_no_second_kernel(parts: Parts) -> None:
     for part in parts.parts:
-        if part.lean is not None:
+        if part.fallback is not None:
             assert part.kernel.scratch_bytes > 0
             assert part.within(part.kernel.scratch_bytes).kernel == part.kernel
-            assert part.within(part.kernel.scratch_bytes - 1).kernel == part.lean
+            assert part.within(part.kernel.scratch_bytes - 1).kernel == part.fallback
 
 
 def test_a_part_may_need_scratch_whatever_room_there_is() -> None:

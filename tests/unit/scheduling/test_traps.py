@@ -20,14 +20,24 @@ from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.pipeline import Point, Request, choose, parts_of, place, read, schedule, simplify
+from penstock.passes.accumulate import accumulate
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.choosing import choose
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.scheduling.cascades.candidate import Proposal
+from penstock.scheduling.cascades.proposals import proposals
+from penstock.scheduling.cascades.uniform_search import UniformSearch
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
-from penstock.scheduling.part import Parts
-from penstock.scheduling.proposals import Proposal, proposals
-from penstock.scheduling.uniform import UniformSearch
 
 HOST = load_target("host")
 MODEL = Processor(HOST.engines[0])
+MEMORY = MemoryAssignment("sram", "flash")
 MOBILENET = Request("zoo:mobilenet_v1:resolution=96", HOST)
 
 
@@ -43,14 +53,14 @@ def pooled_pairs(blocks: int, resolution: int = 16) -> Graph:
 
 
 def parts_in(model: str) -> Parts:
-    return assign(simplify(read(model)), HOST)
+    return assign(accumulate(simplify(read(model))), HOST)
 
 
 def searched(parts: Parts, options: Options) -> tuple[UniformSearch, list[Proposal]]:
     """The search of the file's order, and what it found."""
     order = tuple(range(len(parts.parts)))
-    search = UniformSearch(parts, order, MODEL, options)
-    return search, list(proposals(order, search.plans, 0))
+    search = UniformSearch(parts, order, MODEL, MEMORY, options)
+    return search, list(proposals(order, search.candidates, MEMORY, 0))
 
 
 def frontier_of(found: list[Proposal]) -> list[tuple[int, int]]:
@@ -67,9 +77,9 @@ def test_pools_count_no_tensors_that_are_not_there() -> None:
 
 
 @cache
-def mobilenet() -> tuple[Point, ...]:
+def mobilenet() -> tuple[PlacedPoint, ...]:
     graph = simplify(read(MOBILENET.model))
-    frontier = schedule(parts_of(graph, MOBILENET), HOST, MOBILENET.options)
+    frontier = schedule(assign_engines(graph, MOBILENET), HOST, MOBILENET.options)
     return place(frontier, HOST, MOBILENET.options)
 
 
@@ -116,7 +126,7 @@ def test_where_no_part_has_a_choice_what_to_ask_for_nothing_is_searched_twice() 
     assert not any(
         valued.candidate.nearest_first
         for upper in range(1, 7)
-        for valued in search.plans(upper, [])
+        for valued in search.candidates(upper, [])
     )
 
 

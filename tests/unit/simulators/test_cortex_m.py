@@ -15,7 +15,7 @@ from penstock.errors import InternalError, ToolError
 from penstock.simulators import block_hook, cortex_m, host_library
 from penstock.simulators.core import CORES
 from penstock.simulators.cortex_m import Simulator
-from penstock.simulators.counts import Counts
+from penstock.simulators.counts import ExecutionCounts
 from penstock.simulators.cpu import RETURN_ADDRESS, STACK_TOP
 
 Build = Callable[..., Path]
@@ -121,7 +121,7 @@ def test_a_loop_costs_what_one_counts_by_hand(load: Load, core: str, cycles: int
     """1 + 10 * 3 + 2 instructions of two bytes; 9 branches back and the return."""
     outcome = load(NAKED, core, *NAKED_NAMES).call("loop", 10)
     assert outcome.return_value == 30
-    assert outcome.counts == Counts(33, cycles, taken_branches=10, code_bytes=66)
+    assert outcome.counts == ExecutionCounts(33, cycles, taken_branches=10, code_bytes=66)
 
 
 def test_skipped_conditional_instructions_count(load: Load) -> None:
@@ -130,7 +130,7 @@ def test_skipped_conditional_instructions_count(load: Load) -> None:
     simulator = load(text, "cortex-m4", "choose")
     assert simulator.call("choose", 0).return_value == 1
     assert simulator.call("choose", 5).return_value == 2
-    assert simulator.call("choose", 5).counts == Counts(5, 5 + 2, 1, 10)
+    assert simulator.call("choose", 5).counts == ExecutionCounts(5, 5 + 2, 1, 10)
 
 
 @pytest.mark.parametrize(("name", "argument"), [("run", 200), ("run", 7), ("recursive", 12)])
@@ -177,7 +177,7 @@ def test_a_phase_holds_its_callees_and_all_its_turns(load: Load) -> None:
 
 def test_a_phase_that_never_begins_counts_nothing(load: Load) -> None:
     outcome = load(STEPS, "cortex-m4", *STEP_NAMES).call("minus", 3, phases=("step1",))
-    assert outcome.phases == (Counts(),)
+    assert outcome.phases == (ExecutionCounts(),)
     assert outcome.before == outcome.counts
 
 
@@ -426,4 +426,4 @@ def test_outcomes_are_equal_for_equal_calls(load: Load) -> None:
     simulator: Any = load(STEPS, "cortex-m4", *STEP_NAMES)
     calls = [simulator.call("recursive", 5, phases=("recursive",)) for _ in range(3)]
     assert calls == [calls[0]] * 3
-    assert isinstance(calls[0], cortex_m.Outcome)
+    assert isinstance(calls[0], cortex_m.CallOutcome)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import InternalError
 from penstock.simulators.cortex_m_timing import CORTEX_M0PLUS, CORTEX_M3, CORTEX_M4, Timing
-from penstock.simulators.thumb import NAMES, Block, Kind, decode
+from penstock.simulators.thumb import NAMES, BasicBlock, InstructionKind, decode
 from penstock.toolchains.compiler import Compiler, zig_command
 
 pytest.importorskip("capstone")
@@ -46,7 +46,7 @@ CODE = {
 }
 
 
-def block(*lines: str) -> Block:
+def block(*lines: str) -> BasicBlock:
     """The block of these instructions."""
     halfwords = " ".join(CODE[line] for line in lines).split()
     return decode(b"".join(bytes.fromhex(h)[::-1] for h in halfwords), 0x0800_0000)
@@ -164,4 +164,4 @@ def test_the_assembler_agrees_with_the_hand_assembled_code(tmp_path: Path) -> No
 
 
 def test_every_kind_but_arithmetic_has_instructions() -> None:
-    assert set(Kind) - set(NAMES) == {Kind.ARITHMETIC}
+    assert set(InstructionKind) - set(NAMES) == {InstructionKind.ARITHMETIC}

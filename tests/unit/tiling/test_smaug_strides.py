@@ -17,7 +17,7 @@ from penstock.tiling.layer import Dimension, Layer, Operand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug
-from penstock.tiling.smaug_rules import Piece
+from penstock.tiling.smaug_windows import Piece
 from penstock.tiling.tiler import Tiler, choose
 from penstock.tiling.tiling import Tiling
 

@@ -144,9 +144,19 @@ PLAIN = Operand("y", "output", LINE)
         ((Axis("c", 4), Axis("c", 4)), (), PLAIN, "same name"),
         ((Axis("c", 4, least=5),), (), PLAIN, "at least 5"),
         ((Axis("c", 4),), (Operand("x", "input", (Dimension(3, "d"),)),), PLAIN, '"d"'),
-        ((Axis("c", 4),), (Operand("x", "input", LINE * 2),), PLAIN, "follow one axis"),
-        ((Axis("c", 4),), (Operand("x", "input", (Dimension(4, "c", 0),)),), PLAIN, "backwards"),
-        ((Axis("c", 4),), (Operand("x", "input", LINE, 0),), PLAIN, "no bytes"),
+        (
+            (Axis("c", 4),),
+            (Operand("x", "input", LINE * 2),),
+            PLAIN,
+            "one axis indexes two dimensions",
+        ),
+        (
+            (Axis("c", 4),),
+            (Operand("x", "input", (Dimension(4, "c", 0),)),),
+            PLAIN,
+            "factor is not positive",
+        ),
+        ((Axis("c", 4),), (Operand("x", "input", LINE, 0),), PLAIN, "below 1"),
         ((Axis("c", 5),), (), PLAIN, "not the axis itself"),
     ],
 )

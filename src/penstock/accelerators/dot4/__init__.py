@@ -2,10 +2,10 @@
 
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 
-`a` and `b` are words of four int8.  Functions of the driver are C kernels for rows of convolutions
-and dense layers around it (`dot4.c`); `dot4.h` has the instruction as a macro, which a compiler for
-such a core maps to its own, and portable C for others.  Products are of the elements as they are:
-what zero points add is in the sums from the start.
+`a` and `b` are words of four int8 elements.  The functions of the driver are C kernels that compute
+rows of convolutions and dense layers with the instruction (`dot4.c`).  `dot4.h` defines the
+instruction as a macro: an intrinsic of the compiler, or portable C.  Products are of the elements
+as stored; the initial sums account for the zero points.
 
 Source: the instruction is that of RISC-V's P extension (smaqa) and of CV32E40P (cv.sdotsp.b).
 """
@@ -13,7 +13,8 @@ Source: the instruction is that of RISC-V's P extension (smaqa) and of CV32E40P 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -41,18 +42,67 @@ from penstock.uma import (
 )
 
 LANES, SUM_BYTES = 4, 4
-ROW = (
-    *("in_h", "in_w", "in_c", "out_c"),
-    *("kernel_w", "stride_w", "dilation_w", "pad_left", "in_zero"),
-)
-"""What `dot4_add_row` is told last."""
 CYCLES_PER_WORD, CYCLES_PER_ELEMENT, CYCLES_PER_CALL = 5, 40, 60
-"""Of two loads, DOT4 and a loop; of a requantisation; of a function with its arguments.  These are
-estimates: no core is simulated that has the instruction."""
+"""Cycles of two loads, DOT4 and loop overhead; of one requantisation; of one function call.  These
+are estimates: no simulated core has the instruction."""
+
+Number = TypeVar("Number")
+Memory = TypeVar("Memory")
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSums(Generic[Number, Memory]):
+    """The arguments of `dot4_begin_sums`: initialises the sums of `columns` columns."""
+
+    sums: Memory
+    start: Memory
+    columns: Number
+    out_c: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddRow(Generic[Number, Memory]):
+    """The arguments of `dot4_add_row`: adds a row of the window to the sums of columns
+    [`first`, `end`).
+
+    `x` is row `at` of the image; if `at` lies outside of the image, the row is padding.  Weights of
+    consecutive output channels are `step` bytes apart."""
+
+    sums: Memory
+    x: Memory
+    weights: Memory
+    step: int
+    at: Number
+    first: Number
+    end: Number
+    in_h: int
+    in_w: int
+    in_c: int
+    out_c: int
+    kernel_w: int
+    stride_w: int
+    dilation_w: int
+    pad_left: int
+    in_zero: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishSums(Generic[Number, Memory]):
+    """The arguments of `dot4_finish_sums`: requantises the sums of `columns` columns."""
+
+    sums: Memory
+    multiplier: Memory
+    shift: Memory
+    y: Memory
+    columns: Number
+    out_c: int
+    out_zero: int
+    least: int
+    most: int
 
 
 class Dot4(UMABackend):
-    """Convolutions of one image without groups, and dense layers."""
+    """Supports convolutions of one image without groups, and dense layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +142,7 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """Row by row, wherever the rows are; so many columns at a time as `sum_bytes` holds sums of."""
+    """A kernel that computes row by row, as many columns at a time as `sum_bytes` has room for."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -108,7 +158,7 @@ def conv2d_strategy(
 def dense_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """As a row of columns, under a window of one column."""
+    """A kernel that computes a dense layer as a convolution: batches are columns of one row."""
     strategy = OpStrategy()
     strategy.add_implementation(
         dense,
@@ -121,13 +171,13 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """Columns of which sums are kept: at least one, at most all."""
+    """The number of columns whose sums fit `sum_bytes`: at least one, at most all."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """By words of weights, elements and calls."""
+    """Cycles of a call that computes `rows` rows."""
     work, calls, y = offloaded.work(rows), 4, offloaded.output
     if y.rank == 4:
         blocks = -(-y.shape[2] // columns_at_once(y, offloaded.target))
@@ -137,8 +187,8 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Multipliers and shifts; and what a sum begins with: the bias, and what the zero point takes
-    from it under a whole window."""
+    """Multipliers and shifts, and the initial sums: the bias, less the product of the zero point of
+    the input and the sum of the weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -146,47 +196,88 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """By row of the output and block of its columns: sums begin, take each row of the window, and
-    become elements.
+    """For each row of the output and block of columns: initialise sums, add each row of the window,
+    requantise.
 
-    Of rows above and below the image, which are all zero point, the nearest row is named."""
+    For a window row outside of the image, the address is that of the nearest row of the image."""
     p, row, tap, first = call.parameters, Var("row"), Var("tap"), Var("column")
     at = row * p["stride_h"] + tap * p["dilation_h"] - p["pad_top"]
-    x = call.operand(0).row(minimum(maximum(at, 0), p["in_h"] - 1))
-    y = call.result.row(row, first * p["out_c"])
     block = columns_at_once(call.output, call.target)
     end = minimum(first + block, p["out_w"])
-    step = p["kernel_h"] * p["kernel_w"] * p["in_c"]
-    numbers = step, at, first, end, *(p[name] for name in ROW)
-    add = call.invoke(ADD, call.scratch, x, call.operand(1).row(tap), *numbers)
-    taps = Loop("tap", 0, p["kernel_h"], 1, (add,))
+    add = AddRow(
+        call.scratch,
+        x=call.operand(0).row(minimum(maximum(at, 0), p["in_h"] - 1)),
+        weights=call.operand(1).row(tap),
+        step=p["kernel_h"] * p["kernel_w"] * p["in_c"],
+        at=at,
+        first=first,
+        end=end,
+        in_h=p["in_h"],
+        in_w=p["in_w"],
+        in_c=p["in_c"],
+        out_c=p["out_c"],
+        kernel_w=p["kernel_w"],
+        stride_w=p["stride_w"],
+        dilation_w=p["dilation_w"],
+        pad_left=p["pad_left"],
+        in_zero=p["in_zero"],
+    )
+    taps = Loop("tap", 0, p["kernel_h"], 1, (call.invoke_record(ADD, add),))
+    y = call.result.row(row, first * p["out_c"])
     body = begin(call, end - first), taps, finish(call, y, end - first)
     return [Loop("row", call.first, call.end, 1, (Loop("column", 0, p["out_w"], block, body),))]
 
 
 def dense(call: KernelCall) -> Sequence[Command]:
-    """Batches are the columns of a row, under a window of one column."""
+    """A dense layer as a convolution: batches are columns of one row, the window is one column."""
     p, columns = call.parameters, call.parameters["batches"]
-    x, weights, y = call.operand(0).address, call.operand(1).address, call.result.address
-    row = 1, columns, p["in_c"], p["out_c"], 1, 1, 1, 0, p["in_zero"]  # as ROW says
-    add = call.invoke(ADD, call.scratch, x, weights, p["in_c"], 0, 0, columns, *row)
-    return [begin(call, columns), add, finish(call, y, columns)]
+    add = AddRow(
+        call.scratch,
+        x=call.operand(0).address,
+        weights=call.operand(1).address,
+        step=p["in_c"],
+        at=0,
+        first=0,
+        end=columns,
+        in_h=1,
+        in_w=columns,
+        in_c=p["in_c"],
+        out_c=p["out_c"],
+        kernel_w=1,
+        stride_w=1,
+        dilation_w=1,
+        pad_left=0,
+        in_zero=p["in_zero"],
+    )
+    y = call.result.address
+    return [begin(call, columns), call.invoke_record(ADD, add), finish(call, y, columns)]
 
 
 def begin(call: KernelCall, columns: Expr) -> Command:
-    """Sums of columns of the output, before anything is added."""
-    return call.invoke(BEGIN, call.scratch, call.table("start"), columns, call.parameters["out_c"])
+    """Initialises the sums of some columns of the output."""
+    record = BeginSums(call.scratch, call.table("start"), columns, call.parameters["out_c"])
+    return call.invoke_record(BEGIN, record)
 
 
 def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
-    """The columns, from their sums."""
-    numbers = (call.parameters[name] for name in ("out_c", "out_zero", "least", "most"))
-    multipliers = call.table("multiplier"), call.table("shift")
-    return call.invoke(FINISH, call.scratch, *multipliers, y, columns, *numbers)
+    """Requantises the sums of some columns to `y`."""
+    p = call.parameters
+    record = FinishSums(
+        call.scratch,
+        call.table("multiplier"),
+        call.table("shift"),
+        y,
+        columns,
+        out_c=p["out_c"],
+        out_zero=p["out_zero"],
+        least=p["least"],
+        most=p["most"],
+    )
+    return call.invoke_record(FINISH, record)
 
 
 def dot4(total: Array, a: Array, b: Array) -> Array:
-    """The instruction, on arrays of int32 sums and of words.
+    """The instruction, on arrays of int32 sums and of uint32 words.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
     >>> dot4(np.array([10], np.int32), word, word)
@@ -200,52 +291,38 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Runs of int8 along the last axis as words; zeros fill the last one of each."""
+    """Runs of int8 elements along the last axis as words, zero-padded to whole words."""
     short = -runs.shape[-1] % LANES
     filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
     return np.ascontiguousarray(filled).view(np.uint32)
 
 
-def begin_sums(core: object, sums: Array, start: Array, columns: int, out_c: int) -> None:
-    """Every column begins with `start`."""
-    elements(sums, np.int32, columns, out_c)[:] = elements(start, np.int32, out_c)
+def begin_sums(core: object, op: BeginSums[int, Array]) -> None:
+    """Functional model of `dot4_begin_sums`."""
+    elements(op.sums, np.int32, op.columns, op.out_c)[:] = elements(op.start, np.int32, op.out_c)
 
 
-def add_row(
-    core: object,
-    sums: Array,
-    x: Array,
-    weights: Array,
-    step: int,
-    at: int,
-    first: int,
-    end: int,
-    *numbers: int,
-) -> None:
-    """Adds, for columns [first, end), what a row of the window sees of row `at` of the image, or of
-    the padding around it; weights of the next output are `step` bytes on."""
-    p = dict(zip(ROW, numbers, strict=True))
-    image = elements(x, np.int8, p["in_w"], p["in_c"])
-    taps = np.arange(p["kernel_w"] * p["in_c"]) + np.arange(p["out_c"])[:, None] * step
-    kernel = weights.view(np.int8)[taps].reshape(p["out_c"], p["kernel_w"], p["in_c"])
-    found = elements(sums, np.int32, end - first, p["out_c"])
-    for tap in range(p["kernel_w"]):
-        read = np.arange(first, end) * p["stride_w"] + tap * p["dilation_w"] - p["pad_left"]
-        inside = (read >= 0) & (read < p["in_w"]) & (0 <= at < p["in_h"])
-        seen = np.where(inside[:, None], image[read.clip(0, p["in_w"] - 1)], np.int8(p["in_zero"]))
+def add_row(core: object, op: AddRow[int, Array]) -> None:
+    """Functional model of `dot4_add_row`."""
+    image = elements(op.x, np.int8, op.in_w, op.in_c)
+    taps = np.arange(op.kernel_w * op.in_c) + np.arange(op.out_c)[:, None] * op.step
+    kernel = op.weights.view(np.int8)[taps].reshape(op.out_c, op.kernel_w, op.in_c)
+    found = elements(op.sums, np.int32, op.end - op.first, op.out_c)
+    for tap in range(op.kernel_w):
+        read = np.arange(op.first, op.end) * op.stride_w + tap * op.dilation_w - op.pad_left
+        inside = (read >= 0) & (read < op.in_w) & (0 <= op.at < op.in_h)
+        seen = np.where(inside[:, None], image[read.clip(0, op.in_w - 1)], np.int8(op.in_zero))
         for a, b in zip(words(seen).T, words(kernel[:, tap]).T, strict=True):
             found[:] = dot4(found, a[:, None], b)
 
 
-def finish_sums(
-    core: object, sums: Array, multiplier: Array, shift: Array, y: Array, *numbers: int
-) -> None:
-    """Requantises the sums."""
-    columns, out_c, out_zero, least, most = numbers
-    factors = elements(multiplier, np.int32, out_c), elements(shift, np.int8, out_c)
-    found = elements(sums, np.int32, columns, out_c)
-    row = elements(y, np.int8, columns, out_c)
-    row[:] = requantise(found, *factors, out_zero, (least, most))
+def finish_sums(core: object, op: FinishSums[int, Array]) -> None:
+    """Functional model of `dot4_finish_sums`."""
+    multiplier = elements(op.multiplier, np.int32, op.out_c)
+    shift = elements(op.shift, np.int8, op.out_c)
+    found = elements(op.sums, np.int32, op.columns, op.out_c)
+    row = elements(op.y, np.int8, op.columns, op.out_c)
+    row[:] = requantise(found, multiplier, shift, op.out_zero, (op.least, op.most))
 
 
 BEGIN, ADD, FINISH = (

@@ -1,1 +1,1 @@
-"""ethos_u: Arm's Ethos-U NPUs."""
+"""ethos_u: the Ethos-U NPUs of Arm."""

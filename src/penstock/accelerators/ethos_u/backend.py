@@ -1,8 +1,9 @@
-"""backend: what Ethos-U takes of a network, and how it runs there.
+"""backend: the operators that Ethos-U supports, and their kernels.
 
-    macs          multipliers; of Ethos-U55 32, 64, 128 or 256, of Ethos-U65 256
+    macs          multipliers: 32, 64, 128 or 256 for Ethos-U55, 256 for Ethos-U65
     memory_mode   shared_sram (constants in flash or DRAM), sram_only, dedicated_sram (Ethos-U65)
-    layout        nhcwb16: in bricks of 16 channels, where only the NPU sees them; nhwc: never
+    layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
+                  nhwc: no tensor is
 
 A call is a register command stream, which a functional model executes.
 """
@@ -15,16 +16,17 @@ from operator import or_
 from typing import Any
 
 from penstock.accelerators.ethos_u.configurations import (
-    BRICK,
-    BRICKS,
+    BLOCK_CHANNELS,
     LAYOUTS,
+    NHCWB16,
     SRAM_ONLY,
     memory_modes,
 )
 from penstock.accelerators.ethos_u.constraints import RULES
-from penstock.accelerators.ethos_u.kernels import LOOKUPS, Variant
-from penstock.accelerators.ethos_u.programs import drivers, encode
-from penstock.accelerators.ethos_u.schedule import FETCHING
+from penstock.accelerators.ethos_u.kernels import Variant
+from penstock.accelerators.ethos_u.operators import LOOKUPS
+from penstock.accelerators.ethos_u.programs import encode, submission
+from penstock.accelerators.ethos_u.schedule import MOST_PREFETCH_CHOICES
 from penstock.accelerators.ethos_u.tiles import ANYWHERE
 from penstock.uma import (
     AcceleratorTarget,
@@ -44,25 +46,28 @@ TRANSPOSED = "nn.conv2d_transpose"
 DENSE = "nn.dense"
 LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
-TOTALS = ("mean", "sum")
-TOGETHER = "concatenate"
-MOST_TOGETHER = 8
-"""Tensors."""
+REDUCTIONS = ("mean", "sum")
+CONCATENATION = "concatenate"
+MOST_CONCATENATED = 8
+"""The most inputs of a concatenation."""
 SUMS = ("add", "subtract", "multiply")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
 VARIANTS = {
     "ethos_u": Variant(buffered=False),
     "ethos_u_buffered": Variant(buffered=True),
     "ethos_u_biases_fetched": Variant(buffered=False, biases=True),
-    **{f"ethos_u_fetched_{n}": Variant(buffered=True, share=n) for n in range(1, FETCHING + 1)},
+    **{
+        f"ethos_u_fetched_{n}": Variant(buffered=True, share=n)
+        for n in range(1, MOST_PREFETCH_CHOICES + 1)
+    },
 }
 FEATURES_STEP = 16
-"""Rows of bricks begin at multiples of so many bytes."""
+"""Alignment of rows, in bytes."""
 
 
 class EthosU(UMABackend):
-    """Convolutions, dense layers, pools, totals, sums, products, functions of one element, and
-    tensors one behind the other."""
+    """Supports convolutions, dense layers, pools, reductions, sums, products, functions of one
+    element, and concatenations."""
 
     name: str
     macs: int | None = 256
@@ -74,55 +79,58 @@ class EthosU(UMABackend):
         modes = memory_modes(self.name.replace("_", "-"))
         notes = {mode: IN_SRAM if mode == SRAM_ONLY else "" for mode in modes}
         self._register_target_attr("memory_mode", default=modes[0], choices=notes)
-        self._register_target_attr("layout", default=BRICKS, choices={name: "" for name in LAYOUTS})
+        self._register_target_attr(
+            "layout", default=NHCWB16, choices={name: "" for name in LAYOUTS}
+        )
         for op in LAYERS:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
-        for op in (*POOLS, *TOTALS, *LOOKUPS):
+        for op in (*POOLS, *REDUCTIONS, *LOOKUPS):
             self._register_pattern(op, is_op(op)(wildcard()))
         for op in SUMS:
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
-        self._register_pattern(TOGETHER, together())
+        self._register_pattern(CONCATENATION, concatenation())
         for rule in RULES:
             self._register_constraint(rule)
-        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_bricks)
-        for op in (*LAYERS, *POOLS, *TOTALS, *SUMS, *LOOKUPS, TOGETHER):
+        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_channel_blocks)
+        for op in (*LAYERS, *POOLS, *REDUCTIONS, *SUMS, *LOOKUPS, CONCATENATION):
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
-            fmt="stream", encoder=encode, submit=drivers(self.name).submit,
-            replace_call_extern=submission, includes='#include "ethosu_submit.h"',
+            fmt="stream", encoder=encode, submit=submission(self.name),
+            replace_call_extern=submission_text, includes='#include "ethosu_submit.h"',
             sources=("ethosu_submit.h",),
         )  # fmt: skip
 
     @property
     def target_name(self) -> str:
+        """The name of the accelerator."""
         return self.name
 
 
-def submission(arguments: Sequence[str]) -> str:
-    """A call of `ethosu_submit` in C."""
+def submission_text(arguments: Sequence[str]) -> str:
+    """A call of `ethosu_submit` in C, from the texts of its arguments."""
     stream, size, *bases = arguments
     pointers = ", ".join(f"(void *)({base})" for base in bases)
     return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
 
 
-def in_bricks(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """Between the NPU's own operations, features lie in bricks of 16 channels, unless the user
-    wants otherwise, or one brick would have less."""
-    if target.attrs["layout"] != BRICKS:
+def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
+    """The graph with the layout NHCWB16 for tensors that only the NPU accesses, unless the user has
+    selected another layout or the tensor has less than one channel block."""
+    if target.attrs["layout"] != NHCWB16:
         return graph
-    return packed(graph, target.name, BRICK, borders=False, least_channels=BRICK)
+    return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
 
 
-def together() -> Pattern:
-    """Several tensors, one behind the other."""
-    counts = range(2, MOST_TOGETHER + 1)
-    every = (is_op(TOGETHER)(*(wildcard() for _ in range(count))) for count in counts)
+def concatenation() -> Pattern:
+    """The pattern of a concatenation of 2 to `MOST_CONCATENATED` tensors."""
+    counts = range(2, MOST_CONCATENATED + 1)
+    every = (is_op(CONCATENATION)(*(wildcard() for _ in range(count))) for count in counts)
     return reduce(or_, every)
 
 
 def window_rows(op: str, attrs: Any, inputs: Any) -> int:
-    """Rows of the input from the first to the last under a window."""
-    if op in (*TOTALS, DENSE):
+    """Rows of the input that a window spans."""
+    if op in (*REDUCTIONS, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:
         return -(-attrs["rows"].size // attrs["rows"].stride)
@@ -130,7 +138,7 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator: layers have two kernels."""
+    """The strategy of an operator: all variants for layers, one for other operators."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target

@@ -1,7 +1,8 @@
-"""blocks: in which pieces of the output the NPU computes an operation.
+"""blocks: the candidate block sizes of an operation.
 
-While one block is computed, the input of the next one is fetched: the buffer holds the inputs and
-the sums of two.  A block that does not fit there cannot be chosen.
+The NPU computes the output block by block.  While it computes one block, it fetches the input of
+the next, so the internal memory holds the inputs and sums of two blocks.  A block size that does
+not fit is no candidate.
 
 Source: Vela 5.2.0, `architecture_allocator.py` (what fits).
 """
@@ -16,46 +17,46 @@ from numpy.typing import NDArray
 
 from penstock.accelerators.ethos_u.configurations import (
     BANK_BYTES,
-    BRICK,
+    BLOCK_CHANNELS,
     LOOKUP_BANKS,
     OUTPUT_BANKS,
-    Shape,
+    MapShape,
 )
-from penstock.accelerators.ethos_u.work import Kind, Work
+from penstock.accelerators.ethos_u.work import ComputeKind, NpuWork
 
 Ints = NDArray[np.int64]
 Blocks = NDArray[np.int64]
-"""(n, 3): rows, columns and channels of each block of the output."""
+"""Rows, columns and channels of block sizes; shape (n, 3)."""
 
-LARGEST = Shape(32, 64, 128)
+LARGEST = MapShape(32, 64, 128)
 WINDOW_PART = 8
-"""A larger window is computed in parts of so many rows and columns at most."""
+"""The most rows or columns of a window that are computed at once; a larger window is split."""
 GRANULE = 8
-"""Channels of an input in the buffer come in so many."""
+"""Channels of an input in the internal memory are rounded up to a multiple of this."""
 
 
 @cache
-def fitting_blocks(work: Work) -> Blocks:
-    """Every block in which the operation can be computed."""
+def fitting_blocks(work: NpuWork) -> Blocks:
+    """All block sizes that fit; shape (n, 3)."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(least[0], _up(min(LARGEST.height, out.height), least[0]) + 1, least[0])
     widths = np.arange(least[1], _up(min(LARGEST.width, out.width), least[1]) + 1, least[1])
     whole = _up(min(LARGEST.depth, out.depth), micro.depth)
-    depths = sorted({*range(BRICK, min(LARGEST.depth, out.depth), BRICK), whole})
+    depths = sorted({*range(BLOCK_CHANNELS, min(LARGEST.depth, out.depth), BLOCK_CHANNELS), whole})
     grid = np.meshgrid(heights, widths, np.array(depths), indexing="ij")
     every = np.stack([axis.ravel() for axis in grid], axis=1).astype(np.int64)
     return every[fits(work, every)]
 
 
-def fits(work: Work, blocks: Blocks) -> NDArray[np.bool_]:
-    """Which blocks the buffer has room for."""
+def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
+    """Which of the block sizes fit the internal memory; shape (n,)."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _up(needed[:, 2], GRANULE)
     input_banks = _up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
     end_banks = max(chip.end_banks, LOOKUP_BANKS if work.lookup else 0)
     free = chip.banks - OUTPUT_BANKS - end_banks
-    if work.kind is Kind.ELEMENTWISE:
+    if work.kind is ComputeKind.ELEMENTWISE:
         return input_banks * (1 + work.binary) <= free
     height = np.minimum(blocks[:, 0], work.output.height) if _one_row(work) else blocks[:, 0]
     sums = height * blocks[:, 1] * _up(blocks[:, 2], GRANULE) * 4
@@ -63,8 +64,8 @@ def fits(work: Work, blocks: Blocks) -> NDArray[np.bool_]:
     return input_banks + sum_banks <= free
 
 
-def input_blocks(work: Work, blocks: Blocks) -> Blocks:
-    """The input that the windows of each block of the output see."""
+def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
+    """The size of the input that each block of the output depends on; shape (n, 3)."""
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
@@ -76,11 +77,11 @@ def input_blocks(work: Work, blocks: Blocks) -> Blocks:
     return np.stack([*axes, depth], axis=1)
 
 
-def _one_row(work: Work) -> bool:
-    """Whether sums of one row are all that is computed, where two rows are a micro block."""
+def _one_row(work: NpuWork) -> bool:
+    """Whether only one row of sums is computed although a micro block has two rows."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 
 def _up(x: Ints | int, step: int) -> Any:
-    """The next multiple."""
+    """x, rounded up to a multiple of `step`."""
     return -(-x // step) * step

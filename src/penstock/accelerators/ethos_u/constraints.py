@@ -1,4 +1,6 @@
-"""constraints: what the NPU does not take; of each rule the docstring is what users read.
+"""constraints: the rules that a node must satisfy to run on the NPU.
+
+The docstring of each rule is the text that users read.
 
 Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
 """
@@ -7,22 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.configurations import BRICK
+from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS
+from penstock.accelerators.ethos_u.constants import channel_scaling, ohwi_weights
 from penstock.accelerators.ethos_u.exactness import average_is_exact, sum_is_exact
-from penstock.accelerators.ethos_u.kernels import (
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
+from penstock.accelerators.ethos_u.operators import (
+    CONCATENATION,
     ELEMENTWISE,
     POOLS,
-    TOGETHER,
-    TOTALS,
+    REDUCTIONS,
     WEIGHTED,
-    ohwi,
     operands,
     pieces,
     plain_operation,
-    scaling,
     steps,
 )
-from penstock.accelerators.ethos_u.operation import Function, Operation
 from penstock.accelerators.ethos_u.performance import best_block
 from penstock.uma import DType, Offloaded
 
@@ -39,8 +40,8 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, one image of rank 2, 3 or 4, no extent above 65536; what dense layers
-    compute is one row of channels."""
+    """Tensors are int8, one image of rank 2, 3 or 4, with no extent above 65536; the output of a
+    dense layer is one row of channels."""
     dense = offloaded.main.kind == "FullyConnected"
     output = offloaded.main.output.type
     for type in (*(value.type for value in offloaded.main.variable_inputs), output):
@@ -55,9 +56,9 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows move by 1 to 3 rows and columns; those of convolutions, means and sums have dilations
-    of 1 or 2, 64 rows and 4096 elements at most with what lies between their taps, those of pools
-    256 rows and 65536 elements."""
+    """Windows have strides of 1 to 3.  Windows of convolutions, means and sums have dilations of 1
+    or 2 and span at most 64 rows and 4096 elements; windows of pools span at most 256 rows and
+    65536 elements."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
@@ -74,8 +75,8 @@ def windows(offloaded: Offloaded) -> bool | str:
 
 
 def transposed_windows(offloaded: Offloaded) -> bool | str:
-    """Windows of transposed convolutions move by 1 or by 2 rows and columns, are at least as large
-    as that, and each output element sees an element of the input."""
+    """Transposed convolutions have a stride of 1 or 2 and windows at least as large as the stride,
+    and each output element depends on an element of the input."""
     if offloaded.main.kind != "TransposeConv":
         return True
     p, op = offloaded.parameters, plain_operation(offloaded)
@@ -92,8 +93,8 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
 
 
 def padding(offloaded: Offloaded) -> bool | str:
-    """Padding is less than what a window reaches over, at most 127 rows or columns; averages with
-    padding are of at most 8 x 8 elements."""
+    """Padding is smaller than the window, and at most 127 rows or columns; averages with padding
+    have windows of at most 8 x 8 elements."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
@@ -101,36 +102,36 @@ def padding(offloaded: Offloaded) -> bool | str:
     if max(around) > MOST_PADDING:
         return f"it is {around}"
     large = max(op.kernel_h, op.kernel_w) > LARGEST_PADDED_AVERAGE
-    if op.function == Function.AVERAGE and any(around) and large:
+    if op.function is NpuFunction.AVERAGE and any(around) and large:
         return f"the window is of {op.kernel_h} x {op.kernel_w}"
     return True
 
 
-def whole_bricks(offloaded: Offloaded) -> bool | str:
-    """What is put together is computed, and along channels; all but the last have whole bricks of
-    16 channels, unless the layout is nhwc."""
+def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
+    """The inputs of a concatenation are computed and concatenated along channels; all but the last
+    have a multiple of 16 channels, unless the layout is nhwc."""
     main = offloaded.main
-    if main.kind != TOGETHER:
+    if main.kind != CONCATENATION:
         return True
     if getattr(main.op, "axis", None) != main.output.type.rank - 1:
         return "it is along another axis"
     if any(value.data is not None for value in main.inputs):
         return "a part is constant"
-    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BRICK]
+    first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BLOCK_CHANNELS]
     return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:
-    """Means and sums are over rows, columns or both."""
+    """Means and sums reduce rows, columns or both."""
     p = offloaded.parameters
-    if offloaded.main.kind not in TOTALS or (p["span_n"], p["span_c"]) == (1, 1):
+    if offloaded.main.kind not in REDUCTIONS or (p["span_n"], p["span_c"]) == (1, 1):
         return True
     return f"one is over {p['span_n'] * p['span_c']} images and channels"
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel of a convolution reads every input channel; of a depthwise convolution,
-    one of its own, unless there is only one."""
+    """Every output channel of a convolution depends on every input channel; in a depthwise
+    convolution with several channels, each input channel has one output channel."""
     p = offloaded.parameters
     if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
         return f"there are {p['groups']} groups of channels"
@@ -140,20 +141,20 @@ def one_group(offloaded: Offloaded) -> bool | str:
 
 
 def constant_weights(offloaded: Offloaded) -> bool | str:
-    """Weights and biases are constant, and the magnitudes of an output channel's weights add up to
-    127 x 65536 at most."""
+    """Weights and biases are constant, and the absolute weights of an output channel sum to at most
+    127 x 65536."""
     if offloaded.main.kind not in WEIGHTED:
         return True
     if any(value.data is None for value in offloaded.main.inputs[1:]):
         return "they are computed"
-    weights = np.abs(ohwi(offloaded).astype(np.int64)).sum(axis=(1, 2, 3))
+    weights = np.abs(ohwi_weights(offloaded).astype(np.int64)).sum(axis=(1, 2, 3))
     return int(weights.max()) <= MOST_SUM or f"they add up to {int(weights.max())}"
 
 
 def shifts(offloaded: Offloaded) -> bool | str:
-    """Scales are shifted right by 0 to 63 bits."""
+    """Results are shifted right by 0 to 63 bits."""
     if offloaded.main.kind in WEIGHTED:
-        _, multipliers, every = scaling(offloaded)
+        _, multipliers, every = channel_scaling(offloaded)
         found = [31 - s for m, s in zip(multipliers, every, strict=True) if m]
     elif offloaded.main.kind in ELEMENTWISE:
         found = [31 - offloaded.parameters["out_shift"]]
@@ -164,13 +165,13 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as TensorFlow Lite Micro rounds them."""
+    """Results are rounded twice, as in TensorFlow Lite Micro."""
     return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """Of two inputs, one is computed and has the shape of the result; the other, which may be
-    constant, has along each axis as many elements or one."""
+    """Of two inputs, one is computed and has the shape of the result; the other may be constant,
+    and each of its extents is that of the result or 1."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     main, (first, second) = offloaded.main, operands(offloaded)
@@ -185,30 +186,31 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Every sum and every average is TFLite's, bit for bit: the NPU scales terms of sums by another
-    number of bits, and multiplies where TFLite divides."""
+    """Every sum and every average equals TFLite's bit for bit; the NPU scales the terms of a sum by
+    another number of bits, and multiplies by a reciprocal where TFLite divides."""
     op = plain_operation(offloaded)
-    if op.function in (Function.ADD, Function.SUBTRACT):
+    if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
         return sum_is_exact(op)
-    if op.function == Function.AVERAGE:
+    if op.function is NpuFunction.AVERAGE:
         return average_is_exact(op)
     return True
 
 
 def fits_the_buffer(offloaded: Offloaded) -> bool | str:
-    """The input and the sums of two of the smallest blocks fit into the NPU's own memory."""
+    """The inputs and sums of two of the smallest blocks fit the NPU's internal memory."""
     op = plain_operation(offloaded)
     return _block(op) is not None or f"it has {op.configuration.banks} KiB"
 
 
 def _block(op: Operation) -> tuple[int, int, int] | None:
+    """The best block for one row of an operation; None if none fits."""
     return best_block(op.work(1))
 
 
 RULES = (
     int8_images,
     whole_extents,
-    whole_bricks,
+    whole_channel_blocks,
     one_group,
     constant_weights,
     double_rounding,
@@ -220,4 +222,4 @@ RULES = (
     exact,
     fits_the_buffer,
 )
-"""In this order: later ones rely on earlier ones."""
+"""The rules in order: a rule may rely on those before it."""

@@ -1,31 +1,30 @@
-"""emission: operations as Arm's compiler takes them from outside, and makes words of."""
+"""emission: actions as the operations that Vela's external API turns into register commands."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from penstock.accelerators.ethos_u.call import NOWHERE, Action, Compute, ConstantsCopy, Placed
-from penstock.accelerators.ethos_u.configurations import BRICK, Shape
+from penstock.accelerators.ethos_u.call import NOWHERE, Action, Compute, MapPlace
+from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock.accelerators.ethos_u.encoding import HIGH_BITS, traversal
-from penstock.accelerators.ethos_u.operation import WITH_SCALAR, Function, Operation
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock.accelerators.ethos_u.vela import vela
 from penstock.accelerators.ethos_u.waits import TABLE_BYTES
-from penstock.accelerators.ethos_u.work import Kind
-from penstock.uma import Place
+from penstock.uma import Place, StreamTransfer
 
 INSIDE = 1 << 8 | 3
-"""The region that stands for the NPU's own memory."""
+"""The region that denotes the NPU's internal memory."""
 BANK_BYTES = 1024
 LOOKUP_BANKS = 2
 EXTRA_BITS = 20
-"""By so many bits TFLite raises both terms of a sum."""
+"""The left shift that TFLite applies to both terms of a sum."""
 
 
 def emitted(action: Action) -> Any:
-    """An action as the package takes it."""
+    """The operation of Vela's API for an action."""
     if isinstance(action, Compute):
         return _operation(action)
-    if isinstance(action, ConstantsCopy):
+    if isinstance(action, StreamTransfer):
         return _copy(action.source, _range(action.target, action.size_bytes), action.size_bytes)
     at = (action.op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
     inside = vela().NpuAddressRange(INSIDE, at, TABLE_BYTES)
@@ -33,19 +32,19 @@ def emitted(action: Action) -> Any:
 
 
 def _operation(action: Compute) -> Any:
-    """An operation, in the block in which it is done soonest."""
+    """A computation, with the block size that takes the fewest cycles."""
     api, op, part, maps = vela(), action.op, action.part, action.maps
     rows = action.first, action.end
     lower, upper = op.reads(*rows)
-    source = Shape(upper - lower, op.in_w, op.in_c)
-    result = Shape(action.end - action.first, op.out_w, part.channels)
-    made = _made(api, op)
+    source = MapShape(upper - lower, op.in_w, op.in_c)
+    result = MapShape(action.end - action.first, op.out_w, part.channels)
+    made = _empty_operation(api, op)
     made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
     made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
     made.block_config = api.NpuShape3D(*action.computed.block)
-    if op.kind is Kind.ELEMENTWISE:
-        _add_second(api, op, made, maps.second, rows)
+    if op.second is not None:
+        _add_second(api, op, op.second, made, maps.second, rows)
     else:
         made.kernel = api.NpuKernel(
             op.kernel_w, op.kernel_h, op.stride_w, op.stride_h, op.dilation_w, op.dilation_h
@@ -64,70 +63,75 @@ def _operation(action: Compute) -> Any:
 
 
 def _copy(source: Place, target: Any, size_bytes: int) -> Any:
+    """A copy by the NPU's DMA engine."""
     return vela().NpuDmaOperation(_range(source, size_bytes), target)
 
 
 def _range(place: Place, size_bytes: int) -> Any:
+    """An address range of `size_bytes` bytes."""
     return vela().NpuAddressRange(place.base, place.offset_bytes, size_bytes)
 
 
-def _made(api: Any, op: Operation) -> Any:
-    """An operation of its kind."""
+def _empty_operation(api: Any, op: Operation) -> Any:
+    """An operation of the right class, without feature maps."""
     pools = api.NpuPoolingOp
-    match Function(op.function):
-        case Function.CONVOLUTION:
+    match op.function:
+        case NpuFunction.CONVOLUTION:
             made = api.NpuConv2DOperation()
-            made.block_traversal = traversal(api, op)
+            made.block_traversal = traversal(api, part_kernel=op.part_kernel)
             return made
-        case Function.DEPTHWISE:
+        case NpuFunction.DEPTHWISE:
             return api.NpuConvDepthWiseOperation()
-        case Function.AVERAGE:
+        case NpuFunction.AVERAGE:
             return api.NpuPoolingOperation(pools.AVERAGE)
-        case Function.MAXIMUM | Function.LOOKUP | Function.COPY:
+        case NpuFunction.MAXIMUM | NpuFunction.LOOKUP | NpuFunction.COPY:
             return api.NpuPoolingOperation(pools.MAX)
-        case Function.ADD:
+        case NpuFunction.ADD:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.ADD)
-        case Function.SUBTRACT:
+        case NpuFunction.SUBTRACT:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.SUB)
-        case Function.MULTIPLY:
+        case NpuFunction.MULTIPLY:
             return api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
 
 
 def _map(
     api: Any,
-    shape: Shape,
-    placed: Placed,
-    packed: int,
+    shape: MapShape,
+    placed: MapPlace,
+    packed: bool,
     zero: int,
     inside: tuple[int, int] | None = None,
 ) -> Any:
-    """A feature map of int8 elements; `inside`: of a larger one, the channels from the first on, of
-    so many."""
+    """A feature map of int8 elements with zero point `zero`.
+
+    `inside`: the first channel and the total number of channels if the map is a range of the
+    channels of a larger tensor."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
-    pixel, brick = (BRICK, BRICK * shape.width) if packed else (depth, 1)
-    behind = first // BRICK * brick if packed else first
+    pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
+    offset = first // BLOCK_CHANNELS * block if packed else first
     found = api.NpuFeatureMap()
     found.data_type = api.NpuDataType.INT8
     found.region = region
     found.shape = api.NpuShape3D(*shape)
     places = [
-        tiles.first + behind,
+        tiles.first + offset,
         0,
-        tiles.second + behind if tiles.height < shape.height else 0,
+        tiles.second + offset if tiles.height < shape.height else 0,
         0,
     ]
     found.tiles = api.NpuTileBox(tiles.height, 0, shape.width, places)
     found.quantization = api.NpuQuantization(1.0, zero)
     found.layout = api.NpuLayout.NHCWB16 if packed else api.NpuLayout.NHWC
-    found.strides = api.NpuShape3D(height=tiles.pitch, width=pixel, depth=brick)
+    found.strides = api.NpuShape3D(height=tiles.pitch, width=pixel, depth=block)
     return found
 
 
 def _activation(api: Any, op: Operation) -> Any:
-    """Limits, which the package takes as real numbers of the output's scale, here 1."""
+    """The limits of the output, or a table look-up.  Vela expects limits as real numbers; the scale
+    of the output is 1 here."""
     kinds = api.NpuActivationOp
-    if op.function == Function.LOOKUP:
+    if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)
     found = api.NpuActivation(kinds.NONE_OR_RELU)
     found.min, found.max = float(op.least - op.out_zero), float(op.most - op.out_zero)
@@ -135,22 +139,27 @@ def _activation(api: Any, op: Operation) -> Any:
 
 
 def _add_second(
-    api: Any, op: Operation, made: Any, placed: Placed | None, rows: tuple[int, int]
+    api: Any,
+    op: Operation,
+    second: SecondInput,
+    made: Any,
+    placed: MapPlace | None,
+    rows: tuple[int, int],
 ) -> None:
-    """The second input, and scales.
+    """Sets the second input and the scales of an element-wise operation.
 
-    A product is scaled as is said.  The package finds out the scales of sums by itself, from those
-    of tensors; so it is given such as lead to TFLite's."""
-    if op.second != WITH_SCALAR:
+    Vela takes the scale of a product as it is.  It derives the scales of a sum from those of the
+    tensors, so these are chosen such that the result is TFLite's."""
+    if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)
-        shape = Shape(end - first, op.second_w, op.second_c)
-        made.ifm2 = _map(api, shape, placed, op.packed_second, op.second_zero)
+        shape = MapShape(end - first, second.shape.width, second.shape.depth)
+        made.ifm2 = _map(api, shape, placed, second.packed, second.zero)
     else:
-        made.ifm2 = _map(api, Shape(0, 0, 0), NOWHERE, 0, op.second_zero)
-        made.ifm2_scalar = float(op.scalar - op.second_zero)
-    made.reversed_operands = bool(op.second_first)
-    if op.function == Function.MULTIPLY:
+        made.ifm2 = _map(api, MapShape(0, 0, 0), NOWHERE, packed=False, zero=second.zero)
+        made.ifm2_scalar = float(second.scalar - second.zero)
+    made.reversed_operands = second.is_left
+    if op.function is NpuFunction.MULTIPLY:
         made.rescale = (op.out_multiplier, HIGH_BITS - op.out_shift)
         return
     scales = _scales(op)
@@ -158,12 +167,13 @@ def _add_second(
         each.quantization = each.quantization._replace(scale_f32=scale)
     made.activation.min *= scales[2]
     made.activation.max *= scales[2]
-    if op.second == WITH_SCALAR:
+    if second.scalar is not None:
         made.ifm2_scalar *= scales[1]
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """Scales of two terms and of their sum that lead to its multipliers: the larger one is 1."""
+    """The scales of both terms and of their sum from which Vela derives the multipliers of the
+    operation.  The larger scale of a term is 1."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

@@ -1,4 +1,4 @@
-"""encoding: weights and biases as the NPU reads them, compressed."""
+"""encoding: weights and biases in the compressed form that the NPU reads."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.operation import STEP, Function, Operation
+from penstock.accelerators.ethos_u.operation import STEP, NpuFunction, Operation
 from penstock.accelerators.ethos_u.vela import npu, vela
+from penstock.accelerators.ethos_u.work import Extent
 from penstock.uma import Array
 
 HIGH_BITS = 31
-"""TFLite's multipliers are fractions of so many bits, the NPU's are whole numbers."""
+"""Fraction bits of TFLite's multipliers; the NPU's multipliers are integers."""
 
 
-class Segment(NamedTuple):
-    """Constants of some output channels: biases with their scales, then weights."""
+class ConstantSegment(NamedTuple):
+    """Constants of `channels` output channels: biases with their scales, followed by weights."""
 
     channels: int
     bias_bytes: int
@@ -25,71 +26,72 @@ class Segment(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the segment."""
         return self.bias_bytes + self.weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """Segments one after the other."""
+class EncodedConstants:
+    """The concatenated segments."""
 
     raw: bytes
-    segments: tuple[Segment, ...]
+    segments: tuple[ConstantSegment, ...]
 
 
-def encoded(
-    op: Operation,
-    weights: bytes,
-    shape: tuple[int, int, int, int],
-    bias: tuple[int, ...],
-    multipliers: tuple[int, ...],
-    shifts: tuple[int, ...],
-) -> Encoded:
-    """The constants of an operation; weights are int16, output channels, rows, columns, input
-    channels."""
-    return _encoded(_as_encoded(op), weights, shape, bias, multipliers, shifts)
+@dataclass(frozen=True, slots=True)
+class WeightOrder:
+    """The properties of an operation that determine how its weights are encoded."""
 
+    configuration: str
+    depthwise: bool
+    dilation: Extent
+    part_kernel: bool
+    block_depth: int
+    slice_channels: int
 
-def _as_encoded(op: Operation) -> Operation:
-    """What an operation has in common with those whose constants are encoded alike."""
-    return Operation(
-        op.chip,
-        0,
-        op.function,
-        *(0,) * 6,
-        dilation_h=op.dilation_h,
-        dilation_w=op.dilation_w,
-        part_kernel=op.part_kernel,
-        block_depth=op.block_depth,
-        slice_channels=op.slice_channels,
-    )
+    @staticmethod
+    def of(op: Operation) -> WeightOrder:
+        """The order of an operation's weights."""
+        return WeightOrder(
+            op.configuration.name,
+            op.function is NpuFunction.DEPTHWISE,
+            Extent(op.dilation_h, op.dilation_w),
+            op.part_kernel,
+            op.block_depth,
+            op.slice_channels,
+        )
 
 
 @lru_cache(maxsize=1024)
-def _encoded(
-    op: Operation,
+def encoded(
+    order: WeightOrder,
     weights: bytes,
     shape: tuple[int, int, int, int],
     bias: tuple[int, ...],
     multipliers: tuple[int, ...],
     shifts: tuple[int, ...],
-) -> Encoded:
+) -> EncodedConstants:
+    """The encoded constants of an operation.
+
+    `weights` are int16 elements of `shape` (output channels, rows, columns, input channels);
+    `bias`, `multipliers` and `shifts` have one element for each output channel."""
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
-    raw, segments = b"", list[Segment]()
-    for first in range(0, len(bias), op.slice_channels):
-        part = slice(first, min(first + op.slice_channels, len(bias)))
-        scales = _filled(b"".join(biases[part]))
-        stream = _filled(_weights(op, np.ascontiguousarray(every[part])))
+    raw, segments = b"", list[ConstantSegment]()
+    for first in range(0, len(bias), order.slice_channels):
+        part = slice(first, min(first + order.slice_channels, len(bias)))
+        scales = _padded(b"".join(biases[part]))
+        stream = _padded(_weights(order, np.ascontiguousarray(every[part])))
         raw += scales + stream
-        segments.append(Segment(part.stop - first, len(scales), len(stream)))
-    return Encoded(raw, tuple(segments))
+        segments.append(ConstantSegment(part.stop - first, len(scales), len(stream)))
+    return EncodedConstants(raw, tuple(segments))
 
 
 @lru_cache(maxsize=1024)
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """Bias, multiplier and shift of each channel."""
+    """The encoded bias, multiplier and shift of each channel."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -97,27 +99,28 @@ def _biases(
     )
 
 
-def _weights(op: Operation, weights: Array) -> bytes:
-    """Weights, compressed."""
+def _weights(order: WeightOrder, weights: Array) -> bytes:
+    """The compressed weights of a segment."""
     api = vela()
     return bytes(
         api.npu_encode_weights(
-            npu(op.configuration.name),
+            npu(order.configuration),
             weights,
-            (op.dilation_w, op.dilation_h),
+            (order.dilation.width, order.dilation.height),
             8,
-            op.block_depth,
-            op.function == Function.DEPTHWISE,
-            traversal(api, op),
+            order.block_depth,
+            order.depthwise,
+            traversal(api, part_kernel=order.part_kernel),
         )
     )
 
 
-def _filled(raw: bytes) -> bytes:
+def _padded(raw: bytes) -> bytes:
+    """The bytes, zero-padded to the alignment of constants."""
     return raw + bytes(-len(raw) % STEP)
 
 
-def traversal(api: Any, op: Operation) -> Any:
-    """In which order weights come."""
+def traversal(api: Any, *, part_kernel: bool) -> Any:
+    """Vela's name for an order of weights."""
     orders = api.NpuBlockTraversal
-    return orders.PART_KERNEL_FIRST if op.part_kernel else orders.DEPTH_FIRST
+    return orders.PART_KERNEL_FIRST if part_kernel else orders.DEPTH_FIRST

@@ -10,6 +10,6 @@ from penstock.accelerators.ethos_u.backend import EthosU
 
 
 class EthosU65(EthosU):
-    """Ethos-U65."""
+    """Arm Ethos-U65."""
 
     name = "ethos_u65"

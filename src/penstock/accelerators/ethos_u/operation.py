@@ -1,6 +1,6 @@
-"""operation: an operator on the NPU, as whole numbers, which commands of a call can hold.
+"""operation: an operator as the NPU executes it.
 
-Of some rows of its output it says the work, the block in which they are computed and the padding.
+For some rows of its output, an `Operation` states the work, the padding and the rows that it reads.
 """
 
 from __future__ import annotations
@@ -10,26 +10,19 @@ from enum import IntEnum
 from functools import lru_cache
 
 from penstock.accelerators.ethos_u.configurations import (
-    BRICK,
-    CONFIGURATIONS,
-    Configuration,
-    Shape,
+    BLOCK_CHANNELS,
+    EthosUConfiguration,
+    MapShape,
 )
 from penstock.accelerators.ethos_u.performance import Block, Cycles, soonest
 from penstock.accelerators.ethos_u.tiles import ANYWHERE
-from penstock.accelerators.ethos_u.work import Extent, Kind, Work
+from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
 
 STEP = 16
-"""Bytes to a multiple of which constants are filled up."""
-
-NAMES = tuple(CONFIGURATIONS)
-"""Configurations by their numbers."""
-BINARY, WITH_SCALAR = 1, 2
-"""`second`: a tensor, whose extents are the output's or 1, or one number; 0 for operations of one
-input."""
+"""Alignment of encoded constants, in bytes."""
 
 
-class Function(IntEnum):
+class NpuFunction(IntEnum):
     """What an operation computes."""
 
     CONVOLUTION = 0
@@ -44,35 +37,55 @@ class Function(IntEnum):
 
 
 KINDS = {
-    Function.CONVOLUTION: Kind.CONVOLUTION,
-    Function.DEPTHWISE: Kind.DEPTHWISE,
-    Function.MAXIMUM: Kind.POOLING,
-    Function.AVERAGE: Kind.POOLING,
-    Function.LOOKUP: Kind.POOLING,
-    Function.ADD: Kind.ELEMENTWISE,
-    Function.SUBTRACT: Kind.ELEMENTWISE,
-    Function.MULTIPLY: Kind.ELEMENTWISE,
-    Function.COPY: Kind.POOLING,
+    NpuFunction.CONVOLUTION: ComputeKind.CONVOLUTION,
+    NpuFunction.DEPTHWISE: ComputeKind.DEPTHWISE,
+    NpuFunction.MAXIMUM: ComputeKind.POOLING,
+    NpuFunction.AVERAGE: ComputeKind.POOLING,
+    NpuFunction.LOOKUP: ComputeKind.POOLING,
+    NpuFunction.ADD: ComputeKind.ELEMENTWISE,
+    NpuFunction.SUBTRACT: ComputeKind.ELEMENTWISE,
+    NpuFunction.MULTIPLY: ComputeKind.ELEMENTWISE,
+    NpuFunction.COPY: ComputeKind.POOLING,
 }
 
 
 @dataclass(frozen=True, slots=True)
+class SecondInput:
+    """The second input of an element-wise operation.
+
+    `scalar` is the element if the input is a single constant; otherwise the input is a tensor of
+    `shape`, each of whose extents is that of the output or 1.  `is_left` is true if the input is
+    the left operand, which matters for a difference."""
+
+    shape: MapShape
+    zero: int = 0
+    packed: bool = False
+    scalar: int | None = None
+    is_left: bool = False
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return row_bytes(self.shape.width, self.shape.depth, self.packed)
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
-    """Shapes and window; zero points and limits; layouts, NHCWB16 where `packed`; of the second
-    input its extents and zero point, that number where it is one, and whether it is the left one;
-    multipliers and shifts as TFLite has them.
+    """Shapes in elements, window, zero points and limits of an operation on int8 tensors.
 
-    `part_kernel`, `block_depth`: in which order weights are encoded, `constant_bytes` of them with
-    biases (or of a second input that is constant), in segments of `slice_channels` output channels.
-    The first segments, `ahead` of them, have been fetched before the call, or all biases.  Where
-    `buffer_bytes` is not 0, each of the others is copied into one of `buffers` of so many bytes
-    before it is used.
+    A tensor is stored in the layout NHCWB16 if it is `packed`, otherwise in NHWC.  Multipliers and
+    shifts are those of TFLite.  `upscale` inserts `upscale - 1` zeros after each row and column of
+    the input, as a transposed convolution does.
 
-    `upscale`: windows see so many rows and columns for each of the input, those between zeros."""
+    Weights are encoded in the order that `part_kernel` and `block_depth` select, in segments of
+    `slice_channels` output channels.  `constant_bytes` counts encoded weights and biases, or the
+    elements of a constant second input.  An earlier call has copied the first
+    `prefetched_segments` segments into the memory of tensors, or all biases if
+    `prefetched_biases`.  If `buffer_bytes` is not 0, each of the other segments is copied before
+    use into one of `buffers` buffers of that size."""
 
-    chip: int
-    sram_only: int
-    function: int
+    configuration: EthosUConfiguration
+    function: NpuFunction
     in_h: int
     in_w: int
     in_c: int
@@ -91,44 +104,43 @@ class Operation:
     out_zero: int = 0
     least: int = -128
     most: int = 127
-    packed_in: int = 0
-    packed_second: int = 0
-    packed_out: int = 0
-    second: int = 0
-    second_h: int = 0
-    second_w: int = 0
-    second_c: int = 0
-    second_zero: int = 0
-    scalar: int = 0
-    second_first: int = 0
+    packed_in: bool = False
+    packed_out: bool = False
+    second: SecondInput | None = None
     multiplier0: int = 0
     shift0: int = 0
     multiplier1: int = 0
     shift1: int = 0
     out_multiplier: int = 0
     out_shift: int = 0
-    part_kernel: int = 0
+    part_kernel: bool = False
     block_depth: int = 0
     slice_channels: int = 0
     constant_bytes: int = 0
     buffer_bytes: int = 0
-    ahead: int = 0
-    biases_ahead: int = 0
+    prefetched_segments: int = 0
+    prefetched_biases: bool = False
     upscale: int = 1
 
     @property
-    def configuration(self) -> Configuration:
-        found = CONFIGURATIONS[NAMES[self.chip]]
-        return found.in_sram if self.sram_only else found
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS[Function(self.function)]
+    def kind(self) -> ComputeKind:
+        """The kind of work."""
+        return KINDS[self.function]
 
     @property
     def weighted(self) -> bool:
-        """Whether it has weights."""
-        return self.kind in (Kind.CONVOLUTION, Kind.DEPTHWISE)
+        """Whether the operation has weights."""
+        return self.kind in (ComputeKind.CONVOLUTION, ComputeKind.DEPTHWISE)
+
+    @property
+    def constants_in_sram(self) -> bool:
+        """Whether constants lie in the same memory as tensors."""
+        return self.configuration.constants is self.configuration.features
+
+    @property
+    def second_tensor(self) -> SecondInput | None:
+        """The second input if it is a tensor."""
+        return self.second if self.second is not None and self.second.scalar is None else None
 
     @property
     def slices(self) -> tuple[int, ...]:
@@ -137,66 +149,65 @@ class Operation:
 
     @property
     def buffers(self) -> int:
-        """While one segment is used, the next one is copied."""
+        """Buffers of segments: two if one segment can be copied while another is used."""
         return min(2, len(self.buffered))
 
     @property
     def buffered(self) -> range:
-        """Segments that are copied in the call."""
-        return range(self.ahead, len(self.slices)) if self.buffer_bytes else range(0)
+        """The segments that the call copies into buffers."""
+        segments = range(self.prefetched_segments, len(self.slices))
+        return segments if self.buffer_bytes else range(0)
 
     @property
-    def fetched(self) -> bool:
-        """Whether any constants have been fetched before the call."""
-        return bool(self.ahead or self.biases_ahead)
+    def prefetched(self) -> bool:
+        """Whether an earlier call has copied any of the constants."""
+        return self.prefetched_segments > 0 or self.prefetched_biases
 
     def near(self, segment: int) -> bool:
-        """Whether the constants of a segment are read in the memory of tensors."""
-        return bool(self.buffer_bytes) or segment < self.ahead
+        """Whether the constants of a segment are read from the memory of tensors."""
+        return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
     def gather_bytes(self) -> int:
-        """Working memory for the rows of a window, which may lie in more than two pieces."""
+        """Bytes of scratch for the rows of one window; 0 if any window can be read in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > ANYWHERE and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """All working memory: gathered rows, then buffers."""
+        """Bytes of scratch: gathered rows, followed by the buffers of segments."""
         return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
     def reach_h(self) -> int:
-        """Rows from the first to the last tap of a window."""
+        """Rows that a window spans."""
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     @property
     def in_row_bytes(self) -> int:
-        return row_bytes(self.in_w, self.in_c, bool(self.packed_in))
+        """Bytes of a row of the input."""
+        return row_bytes(self.in_w, self.in_c, self.packed_in)
 
     @property
     def read_w(self) -> int:
-        """Columns of the input that the windows see."""
+        """Columns of the input that the windows cover."""
         reach = (self.kernel_w - 1) * self.dilation_w + 1
         columns = (self.out_w - 1) * self.stride_w + reach - self.pad_left
         return min(self.in_w, -(-columns // self.upscale))
 
     @property
-    def second_row_bytes(self) -> int:
-        return row_bytes(self.second_w, self.second_c, bool(self.packed_second))
-
-    @property
     def out_row_bytes(self) -> int:
-        return row_bytes(self.out_w, self.out_c, bool(self.packed_out))
+        """Bytes of a row of the output."""
+        return row_bytes(self.out_w, self.out_c, self.packed_out)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
-        """Rows of the input under the windows of rows [first, end) of the output."""
+        """Rows [lower, upper) of the input that rows [first, end) of the output depend on."""
         lower, upper = self._under(first, end)
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """Rows above and below, columns left and right of what these rows read, that the windows
-        see and that are not there: top, left, bottom, right."""
+        """Padding that the windows of rows [first, end) of the output cover: rows or columns at
+        the top, left, bottom and right."""
         lower, upper = self._under(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -205,19 +216,24 @@ class Operation:
         return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:
-        """Rows of the second input for rows [first, end) of the output."""
-        return (first, end) if self.second_h == self.out_h else (0, 1)
+        """Rows [lower, upper) of the second input that rows [first, end) of the output depend
+        on."""
+        second = self.second_tensor
+        return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """What calls for as many rows have in common that read and pad alike: where the first row
-        lies between zeros, or which row it is where windows reach over the tensor's edge."""
+        """A key that is equal for calls of as many rows that read equally many rows with equal
+        padding.
+
+        It is the phase within the inserted zeros, or the interval itself if windows reach into the
+        padding."""
         lower, upper = self._under(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
         return first, end
 
     def _under(self, first: int, end: int) -> tuple[int, int]:
-        """Rows that windows see, those that are not there too, counted as they see them."""
+        """Rows [lower, upper) of the upscaled input that windows cover, including padding."""
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 
@@ -228,11 +244,11 @@ class Operation:
         *,
         read: int | None = None,
         constant_bytes: int | None = None,
-    ) -> Work:
-        """Of so many rows and the output channels of a segment.
+    ) -> NpuWork:
+        """The work of computing `rows` rows of the output channels of a segment.
 
-        `read`: rows of the input that the windows see, as many as in the middle of the tensor
-        unless said.  `constant_bytes`: of the segment, its share of all unless said."""
+        `read` is the number of input rows; it defaults to that in the middle of the tensor.
+        `constant_bytes` defaults to the segment's share of all constants."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
         if read is None:
@@ -241,45 +257,51 @@ class Operation:
         if constant_bytes is None:
             constant_bytes = self._constant_bytes(rows, channels)
         chip = self.configuration
-        return Work(
+        return NpuWork(
             chip.in_sram if self.near(segment) else chip,
             self.kind,
-            Shape(read, self.read_w, channels if self.kind is not Kind.CONVOLUTION else self.in_c),
-            Shape(rows, self.out_w, channels),
+            MapShape(
+                read,
+                self.read_w,
+                channels if self.kind is not ComputeKind.CONVOLUTION else self.in_c,
+            ),
+            MapShape(rows, self.out_w, channels),
             self._rate,
             Extent(self.kernel_h, self.kernel_w),
             Extent(self.stride_h, self.stride_w),
             Extent(self.dilation_h, self.dilation_w),
             self.upscale,
-            binary=self.second == BINARY,
+            binary=self.second_tensor is not None,
             second_elements=self._second_elements(rows),
-            lookup=self.function == Function.LOOKUP,
-            part_kernel=bool(self.part_kernel),
-            packed_input=bool(self.packed_in),
-            packed_output=bool(self.packed_out),
+            lookup=self.function is NpuFunction.LOOKUP,
+            part_kernel=self.part_kernel,
+            packed_input=self.packed_in,
+            packed_output=self.packed_out,
             constant_bytes=constant_bytes,
-            biases_near=bool(self.biases_ahead),
+            biases_near=self.prefetched_biases,
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Of so many rows and channels: weights and biases, or elements of a constant input."""
-        if self.second == BINARY and self.constant_bytes:
-            return min(rows, self.second_h) * self.second_w * self.second_c
+        """Bytes of constants for some rows and output channels."""
+        if self.second_tensor is not None and self.constant_bytes:
+            height, width, depth = self.second_tensor.shape
+            return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Of the second input in the memory of tensors, where they are not as many as the
-        output's."""
-        if self.second == BINARY and self.constant_bytes:
+        """Elements of the second input that are read from the memory of tensors; None if as many
+        as the output has."""
+        second = self.second_tensor
+        if second is not None and self.constant_bytes:
             return 0
-        extents = self.second_h, self.second_w, self.second_c
-        if self.second != BINARY or extents == (self.out_h, self.out_w, self.out_c):
+        if second is None or second.shape == (self.out_h, self.out_w, self.out_c):
             return None
-        return min(rows, self.second_h) * self.second_w * self.second_c
+        height, width, depth = second.shape
+        return min(rows, height) * width * depth
 
-    def soonest(self, work: Work) -> tuple[Block, Cycles] | None:
-        """In which block work of the operation is done soonest, and how long it takes; None where
-        none fits."""
+    def soonest(self, work: NpuWork) -> tuple[Block, Cycles] | None:
+        """The block size that computes the work in the fewest cycles, and those cycles; None if no
+        block fits the NPU's buffer."""
         if not self.block_depth:
             return soonest(work)
         step = self.configuration.micro_block.depth
@@ -287,26 +309,27 @@ class Operation:
 
     @property
     def _rate(self) -> float:
-        """Cycles for each element behind the multipliers."""
+        """Cycles for each element of the output stage."""
         rates = self.configuration.rates
         own = {
-            Function.MAXIMUM: rates.maximum,
-            Function.COPY: rates.maximum,
-            Function.LOOKUP: max(rates.maximum, rates.lookup),
-            Function.ADD: rates.add,
-            Function.SUBTRACT: rates.add,
-            Function.MULTIPLY: rates.multiply,
-        }.get(Function(self.function), rates.other)
+            NpuFunction.MAXIMUM: rates.maximum,
+            NpuFunction.COPY: rates.maximum,
+            NpuFunction.LOOKUP: max(rates.maximum, rates.lookup),
+            NpuFunction.ADD: rates.add,
+            NpuFunction.SUBTRACT: rates.add,
+            NpuFunction.MULTIPLY: rates.multiply,
+        }.get(self.function, rates.other)
         limited = self.least > -128 or self.most < 127
         return max(own, rates.clamp) if limited else own
 
 
 @lru_cache
 def _slices(channels: int, step: int) -> tuple[int, ...]:
-    """So many channels in steps."""
+    """The lengths of consecutive slices of `step` channels; the last one may be shorter."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:
     """Bytes of a row of int8 elements."""
-    return width * (-(-channels // BRICK) * BRICK if packed else channels)
+    depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
+    return width * depth

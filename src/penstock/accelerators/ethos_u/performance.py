@@ -1,14 +1,15 @@
 """performance: cycles of an operation, by the formulas of Arm's compiler.
 
-The multipliers work block by block; what they summed up is scaled and written while they compute
-the next block; and neither can go faster than commands are handed out.  Meanwhile bytes come and go
-through the memories' ports.  The slowest of all says how long an operation takes.
+The multipliers compute block by block.  While they compute a block, the output unit scales and
+writes the sums of the previous one.  Neither can be faster than commands are issued.  At the same
+time bytes pass through the ports of the memories.  The slowest of these determines the duration of
+the operation.
 
-Vela asks these formulas about whole operations only, also where it computes them stripe by stripe.
-Asked about a stripe, they know what stripes cost: the first block's input and the last one's output
-are waited for, blocks are cut, and weights are fetched once more for each.
+Vela applies these formulas to whole operations only, even if it computes them in stripes.  Here
+they are applied to stripes.  They then include the costs of striping: each stripe waits for the
+input of its first block and the output of its last, cuts blocks short, and fetches weights again.
 
-Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`; facts, in our words.
+Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`.
 """
 
 from __future__ import annotations
@@ -27,23 +28,30 @@ from penstock.accelerators.ethos_u.blocks import (
     fitting_blocks,
     input_blocks,
 )
-from penstock.accelerators.ethos_u.configurations import BRICK, Configuration, MemoryPort, Shape
-from penstock.accelerators.ethos_u.work import Kind, Work
+from penstock.accelerators.ethos_u.configurations import (
+    BLOCK_CHANNELS,
+    EthosUConfiguration,
+    EthosUPort,
+    MapShape,
+)
+from penstock.accelerators.ethos_u.work import ComputeKind, NpuWork
 
 Floats = NDArray[np.float64]
 Block = tuple[int, int, int]
-"""Rows, columns and channels."""
+"""Rows, columns and channels of a block."""
 BIAS_BYTES = 10
-"""Of a channel: bias, multiplier and shift."""
+"""Bytes of the bias, multiplier and shift of a channel."""
 BIAS_BURST = 256
 SUM_DELAY, SLOW_SUM_DELAY = 2, 3
-"""Cycles until a sum can be added to again, of most configurations and of the smallest."""
+"""Cycles before another product can be added to a sum: of most configurations, and of the smallest.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """For each block, how long an operation takes in blocks of that shape: the multipliers, what
-    is behind them, handing out commands, all these together, features, constants, and in all."""
+    """Cycles of an operation by unit, one element for each candidate block: of the multipliers, the
+    output unit, command issue, these three together, the port of features and the port of
+    constants; and the total."""
 
     multipliers: Floats
     output: Floats
@@ -54,16 +62,17 @@ class Cycles:
 
     @property
     def total(self) -> Floats:
+        """Cycles of the whole operation: those of the slowest unit."""
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
     def of(self, k: int) -> Cycles:
-        """Of block number k alone."""
+        """The cycles for candidate block number k."""
         return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
 
 
-def cycles(work: Work, blocks: Blocks) -> Cycles:
-    """Of the operation, in blocks of each shape."""
-    if work.kind is Kind.ELEMENTWISE:
+def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
+    """Cycles of an operation for each candidate block, an array of shape (n, 3)."""
+    if work.kind is ComputeKind.ELEMENTWISE:
         multipliers, output, commands, npu = _elementwise(work, blocks)
     else:
         multipliers, output, commands, npu = _summing(work, blocks)
@@ -76,9 +85,9 @@ def cycles(work: Work, blocks: Blocks) -> Cycles:
 
 
 @cache
-def soonest(work: Work, depth: int | None = None) -> tuple[Block, Cycles] | None:
-    """The block in which the operation is done soonest, the largest of equals, and what it takes
-    there; of so many channels, if said.  None where none fits."""
+def soonest(work: NpuWork, depth: int | None = None) -> tuple[Block, Cycles] | None:
+    """The block that takes the fewest cycles, the largest if several do, and those cycles; None if
+    no block fits.  `depth` fixes the number of channels of the block."""
     blocks, taken, ranks = _ranked(work)
     if depth is not None:
         ranks = ranks[blocks[ranks, 2] == depth]
@@ -89,33 +98,32 @@ def soonest(work: Work, depth: int | None = None) -> tuple[Block, Cycles] | None
     return (height, width, channels), taken.of(best)
 
 
-def best_block(work: Work, depth: int | None = None) -> Block | None:
-    """The block alone."""
+def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
+    """The block that takes the fewest cycles; None if no block fits."""
     found = soonest(work, depth)
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=64)
-def _ranked(work: Work) -> tuple[Blocks, Cycles, Ints]:
-    """Every block that fits, how long the operation takes in each, and their numbers, the best one
-    first."""
+def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
+    """All blocks that fit, their cycles, and their numbers from best to worst."""
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
     return blocks, taken, np.lexsort((-blocks[:, 2], -size, total))
 
 
-def copying_cycles(chip: Configuration, size_bytes: int) -> float:
-    """Cycles in which constants are copied into the memory of features."""
+def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
+    """Cycles of a copy of constants into the memory of tensors."""
     return chip.constants.read_latency + size_bytes / chip.constants.bytes_per_cycle
 
 
-def feature_bytes(work: Work, blocks: Blocks) -> Floats:
-    """Bytes of tensors that are read and written, with what bursts shorter than the memory's
-    waste."""
+def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
+    """Bytes of tensors that are read and written, including the bandwidth lost to bursts shorter
+    than the memory's."""
     out = _stored(work.output, work.packed_output)
     written = _moved(work, blocks, out.elements, read=False)
-    if work.kind is Kind.ELEMENTWISE:
+    if work.kind is ComputeKind.ELEMENTWISE:
         same = _stored(work.output, work.packed_input)
         second = work.second_elements
         more = same.elements * work.binary if second is None else second
@@ -128,23 +136,24 @@ def feature_bytes(work: Work, blocks: Blocks) -> Floats:
     return written + _moved(work, blocks, read, read=True)
 
 
-def constant_bytes(work: Work, blocks: Blocks) -> Floats:
-    """Bytes of weights and biases: all of them, for each column of blocks; of a second input
-    that is constant, once."""
-    if work.kind is Kind.ELEMENTWISE:
+def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
+    """Bytes of constants that are read: weights and biases once for each column of blocks, a
+    constant second input once."""
+    if work.kind is ComputeKind.ELEMENTWISE:
         return np.full(len(blocks), float(work.constant_bytes))
     count = _ceil(np.array(work.output), _clipped(blocks, work.output))
     return (count[:, 0] * count[:, 1] * work.constant_bytes).astype(float)
 
 
-def _summing(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Multipliers, output, commands and all together, where windows are summed up."""
+def _summing(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cycles of the multipliers, the output unit, command issue and all three together, for
+    operations that sum over windows."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _ceil(out, micro).prod() / _ceil(block, micro).prod(axis=1)
     output = np.ceil(work.rate * block.prod(axis=1))
     done = output
-    if work.kind is not Kind.POOLING:
+    if work.kind is not ComputeKind.POOLING:
         home = work.chip.features if work.biases_near else work.chip.constants
         latency = home.read_latency
         done = np.maximum(done, BIAS_BYTES * block[:, 2] * latency / BIAS_BURST)
@@ -157,8 +166,8 @@ def _summing(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats
     return busy * count + done, output * count + busy, commands * count, total + first + last
 
 
-def _elementwise(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """The same, element by element."""
+def _elementwise(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+    """As `_summing`, for element-wise operations."""
     elements = _stored(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -166,7 +175,7 @@ def _elementwise(work: Work, blocks: Blocks) -> tuple[Floats, Floats, Floats, Fl
     return np.zeros(len(blocks)), output, commands, np.maximum(output, commands)
 
 
-def _multiplier_cycles(work: Work, blocks: Blocks) -> Ints:
+def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
     """Cycles of the multipliers for one block."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
@@ -177,63 +186,69 @@ def _multiplier_cycles(work: Work, blocks: Blocks) -> Ints:
     for taps in _parts(work):
         steps = 1
         rounds = np.ones(len(blocks), np.int64)
-        if work.kind is Kind.POOLING:
+        if work.kind is ComputeKind.POOLING:
             busy = max(4, taps) * area * pieces[:, 2] * (1 if work.chip.smallest else 4)
         else:
-            steps = -(-taps // 4) if work.part_kernel or work.kind is Kind.DEPTHWISE else taps
+            steps = (
+                -(-taps // 4) if work.part_kernel or work.kind is ComputeKind.DEPTHWISE else taps
+            )
             busy = np.maximum(weights, 4 * area) * steps * pieces[:, 2]
         if work.part_kernel:
             rounds = -(-needed[:, 2] // 8)
         total += (busy + _delay(work, area, pieces[:, 2], steps)) * rounds
-    if work.kind is Kind.CONVOLUTION:
+    if work.kind is ComputeKind.CONVOLUTION:
         total *= -(-work.input.depth // needed[:, 2])
     return total
 
 
-def _delay(work: Work, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Cycles for which sums of one micro block are waited for."""
+def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
+    """Cycles spent waiting for the sums of one micro block."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
 
 
-def _parts(work: Work) -> list[int]:
-    """Taps of each part of the window."""
+def _parts(work: NpuWork) -> list[int]:
+    """Taps of each part into which a window is split."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
     return [r * c for c in columns for r in rows]
 
 
-def _window_parts(work: Work) -> int:
+def _window_parts(work: NpuWork) -> int:
+    """The lengths of the parts of a window along one axis."""
     return len(_parts(work))
 
 
-def _micro_block(work: Work) -> Shape:
-    """The smallest piece; in one row with a flat window it lies along the row."""
+def _micro_block(work: NpuWork) -> MapShape:
+    """The micro block; for a single row and a flat window, it is arranged along the row."""
     micro, out = work.chip.micro_block, work.output
-    flat = work.kind is Kind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
-    return Shape(1, 4, micro.depth) if micro.height == 2 and flat and out.width % 2 == 0 else micro
+    flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
+    return (
+        MapShape(1, 4, micro.depth) if micro.height == 2 and flat and out.width % 2 == 0 else micro
+    )
 
 
-def _first_input(work: Work, blocks: Blocks) -> Floats:
-    """Cycles until the input of a block is there."""
+def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
+    """Cycles until the input of the first block is available."""
     port, shape = work.chip.features, work.input
     elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
     bytes = _moved(work, blocks, elements, read=True)
     return port.read_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
-def _last_output(work: Work, blocks: Blocks) -> Floats:
-    """Cycles until the output of a block is written."""
+def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
+    """Cycles until the output of the last block is written."""
     port, elements = work.chip.features, _clipped(blocks, work.output).prod(axis=1)
     bytes = _moved(work, blocks, elements, read=False)
     return port.write_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
-def _moved(work: Work, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """Bytes that so many elements of the input or output take of the port's time."""
-    port: MemoryPort = work.chip.features
+def _moved(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
+    """The bytes of a transfer, as port time: bytes that the port could move in the time that it
+    takes."""
+    port: EthosUPort = work.chip.features
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
     else:
@@ -241,34 +256,38 @@ def _moved(work: Work, blocks: Blocks, elements: Ints | int, *, read: bool) -> F
     return np.floor(elements * port.burst_bytes / np.minimum(port.burst_bytes, burst))
 
 
-def _read_burst(packed: bool, blocks: Blocks, shape: Shape) -> Ints:
-    """Bytes that lie together of a block that is read."""
+def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
+    """Contiguous bytes of a block that is read."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
     return np.where(whole, blocks[:, 1] * blocks[:, 2], blocks[:, 2])
 
 
-def _write_burst(packed: bool, blocks: Blocks, shape: Shape) -> Ints:
-    """Bytes that lie together of a block that is written."""
+def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
+    """Contiguous bytes of a block that is written."""
     if packed:
         return _packed_burst(blocks, shape)
-    whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BRICK)
-    return np.where(whole, blocks[:, 1] * blocks[:, 2], np.minimum(BRICK, blocks[:, 2]))
+    whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
+    return np.where(whole, blocks[:, 1] * blocks[:, 2], np.minimum(BLOCK_CHANNELS, blocks[:, 2]))
 
 
-def _packed_burst(blocks: Blocks, shape: Shape) -> Ints:
-    """Bytes that lie together of a block of bricks."""
-    whole = BRICK * shape.width == blocks[:, 2]
-    return blocks[:, 1] * np.where(whole, blocks[:, 2], BRICK)
+def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
+    """Contiguous bytes of a block in the layout NHCWB16."""
+    whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
+    return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 
 
-def _stored(shape: Shape, packed: bool) -> Shape:
-    """The shape with the channels that fill up the last brick."""
-    return shape._replace(depth=-(-shape.depth // BRICK) * BRICK) if packed else shape
+def _stored(shape: MapShape, packed: bool) -> MapShape:
+    """The shape, with channels rounded up to whole channel blocks if the tensor is packed."""
+    return (
+        shape._replace(depth=-(-shape.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
+        if packed
+        else shape
+    )
 
 
-def _clipped(blocks: Blocks, shape: Shape) -> Blocks:
+def _clipped(blocks: Blocks, shape: MapShape) -> Blocks:
     return np.minimum(blocks, np.array(shape))
 
 

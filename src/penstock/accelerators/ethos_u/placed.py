@@ -1,105 +1,119 @@
-"""placed: what calls of one operation take where their rows lie.
+"""placed: cycles of the calls of one operation whose rows have addresses.
 
-What decides that is remembered: into how many rows at a time a call is cut, and, where it copies
-constants to where its rows may lie, the place of everything, since a stream waits for copies that
-seem to meet rows.
+The result is cached under what determines it: the numbers of rows into which a call is split; and,
+if the call copies constants near its rows, all addresses, since a stream waits for a copy that may
+overlap an operation's rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from penstock.accelerators.ethos_u.call import (
-    RESULT,
-    SECOND,
-    Call,
-    ConstantsCopy,
-    Piece,
-    RowsAt,
-    touched,
-)
+from penstock.accelerators.ethos_u.call import EncodedOperation, NpuCall, rows_read
 from penstock.accelerators.ethos_u.cost import cost_of
-from penstock.accelerators.ethos_u.encoding import Segment
 from penstock.accelerators.ethos_u.operation import Operation
-from penstock.uma import Breakdown, Place, PlacedCall, PlacedRows
+from penstock.uma import Breakdown, Place, PlacedCall, PlacedRows, StreamRows, StreamTransfer
 
 TABLE, CONSTANT, MEMORIES = range(3)
-"""Regions: a kernel's table, a constant input, and memories by number from MEMORIES on."""
-Touched = Mapping[int, tuple[PlacedRows, int, int]]
-"""By tensor, of those that are no constants, rows [lower, upper) that a call touches."""
+"""Regions: the kernel's table, a constant input, and memories by number, from MEMORIES on."""
+
+
+class RowAccess(NamedTuple):
+    """Rows [lower, upper) of a tensor that a call accesses; `rows` is None for a constant."""
+
+    rows: PlacedRows | None
+    lower: int
+    upper: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
-    """Costs of an operation's calls; `tensors`: by tensor of the operation, which input of its node
-    that is."""
+    """The costs of an operation's calls; `sources`: for each input of the operation, the number of
+    the input of its node."""
 
-    op: Operation
-    segments: tuple[Segment, ...]
-    pieces: tuple[Piece, ...]
-    tensors: Mapping[int, int]
+    encoded: EncodedOperation
+    sources: tuple[int, ...]
     _known: dict[Hashable, Breakdown] = field(default_factory=dict[Hashable, Breakdown])
     _lengths: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
 
+    @property
+    def op(self) -> Operation:
+        """The operation."""
+        return self.encoded.operation
+
     def of(self, call: PlacedCall) -> Breakdown:
-        """What a call takes."""
-        rows = {tensor: call.inputs[k] for tensor, k in self.tensors.items()}
-        rows[RESULT] = call.output
-        at = {
-            tensor: (placed, *touched(self.op, tensor, call.first, call.end))
-            for tensor, placed in rows.items()
-            if placed is not None
-        }
-        where = call.end - call.first, self.op.position(call.first, call.end)
-        steps = tuple(rows.steps[lower : upper - 1].tobytes() for rows, lower, upper in at.values())
+        """Cycles of a call."""
+        interval = call.first, call.end
+        accesses = [
+            RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
+            for k, source in enumerate(self.sources)
+        ]
+        accesses.append(RowAccess(call.output, *interval))
+        where = call.end - call.first, self.op.position(*interval)
+        steps = tuple(
+            rows.steps[lower : upper - 1].tobytes()
+            for rows, lower, upper in accesses
+            if rows is not None
+        )
         if (where, steps) not in self._lengths:
-            made = self._call(call, at)
-            self._lengths[where, steps] = made.lengths(call.first, call.end)
-        key = where, self._lengths[where, steps], tuple(self._copies(call, at))
+            lengths = self._call(call, accesses).lengths(*interval)
+            self._lengths[where, steps] = lengths
+        key = where, self._lengths[where, steps], tuple(self._copies(call, accesses))
         if key not in self._known:
-            actions = self._call(call, at).actions(call.first, call.end)
+            actions = self._call(call, accesses).actions(*interval)
             self._known[key] = cost_of(self.op, actions)
         return self._known[key]
 
-    def _copies(self, call: PlacedCall, at: Touched) -> Iterator[Hashable]:
-        """What decides when copies are done: sizes, which of them the call itself needs, and the
-        place of everything where rows may seem to meet them."""
+    def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
+        """What determines when copies complete: their sizes and which of them the call itself
+        needs, and all addresses if a copy may overlap rows."""
         yield tuple((fill.size_bytes, fill.address == call.fetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
             assert call.scratch is not None
             copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
-        if copied and any(self._meets(copied, *each) for each in at.values()):
+        placed = [(rows, lower, upper) for rows, lower, upper in accesses if rows is not None]
+        if copied and any(self._overlaps(copied, *each) for each in placed):
             yield call.scratch, call.fetched, call.fills
-            for placed, lower, upper in at.values():
-                yield placed.memory, placed.addresses[lower:upper].tobytes()
+            for rows, lower, upper in placed:
+                yield rows.memory, rows.addresses[lower:upper].tobytes()
 
-    def _meets(
-        self, copied: list[tuple[int, int]], placed: PlacedRows, lower: int, upper: int
+    def _overlaps(
+        self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Whether anything may be copied between rows [lower, upper) of a tensor."""
-        op, addresses = self.op, placed.addresses[lower:upper]
+        """Whether a copy writes between the first and the last byte of rows [lower, upper)."""
+        op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
-        last += max(op.in_row_bytes, op.second_row_bytes, op.out_row_bytes)
+        second = 0 if op.second is None else op.second.row_bytes
+        last += max(op.in_row_bytes, second, op.out_row_bytes)
         return any(at < last and end > first for at, end in copied)
 
-    def _call(self, call: PlacedCall, at: Touched) -> Call:
+    def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
+        """The call with its addresses, relative to regions."""
         beside = MEMORIES + call.beside
-        places = [Place(TABLE, 0)]
-        places += [Place(beside, call.scratch)] if call.scratch is not None else []
-        places += [Place(beside, call.fetched)] if call.fetched is not None else []
-        fetches = tuple(
-            ConstantsCopy(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
+        transfers = tuple(
+            StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
             for fill in call.fills
         )
-        rows = {
-            tensor: RowsAt(MEMORIES + placed.memory, lower, placed.addresses[lower:upper].tolist())
-            for tensor, (placed, lower, upper) in at.items()
-        }
-        for tensor in (*self.tensors, RESULT):
-            if tensor not in rows:
-                size = self.op.second_row_bytes if tensor == SECOND else self.op.in_row_bytes
-                lower, upper = touched(self.op, tensor, call.first, call.end)
-                rows[tensor] = RowsAt(CONSTANT, lower, range(lower * size, upper * size, size))
-        return Call(self.op, tuple(places), self.segments, self.pieces, rows, fetches)
+        *inputs, result = (self._rows(k, access) for k, access in enumerate(accesses))
+        return NpuCall(
+            self.encoded,
+            tuple(inputs),
+            result,
+            Place(TABLE, 0),
+            None if call.scratch is None else Place(beside, call.scratch),
+            None if call.fetched is None else Place(beside, call.fetched),
+            transfers,
+        )
+
+    def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
+        """The rows that a call accesses; a constant is contiguous."""
+        rows, lower, upper = access
+        if rows is not None:
+            base = MEMORIES + rows.memory
+            return StreamRows(base, lower, rows.addresses[lower:upper].tolist())
+        second = self.op.second
+        size = second.row_bytes if tensor == 1 and second is not None else self.op.in_row_bytes
+        return StreamRows(CONSTANT, lower, range(lower * size, upper * size, size))

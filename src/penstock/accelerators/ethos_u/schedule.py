@@ -1,8 +1,8 @@
-"""schedule: in which order the constants of an operation come, and what it takes with them.
+"""schedule: the order in which the weights of an operation are encoded, and their segments.
 
-Weights that several columns of blocks read are fetched again for each, at the rate of the memory of
-constants.  Where that takes longer than all else, they are copied first: in segments of output
-channels, of which one is copied while the one before is used.
+The NPU reads weights again for each column of blocks, at the bandwidth of the memory of constants.
+If that limits the operation, weights are first copied to the memory of tensors, in segments of
+output channels; one segment is copied while the previous one is used.
 """
 
 from __future__ import annotations
@@ -12,54 +12,59 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from penstock.accelerators.ethos_u.configurations import BRICK
+from penstock.accelerators.ethos_u.call import EncodedOperation
+from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS
 from penstock.accelerators.ethos_u.cost import assumed
-from penstock.accelerators.ethos_u.operation import Function, Operation
-from penstock.accelerators.ethos_u.segments import fetching
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
+from penstock.accelerators.ethos_u.segments import with_prefetched_segments
 
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Into how many segments constants may be cut."""
-ALIKE = 1.01
-"""What takes at most so much longer is as good, if it needs less working memory."""
-FETCHING = 4
-"""So many choices there are at most of what is fetched before an operation."""
+"""Candidate numbers of segments."""
+TOLERANCE = 1.01
+"""Candidates within this factor of the fewest cycles compete by scratch."""
+MOST_PREFETCH_CHOICES = 4
+"""The most choices that `prefetch_choices` returns."""
 
 
 @lru_cache(maxsize=4096)
 def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
-    """The operation with the order of weights and the depth of blocks that take least; weights are
-    taken to be as long as they are before they are encoded.  As it is best without buffers, where
-    these do no good."""
-    direct = min(_orders(plain, weights, plain.out_c, 0), key=_taken)
-    if not buffered or plain.sram_only:
+    """The operation with the order of weights, block depth and segments of the fewest cycles.
+
+    `weights` is the size of the weights in bytes before they are encoded.  If `buffered`, segments
+    may be copied into buffers before use; where that does not help, the result has no buffers."""
+    direct = min(_orders(plain, weights, plain.out_c, 0), key=_cycles)
+    if not buffered or plain.constants_in_sram:
         return direct
     tried = [
         op
         for step in sorted({_step(plain, count) for count in SEGMENTS})
         for op in _orders(plain, weights, step, max(1, weights * step // plain.out_c))
     ]
-    soonest = min(map(_taken, tried), default=math.inf)
-    if soonest * ALIKE >= _taken(direct):
+    soonest = min(map(_cycles, tried), default=math.inf)
+    if soonest * TOLERANCE >= _cycles(direct):
         return direct
-    good = (op for op in tried if _taken(op) <= soonest * ALIKE)
-    return min(good, key=lambda op: (op.scratch_bytes, _taken(op)))
+    good = (op for op in tried if _cycles(op) <= soonest * TOLERANCE)
+    return min(good, key=lambda op: (op.scratch_bytes, _cycles(op)))
 
 
 @lru_cache(maxsize=4096)
-def scheduled_to_be_fetched(plain: Operation, weights: int) -> Operation:
-    """The operation with the order of weights and the segments that take least, in the mean of two
-    cases: the first one is waited for, or all have been fetched."""
+def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
+    """The operation with the order of weights and the segments that take the fewest cycles on
+    average of two cases: no segment is prefetched, and all segments are."""
     tried = (
         op
         for step in sorted({_step(plain, count) for count in SEGMENTS})
         for op in _orders(plain, weights, step, max(1, weights * step // plain.out_c))
     )
-    return min(tried, key=lambda op: _taken(op) + _taken(fetching(op, len(op.slices))))
+    return min(
+        tried, key=lambda op: _cycles(op) + _cycles(with_prefetched_segments(op, len(op.slices)))
+    )
 
 
 def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """With each order of weights, in segments of so many channels."""
-    for order in (0, 1) if plain.function == Function.CONVOLUTION else (0,):
+    """The operation with each order of weights, in segments of `step` channels and with buffers of
+    `buffer` bytes; only those that fit the NPU's memory."""
+    for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
         tried = replace(
             plain,
             part_kernel=order,
@@ -74,12 +79,13 @@ def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[
 
 
 def _step(plain: Operation, count: int) -> int:
-    """Channels of a segment where there are so many segments; a depthwise convolution has one."""
-    if plain.function != Function.CONVOLUTION:
+    """Channels of a segment if there are `count` segments; a depthwise convolution has only one."""
+    if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
-    return min(plain.out_c, -(-plain.out_c // count // BRICK) * BRICK)
+    return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
 
 
 @lru_cache(maxsize=4096)
-def _taken(op: Operation) -> float:
-    return assumed(op, op.out_h).cycles
+def _cycles(op: Operation) -> float:
+    """Cycles of the whole operation."""
+    return assumed(EncodedOperation(op), op.out_h).cycles

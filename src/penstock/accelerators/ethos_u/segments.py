@@ -1,4 +1,4 @@
-"""segments: which of an operation's constants are fetched before a call, which copied in it."""
+"""segments: which segments of an operation's constants an earlier call copies."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from dataclasses import replace
 from penstock.accelerators.ethos_u.operation import Operation
 
 
-def fetching(op: Operation, ahead: int) -> Operation:
-    """The operation with so many of its segments fetched before: the same constants."""
-    return replace(op, ahead=ahead, buffer_bytes=op.buffer_bytes if ahead < len(op.slices) else 0)
+def with_prefetched_segments(op: Operation, count: int) -> Operation:
+    """The operation with its first `count` segments copied by an earlier call."""
+    buffer = op.buffer_bytes if count < len(op.slices) else 0
+    return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 
 
-def fetched_segments(op: Operation) -> tuple[int, ...]:
-    """How many segments may be fetched before a call: one, a quarter, half of them, and all."""
+def prefetch_choices(op: Operation) -> tuple[int, ...]:
+    """The numbers of segments that may be prefetched: one, a quarter, half of them, and all."""
     count = len(op.slices)
     return tuple(sorted({1, max(1, count // 4), max(1, count // 2), count}))
 
 
 def copied_before(op: Operation, segment: int) -> int:
-    """Before which segment of a call the copy of another one's constants begins: two are copied at
-    once where both buffers are free, then each as soon as the one before the last is used."""
-    return 0 if segment <= op.ahead + 1 else segment - 1
+    """The segment before whose operations the copy of `segment` is issued.
+
+    The first copies are issued at once, one into each of the two buffers; each later copy as soon
+    as its buffer is free."""
+    return 0 if segment <= op.prefetched_segments + 1 else segment - 1

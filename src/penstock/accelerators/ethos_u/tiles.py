@@ -1,8 +1,8 @@
-"""tiles: rows of a tensor, wherever the schedule has put them, as the NPU reads and writes them.
+"""tiles: rows of a tensor at arbitrary addresses, as a feature map of the NPU.
 
-A feature map lies in two pieces: `height` rows, `pitch` bytes apart, and the rows below them, as
-far apart, somewhere else.  So a ring with its seam is one feature map, and so are any three rows,
-of which some lie one before the other: strides are signed.
+A feature map consists of two tiles: `height` rows at a constant pitch, and the remaining rows at
+the same pitch from another address.  A ring that wraps around is therefore one feature map.
+Pitches are signed, so any three rows are one feature map as well.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 ANYWHERE = 3
-"""So many rows are two pieces wherever they lie."""
+"""The most rows that always form one feature map, whatever their addresses."""
 
 
-class Tiles(NamedTuple):
-    """`height` rows from `first` on, the others from `second` on, in bytes."""
+class MapTiles(NamedTuple):
+    """`height` rows from address `first` on, and the others from `second` on; `pitch` in bytes."""
 
     pitch: int
     height: int
@@ -24,21 +24,21 @@ class Tiles(NamedTuple):
     second: int
 
 
-def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False) -> Tiles | None:
-    """Rows at these offsets as two pieces, of which the first is as large as can be; None where
-    they need more.  `backwards`: rows of a piece may lie one before the other.
+def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False) -> MapTiles | None:
+    """The feature map of rows at these offsets, with the longest possible first tile; None if it
+    needs more than two tiles.  If `backwards`, the pitch may be negative.
 
     >>> tiles_of([64, 96, 0, 32], 32)
-    Tiles(pitch=32, height=2, first=64, second=0)
+    MapTiles(pitch=32, height=2, first=64, second=0)
     >>> tiles_of([7, 64, 0], 32)
-    Tiles(pitch=57, height=2, first=7, second=0)
+    MapTiles(pitch=57, height=2, first=7, second=0)
     >>> tiles_of([64, 0, 32], 32)
-    Tiles(pitch=32, height=1, first=64, second=0)
+    MapTiles(pitch=32, height=1, first=64, second=0)
     >>> tiles_of([64, 32, 0], 32), tiles_of([64, 32, 0], 32, backwards=True)
-    (None, Tiles(pitch=-32, height=3, first=64, second=0))
+    (None, MapTiles(pitch=-32, height=3, first=64, second=0))
     """
     if isinstance(offsets, range):  # in one piece
-        return Tiles(offsets.step, len(offsets), offsets.start, 0)
+        return MapTiles(offsets.step, len(offsets), offsets.start, 0)
     longest = _even(offsets)
     found = [_cut(offsets, height, row_bytes) for height in range(longest, 0, -1)[:2]]
     possible = [tiles for tiles in found if tiles is not None]
@@ -46,20 +46,21 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     return next(forwards, possible[0] if possible and backwards else None)
 
 
-def _cut(offsets: Sequence[int], height: int, row_bytes: int) -> Tiles | None:
-    """So many rows in the first piece; None where rows are not evenly apart then."""
+def _cut(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
+    """The feature map whose first tile has `height` rows; None if the pitch is not constant."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None
     (pitch,) = pitches
-    return Tiles(pitch, height, offsets[0], offsets[height] if height < len(offsets) else 0)
+    return MapTiles(pitch, height, offsets[0], offsets[height] if height < len(offsets) else 0)
 
 
 def _steps(offsets: Sequence[int]) -> set[int]:
+    """The distinct differences between consecutive offsets."""
     return {b - a for a, b in pairwise(offsets)}
 
 
 def _even(offsets: Sequence[int]) -> int:
-    """How many of the first rows lie evenly apart."""
+    """The number of rows, from the first on, that have a constant pitch."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

@@ -1,12 +1,12 @@
-"""timeline: how long a stream of operations and copies takes.
+"""timeline: the duration of a stream of operations and copies.
 
-Commands are handed out in order.  One engine runs operations, another one copies, each in the order
-in which they begin; a command stays in its queue until it is done.  The stream stops where a queue
-is full and where it waits for one.  While an operation runs beside a copy, they share the ports of
-the memories: both slow down by as much as the busier port is asked for more than it can give.
+The NPU issues commands in order.  One engine runs operations and another runs copies, each in issue
+order.  A command stays in the queue of its engine until it completes.  Issue stalls if a queue is
+full, and at a wait command.  An operation and a copy that run at the same time share the ports of
+the memories: both slow down by the factor by which the busier port is oversubscribed.
 
-`timing` is the only clock there is: costs of calls, and so the search and its reports, and
-`benchmarks.ethos_u` for the streams of both compilers, all ask it.
+`timing` is the only clock: the costs of calls, and therefore the search and its reports, derive
+from it, and `benchmarks.ethos_u` applies it to the streams of both compilers.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.accelerators.ethos_u.configurations import Configuration
+from penstock.accelerators.ethos_u.configurations import EthosUConfiguration
 from penstock.accelerators.ethos_u.performance import Cycles
 
 MOST_OPERATIONS = 2
-"""Operations under way or queued at the same time."""
+"""The capacity of the queue of operations."""
 NEARLY_DONE = 1e-6
-"""Cycles: what is left of a job by rounding alone."""
+"""Remaining cycles below which a job is complete; they stem from rounding."""
 
 
 class Queue(Enum):
-    """Who runs a job."""
+    """The engine that runs a job."""
 
     OPERATIONS = "operations"
     COPIES = "copies"
 
 
 class Job(NamedTuple):
-    """An operation or a copy: how long it takes alone, and for how many of these cycles it keeps
-    the port of the memory of tensors and that of constants busy."""
+    """An operation or a copy: its duration if it runs alone, and for how many of these cycles it
+    occupies the port of the memory of tensors and the port of constants."""
 
     queue: Queue
     cycles: float
@@ -42,27 +42,27 @@ class Job(NamedTuple):
     constants: float
 
 
-class Wait(NamedTuple):
-    """Until at most so many jobs of a queue are not done."""
+class QueueWait(NamedTuple):
+    """Stalls until at most `outstanding` jobs of a queue are incomplete."""
 
     queue: Queue
     outstanding: int
 
 
-Step = Job | Wait
+Step = Job | QueueWait
 
 
-def operation_job(cycles: Cycles, chip: Configuration) -> Job:
-    """An operation, of which `cycles` says what it takes in one block; `chip` has the memory that
-    the operation reads constants from."""
+def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
+    """An operation with the given cycles for one block size; `chip` states the memory from which it
+    reads constants."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
     return Job(Queue.OPERATIONS, float(total), float(features), float(constants))
 
 
-def copy_job(chip: Configuration, size_bytes: int) -> Job:
-    """A copy of constants into the memory of tensors, or into the NPU."""
+def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
+    """A copy of constants into the memory of tensors or into the NPU."""
     moved = size_bytes / chip.constants.bytes_per_cycle
     taken = chip.constants.read_latency + moved
     if chip.constants is chip.features:
@@ -70,12 +70,12 @@ def copy_job(chip: Configuration, size_bytes: int) -> Job:
     return Job(Queue.COPIES, taken, size_bytes / chip.features.bytes_per_cycle, moved)
 
 
-def timing(steps: Iterable[Step], chip: Configuration) -> float:
-    """Cycles from the first command until every job is done."""
+def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
+    """Cycles from the first command until all jobs are complete."""
     most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:
-        if isinstance(step, Wait):
+        if isinstance(step, QueueWait):
             clock.until(step.queue, step.outstanding)
         else:
             clock.until(step.queue, most[step.queue] - 1)
@@ -87,26 +87,26 @@ def timing(steps: Iterable[Step], chip: Configuration) -> float:
 
 @dataclass(slots=True)
 class _Begun:
-    """A job, and the cycles that it would still take alone."""
+    """An issued job, and the cycles that it would still take alone."""
 
     job: Job
     left: float
 
 
 class _Clock:
-    """The time, and the jobs of each queue that are not done, the first of which is under way."""
+    """The current time, and the incomplete jobs of each queue; the first job of each is running."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.queues: dict[Queue, list[_Begun]] = {queue: [] for queue in Queue}
 
     def until(self, queue: Queue, outstanding: int) -> None:
-        """Goes on until at most so many jobs of a queue are not done."""
+        """Advances until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()
 
     def _advance(self) -> None:
-        """To the moment at which the next job is done."""
+        """Advances until the next job completes."""
         running = [jobs for jobs in self.queues.values() if jobs]
         slower = _slower([jobs[0].job for jobs in running])
         passed = min(jobs[0].left for jobs in running)
@@ -118,7 +118,7 @@ class _Clock:
 
 
 def _slower(jobs: list[Job]) -> float:
-    """By what factor jobs that run at the same time slow each other down."""
+    """The factor by which jobs that run at the same time slow each other down."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

@@ -1,6 +1,6 @@
-"""vela: the part of Arm's compiler that writes register commands and encodes weights.
+"""vela: the parts of Arm's compiler that generate register commands and encode weights.
 
-It is an optional package, so it is imported when it is first needed.
+The package is optional, so it is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from penstock.uma import BackendError
 
 EXTRA = "penstock[ethos-u]"
 TWO_WORDS = 1 << 14
-"""In a command: another word follows, the low 32 bits of a number."""
+"""The bit of a command that is followed by a second word, the low 32 bits of its operand."""
 WAIT_FOR_COPIES = 0x11
-"""The command NPU_OP_DMA_WAIT, until none is under way."""
+"""The command NPU_OP_DMA_WAIT that waits for all copies."""
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
-"""Of a command with its number's high bits, and of any other."""
+"""The valid bits of a command that holds the high bits of an operand, and of other commands."""
 
 
 @cache
 def vela() -> Any:
-    """The module `ethosu.vela.api`.  Raises BackendError where the package is not there."""
+    """The module `ethosu.vela.api`.  Raises BackendError if the package is not installed."""
     try:
         return import_module("ethosu.vela.api")
     except ImportError as error:
@@ -40,22 +40,23 @@ def vela() -> Any:
 
 
 def npu(name: str) -> Any:
-    """What the package calls a configuration.
+    """Vela's identifier of a configuration.
 
-    Its first use prints that no system configuration is given, which only its estimates need."""
+    Its first use prints a warning that no system configuration is given; only Vela's estimates need
+    one."""
     return vela().NpuAccelerator[name.replace("ethos-u", "Ethos_U").replace("-", "_")]
 
 
 def command_words(operations: Sequence[Any], name: str) -> list[int]:
-    """The words that run operations on a configuration, one after the other."""
+    """The command words that execute operations on a configuration, in order."""
     with _silent():
         words = vela().npu_generate_register_command_stream(list(operations), npu(name))
     return _within_fields(words)
 
 
 def _within_fields(words: Sequence[int]) -> list[int]:
-    """The words without bits above the 40 of addresses and strides, which the package leaves in
-    where a stride is negative."""
+    """The words with operands cut to the 40 bits of addresses and strides; Vela leaves higher bits
+    set in negative strides."""
     found = list(words)
     at = 0
     while at < len(found):
@@ -66,19 +67,19 @@ def _within_fields(words: Sequence[int]) -> list[int]:
 
 
 def copies_done(words: Sequence[int]) -> list[int]:
-    """The words with a wait for all copies before the end."""
+    """The words, with a wait for all copies before the end."""
     *before, stop = words
     return [*before, WAIT_FOR_COPIES, stop]
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:
-    """The words as Arm's driver takes them."""
+    """The words in the format that Arm's driver expects."""
     with _silent():
         return vela().npu_create_driver_payload(list(words), npu(name))
 
 
 def payload_configuration(payload: bytes) -> str:
-    """For which configuration a payload was made."""
+    """The name of the configuration for which a payload was made."""
     word = int.from_bytes(payload[8:12], "little")
     macs, product = 1 << (word & 15), word >> 28
     family = ("ethos-u55", "ethos-u65")[product]
@@ -86,4 +87,5 @@ def payload_configuration(payload: bytes) -> str:
 
 
 def _silent() -> contextlib.AbstractContextManager[object]:
+    """Suppresses output to stdout."""
     return contextlib.redirect_stdout(io.StringIO())

@@ -1,4 +1,4 @@
-"""work: an operation of the NPU as its buffers and multipliers see it."""
+"""work: an operation as the performance model sees it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.accelerators.ethos_u.configurations import Configuration, Shape
+from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, MapShape
 
 
-class Kind(IntEnum):
-    """What the multipliers do; element by element they do nothing."""
+class ComputeKind(IntEnum):
+    """How the multipliers compute; element-wise operations do not use them."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -19,7 +19,7 @@ class Kind(IntEnum):
 
 
 class Extent(NamedTuple):
-    """Of a window, its strides or its dilations: rows and columns."""
+    """The rows and columns of a window, or its strides or dilations."""
 
     height: int
     width: int
@@ -29,20 +29,21 @@ ONE = Extent(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NpuWork:
     """An operation on int8 elements.
 
-    `upscale`: each row and column of the input stands for so many; `rate`: cycles for each element
-    behind the multipliers; `binary`: a second tensor is read, of which `second_elements` lie in the
-    memory of tensors, as many as the output has unless said.
-    `part_kernel`: weights of four taps and few channels come together, instead of one tap's of many
-    channels.  `packed_input`, `packed_output`: the layout is NHCWB16, otherwise NHWC.
-    `constant_bytes`: of encoded weights and biases; `biases_near`: these lie where features do."""
+    `upscale` inserts `upscale - 1` zeros after each row and column of the input.  `rate` is the
+    number of cycles for each element in the output unit.  If `binary`, a second tensor is read;
+    `second_elements` of its elements lie in the memory of tensors, by default as many as the output
+    has.  If `part_kernel`, weights are ordered by parts of the window with few channels, instead of
+    by taps with many channels.  `packed_input` and `packed_output` select the layout NHCWB16.
+    `constant_bytes` counts encoded weights and biases; `biases_near` states that the biases lie in
+    the memory of tensors."""
 
-    chip: Configuration
-    kind: Kind
-    input: Shape
-    output: Shape
+    chip: EthosUConfiguration
+    kind: ComputeKind
+    input: MapShape
+    output: MapShape
     rate: float
     window: Extent = ONE
     stride: Extent = ONE
@@ -59,7 +60,7 @@ class Work:
 
     @property
     def reach(self) -> Extent:
-        """Rows and columns from the first to the last tap of a window."""
+        """Rows and columns that a window spans."""
         return Extent(
             (self.window.height - 1) * self.dilation.height + 1,
             (self.window.width - 1) * self.dilation.width + 1,
@@ -67,5 +68,5 @@ class Work:
 
     @property
     def equal_depth(self) -> bool:
-        """Whether a channel of the output depends on the same channel of the input alone."""
-        return self.kind is not Kind.CONVOLUTION
+        """Whether each output channel depends only on the input channel of the same number."""
+        return self.kind is not ComputeKind.CONVOLUTION

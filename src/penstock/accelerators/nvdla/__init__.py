@@ -1,14 +1,15 @@
-"""nvdla: NVDLA's convolution core, and what the networks of today want beside it.
+"""nvdla: NVDLA's convolution core, with an extension for quantised networks.
 
-Convolutions and dense layers run on NVDLA's own core in one of its public configurations.  What
-NVDLA has not is an extension of ours: requantisation as TFLite has it, sums and products of two
-tensors, pooling with TFLite's rounding and depthwise convolutions (`extension.py`, docs/nvdla.md).
+Convolutions and dense layers run on NVDLA's own core in one of its public configurations.  The
+extension is penstock's: requantisation as in TFLite, sums and products of two tensors, pooling with
+TFLite's rounding, and depthwise convolutions (`extension.py`, docs/nvdla.md).
 
-    config       small, small_256 or large
-    extension    False: NVDLA as it is, which requantises otherwise, so that it refuses every layer
-    feature_buffer  bytes of on-chip memory for tensors, such as 64KiB, 0: none; own: the banks
-                 that the configuration has (`configurations.FEATURE_BANKS`).  The memory belongs to
-                 the extension: NVDLA as it is has none.
+    config          small, small_256 or large
+    extension       False for NVDLA alone; its requantisation differs from TFLite's, so it then
+                    supports no layer
+    feature_buffer  bytes of on-chip memory for tensors, such as 64KiB; 0 for none; own for the
+                    banks of the configuration (`configurations.FEATURE_BANKS`).  The memory
+                    belongs to the extension.
 
 A call is a stream of register writes in NVDLA's own register layout (`programs.py`), which a
 functional model executes.
@@ -48,7 +49,8 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Convolutions, dense layers, pooling, means, clamps, sums, products and concatenations."""
+    """Supports convolutions, dense layers, pooling, means, clamps, sums, products and
+    concatenations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,6 +86,7 @@ class Nvdla(UMABackend):
 
     @property
     def target_name(self) -> str:
+        """The name of the accelerator."""
         return "nvdla"
 
 
@@ -117,14 +120,14 @@ def feature_bandwidth(attrs: Mapping[str, object]) -> float:
 
 
 def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """Features lie as the hardware reads them."""
+    """The graph with features in packs of channels, as the hardware reads them."""
     atom = configuration(str(target.attrs["config"])).memory_atom_bytes
     return packed(graph, target.name, atom)
 
 
 def extended(offloaded: Offloaded) -> bool | str:
-    """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions are the
-    extension's."""
+    """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions need the
+    extension."""
     return bool(offloaded.target.attrs["extension"]) or "NVDLA as it is has no TFLite arithmetic"
 
 
@@ -137,13 +140,13 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel of a convolution reads every input channel."""
+    """Every output channel of a convolution depends on every input channel."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling takes every element under its window."""
+    """Pooling has no dilation."""
     p = offloaded.parameters
     dilations = p.get("dilation_h", 1), p.get("dilation_w", 1)
     is_pool = offloaded.main.kind in kernels.POOLS
@@ -151,13 +154,14 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as TensorFlow Lite Micro rounds them."""
+    """Results are rounded twice, as in TensorFlow Lite Micro."""
     return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both tensors of a sum or a product have the shape of the result, and are computed; or one of
-    a product is constant, one number or one for each channel, that fits int8 without zero point."""
+    """Both inputs of a sum or a product are computed and have the shape of the result; or one
+    factor of a product is constant, a scalar or one value per channel, which fits int8 without its
+    zero point."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
     constant = kernels.constant_factor(offloaded)
@@ -173,7 +177,8 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:
-    """Tensors are put together along their channels, each but the last in whole packs."""
+    """Inputs of a concatenation are concatenated along channels; all but the last have whole packs
+    of channels."""
     if offloaded.main.kind != "Concatenation":
         return True
     channels = [value.type.shape[3] for value in offloaded.main.inputs]
@@ -185,8 +190,8 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
 
 
 def alike(offloaded: Offloaded) -> bool | str:
-    """Tensors that are put together are computed, and of int8 with the result's scale and zero
-    point."""
+    """Inputs of a concatenation are computed, and are int8 with the scale and zero point of the
+    result."""
     if offloaded.main.kind != "Concatenation":
         return True
     y = offloaded.main.output.type
@@ -199,10 +204,11 @@ def alike(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
-    """The rows under a kernel and a group of kernels fit into the convolution buffer, and every
-    number into its register."""
+    """The rows under a kernel and a group of kernels fit the convolution buffer, and every value
+    fits its register."""
     try:
-        for t, _ in kernels.tasks(offloaded):
+        for one in kernels.tasks(offloaded):
+            t = one.task
             t.layers(0, t.out_h, t.in_row_bytes, t.out_row_bytes, t.out_row_bytes)
     except PenstockError as error:
         return f"{error.what}: {error.why}"
@@ -210,7 +216,7 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator: one kernel each."""
+    """The strategy of an operator, with one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del out_type

@@ -1,7 +1,8 @@
-"""address_map: registers by name and address, and words of their fields.
+"""address_map: registers by name and address, and the encoding of their fields.
 
-`nvdla_map.toml` holds NVDLA's own registers, `extension_map.toml` ours; both are tables of units,
-each register with its offset and fields.  Registers are named UNIT.REGISTER and have 32 bits.
+`nvdla_map.toml` lists NVDLA's own registers and `extension_map.toml` those of the extension.  Both
+are tables of units, which give each register an offset and fields.  A register is named
+UNIT.REGISTER and has 32 bits.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from penstock.uma import UnsupportedError
 
 FILES = ("nvdla_map.toml", "extension_map.toml")
 ENABLE = "D_OP_ENABLE"
-"""The register of every unit that starts it."""
+"""The register that starts a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Bits of a register, [low, high]; two's complement where `signed`."""
+    """Bits [low, high] of a register, inclusive; two's complement if `signed`."""
 
     name: str
     low: int
@@ -30,21 +31,21 @@ class Field:
 
     @property
     def span(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return 1 << (self.high - self.low + 1)
 
     @property
     def least(self) -> int:
-        """The least value."""
+        """The smallest value."""
         return -self.span // 2 if self.signed else 0
 
     @property
     def most(self) -> int:
-        """The greatest value."""
+        """The largest value."""
         return self.least + self.span - 1
 
     def value(self, word: int) -> int:
-        """What stands in a register's word."""
+        """The value of the field in a word."""
         found = (word >> self.low) % self.span
         return found - self.span if found > self.most else found
 
@@ -58,9 +59,9 @@ class Register:
     fields: tuple[Field, ...]
 
     def word(self, values: Mapping[str, int]) -> int:
-        """The word of some fields; the others are 0.
+        """The word with the given fields; other fields are 0.
 
-        Raises UnsupportedError where a value does not fit."""
+        Raises UnsupportedError if a value does not fit its field."""
         found = 0
         for field in self.fields:
             value = values.get(field.name, 0)
@@ -77,7 +78,8 @@ class Register:
         return found
 
     def values(self, word: int) -> dict[str, int]:
-        """The fields of a word.  Raises UnsupportedError where bits of no field are set."""
+        """The values of all fields in a word.  Raises UnsupportedError if bits outside of any field
+        are set."""
         found = {field.name: field.value(word) for field in self.fields}
         if self.word(found) != word:
             raise UnsupportedError(
@@ -92,18 +94,19 @@ class Register:
 
 @lru_cache(maxsize=1)
 def registers() -> Mapping[str, Register]:
-    """Every register by name, in order of addresses."""
+    """All registers by name, in order of addresses."""
     found = sorted(_read(), key=lambda register: register.address)
     return {register.name: register for register in found}
 
 
 @lru_cache(maxsize=1)
 def registers_by_address() -> Mapping[int, Register]:
-    """Every register by address."""
+    """All registers by address."""
     return {register.address: register for register in registers().values()}
 
 
 def _read() -> Iterator[Register]:
+    """The registers of a file."""
     for file in FILES:
         units = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
         for unit, rows in units.items():
@@ -113,6 +116,7 @@ def _read() -> Iterator[Register]:
 
 
 def _field(text: str) -> Field:
+    """A field from its entry in a file."""
     name, bits, *rest = text.split()
     high, low = map(int, bits.split(":"))
     return Field(name, low, high, rest == ["signed"])

@@ -1,10 +1,10 @@
-"""banks: how the convolution buffer's banks are dealt to data and to weights.
+"""banks: the allocation of the convolution buffer's banks to data and weights.
 
-Both halves are rings of whole banks.  Data lie in slices, a row of the input each; weights in
-groups of as many kernels as the core computes at once.  Which split is taken is the open compiler's
-first that fits (`PREFERENCE`).
+Data and weights each occupy a ring of whole banks.  Data consist of slices, one for each row of the
+input; weights, of groups of as many kernels as the core computes at once.  The allocation is the
+first that fits in the open compiler's order of preference (`PREFERENCE`).
 
-Source: nvdla/sw, the open compiler; the room behind weights: NVDLA hardware manual, programming
+Source: nvdla/sw, the open compiler; the space after weights: NVDLA hardware manual, programming
 guide.
 """
 
@@ -13,33 +13,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.uma import CapacityError
 
 WEIGHT_ROOM_BYTES = 128
-"""Beyond one group of kernels, in the banks for weights."""
+"""Space that the banks of weights need in addition to one group of kernels."""
 PACKS_AS_A_WHOLE = 3
-"""So many packs of channels beyond whole entries take an entry at every point."""
+"""If this many packs of channels remain after whole entries, they occupy a whole entry at every
+point."""
 
 
-class Weights(Enum):
-    """Which weights are in the buffer at a time: all; two groups, so that one is fetched while the
-    other is used; one."""
+class ResidentWeights(Enum):
+    """The weights that the buffer holds at a time: all; two groups, of which one is fetched while
+    the other is used; or one group."""
 
     ALL = "all"
     TWO_GROUPS = "two groups"
     ONE_GROUP = "one group"
 
 
-PREFERENCE = (Weights.ALL, Weights.TWO_GROUPS, Weights.ONE_GROUP)
+PREFERENCE = (ResidentWeights.ALL, ResidentWeights.TWO_GROUPS, ResidentWeights.ONE_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a direct convolution of int8 asks of the buffer: input, kernels, taps of a kernel, rows
-    from its first to its last tap, and rows by which it moves."""
+    """The demand of a direct convolution on the convolution buffer: input size, kernels, taps of a
+    kernel, rows that a kernel spans, and vertical stride."""
 
-    hardware: Configuration
+    hardware: NvdlaConfiguration
     width: int
     height: int
     channels: int
@@ -57,39 +58,41 @@ class Demand:
         """Banks for some rows of the input."""
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
-    def weight_banks(self, which: Weights) -> int:
-        """Banks for weights, with room behind a group."""
+    def weight_banks(self, which: ResidentWeights) -> int:
+        """Banks for weights, including the space after a group."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
-        if which is Weights.ALL:
+        if which is ResidentWeights.ALL:
             return max(least, self._banks(kernel_bytes * self.kernels))
-        return max(least, 2 * self._banks(group)) if which is Weights.TWO_GROUPS else least
+        return max(least, 2 * self._banks(group)) if which is ResidentWeights.TWO_GROUPS else least
 
     def _banks(self, size_bytes: int) -> int:
+        """Banks for a number of bytes."""
         return -(-size_bytes // self.hardware.bank_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """Banks for data and for weights; which weights these hold, and the rows of the input that are
-    there at a time.  `overlap`: rows that a piece of the input shares with the next."""
+class BankSplit:
+    """An allocation: banks for data and for weights, which weights the buffer holds, and how many
+    input rows at a time.  `overlap` is the number of rows that consecutive pieces of the input
+    share."""
 
-    weights: Weights
+    weights: ResidentWeights
     data_banks: int
     weight_banks: int
     rows: int
     overlap: int
 
     def pieces(self, height: int) -> int:
-        """How many hardware layers an input of some rows becomes."""
+        """The number of hardware layers for an input of some rows."""
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
 
 
-def entries_per_slice(width: int, channels: int, hardware: Configuration) -> int:
-    """Entries of the buffer that a row of int8 features takes.
+def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
+    """Entries of the buffer that a row of int8 features occupies.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)
@@ -102,23 +105,23 @@ def entries_per_slice(width: int, channels: int, hardware: Configuration) -> int
     return whole * width + tail
 
 
-def allocate(demand: Demand, reserved: int = 0) -> Split:
-    """The open compiler's split: the whole input with as many weights as fit; else pieces of the
-    input with as many weights as fit.  `reserved`: banks that are neither's.
+def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
+    """The open compiler's allocation: the whole input with as many weights as fit, or else pieces
+    of the input with as many weights as fit.  `reserved` banks are used for neither.
 
-    Raises CapacityError where no rows fit beside any weights."""
+    Raises CapacityError if no row fits beside any weights."""
     banks = demand.hardware.banks - reserved
     overlap = max(demand.reach_rows - demand.stride_rows, 0)
     whole = demand.data_banks(demand.height)
     for which in PREFERENCE:
         if whole + demand.weight_banks(which) <= banks:
-            return Split(which, whole, demand.weight_banks(which), demand.height, overlap)
+            return BankSplit(which, whole, demand.weight_banks(which), demand.height, overlap)
     for which in PREFERENCE:
         left = banks - demand.weight_banks(which)
         rows = max(left, 0) * demand.hardware.bank_entries // demand.slice_entries
         if rows >= max(demand.reach_rows, overlap + 1):
-            return Split(which, left, demand.weight_banks(which), rows, overlap)
-    least = demand.data_banks(demand.reach_rows) + demand.weight_banks(Weights.ONE_GROUP)
+            return BankSplit(which, left, demand.weight_banks(which), rows, overlap)
+    least = demand.data_banks(demand.reach_rows) + demand.weight_banks(ResidentWeights.ONE_GROUP)
     raise CapacityError(
         "nvdla-006",
         f"the rows under a kernel and a group of kernels take {least} banks of {banks}",
@@ -129,10 +132,10 @@ def allocate(demand: Demand, reserved: int = 0) -> Split:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raises CapacityError where banks are not enough, or too many."""
+    """Raises CapacityError if there are too few banks or too many."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
-    needed = (demand.data_banks(rows), demand.weight_banks(Weights.ONE_GROUP))
+    needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))
     given = (data_banks, weight_banks)
     if needed[0] <= data_banks and needed[1] <= weight_banks and sum(given) <= hardware.banks:
         return

@@ -1,9 +1,9 @@
-"""bindings: records as words of registers, and back.
+"""bindings: the bidirectional encoding of records as register words.
 
-A `Bindings` says, once for both directions, which part of a record stands in which field, less what
-(`chosen`), and which fields hold what follows from the record (`implied`).  Reading takes the first
-and demands that all else is as writing it would have it, so neither can say what the other does
-not.  Fields of no binding are 0.
+A `Bindings` defines once, for both directions, the field that holds each part of a record
+(`chosen`), and the fields whose values follow from the record (`implied`).  Decoding reads the
+chosen fields and requires every other field to equal its encoding, so both directions always agree.
+Fields without a binding are 0.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from penstock.uma import UnsupportedError
 
 Record = TypeVar("Record")
 Words = Mapping[str, int]
-"""Words by the name of their register, UNIT.REGISTER."""
+"""Register words, by the register's name UNIT.REGISTER."""
 WORD = 1 << 32
 
 
 @dataclass(frozen=True)
 class Bindings(Generic[Record]):
-    """How records of a kind stand in registers.
+    """The encoding of records of one class.
 
-    chosen      (field, what of a record it holds, less how much)
-    implied     the same; what follows from what is chosen
-    addresses   (register, field, what): with HIGH and LOW, high and low for {}
-    constant    words of fields that are the same for all
-    absent      what a part is where its register is not given, if not 0
-    types       records and enumerations that are parts of a record, by name
+    chosen      (field, path of the part that it holds, offset to subtract)
+    implied     as `chosen`, for values that follow from the chosen ones
+    addresses   (register, field, path), with {} for HIGH and LOW, or high and low
+    constant    words of fields that are the same for all records
+    absent      the value of a part if its register is absent, if not 0
+    types       the records and enumerations that are parts of a record, by name
     """
 
     kind: type[Record]
@@ -44,9 +44,9 @@ class Bindings(Generic[Record]):
     types: Mapping[str, type[Any]]
 
     def encode(self, record: Record) -> dict[str, int]:
-        """The words of all registers of the units, but those that start them.
+        """The words of all registers of the units, except those that start them.
 
-        Raises UnsupportedError where a part of the record has more bits than its field."""
+        Raises UnsupportedError if a value does not fit its field."""
         found: dict[str, dict[str, int]] = {}
         for place, path, less in (*self.chosen, *self.implied):
             _put(found, place, int(attrgetter(path)(record)) - less)
@@ -59,15 +59,15 @@ class Bindings(Generic[Record]):
         return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
 
     def names(self) -> tuple[str, ...]:
-        """All registers of the units, but those that start them."""
+        """All registers of the units, except those that start them."""
         return tuple(filter(self._owns, registers()))
 
     def decode(self, words: Words, **more: object) -> Record:
-        """The record of some words; those of other units are not looked at.  `more`: parts that no
-        register holds.
+        """The record that some words describe; words of other units are ignored.  `more` holds
+        parts that no register stores.
 
-        Raises UnsupportedError where the words contradict each other, and what the record raises
-        where it cannot be."""
+        Raises UnsupportedError if the words contradict each other, and any error of the record's
+        constructor."""
         own = {name: word for name, word in words.items() if self._owns(name)}
         values = {name: registers()[name].values(word) for name, word in own.items()}
         tree: dict[str, Any] = dict(more)
@@ -102,7 +102,7 @@ class Bindings(Generic[Record]):
                 )
 
     def _built(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:
-        """A record of a tree of values; what is a record's part may be a record, too."""
+        """A record from a tree of values, with nested records."""
         made: dict[str, Any] = {}
         for field in (field for field in fields(kind) if field.name in tree):
             value, type_name = tree[field.name], str(field.type)

@@ -1,7 +1,7 @@
-"""configurations: NVDLA's hardware as data, one record for each of its public configurations.
+"""configurations: the public configurations of the NVDLA hardware, as data.
 
-Source: nvdla/hw, branch nv_small, spec/defs/*.spec; buffer sizes and rates as the hardware manual
-has them.  `small` is nv_small there, and so on.
+Source: nvdla/hw, branch nv_small, spec/defs/*.spec; buffer sizes and rates from the hardware
+manual.  NVDLA's names have the prefix nv_: `small` is nv_small.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from dataclasses import dataclass, replace
 from penstock.uma import UsageError
 
 PREFIX = "nv_"
-"""What NVDLA puts before the names."""
+"""The prefix of NVDLA's names."""
 FEATURE_BUFFER = "feature_buffer"
-"""What users call the memory at the second port, see `Extension`."""
+"""The name of the memory at the second port; see `Extension`."""
 FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small": (32, 4 << 10),
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
-"""By configuration, the banks of penstock's feature buffer and the bytes of each."""
+"""By configuration, the number of banks of penstock's feature buffer, and the bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPort:
-    """A port to a memory: bytes a cycle, cycles until the first byte, and atoms in one burst."""
+class NvdlaPort:
+    """A port of a memory: bandwidth in bytes per cycle, latency of the first byte in cycles, and
+    burst length in atoms."""
 
     bytes_per_cycle: int
     latency_cycles: int
@@ -34,7 +35,8 @@ class MemoryPort:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Elements a cycle of the engines behind the accumulators; 0: there is no such engine."""
+    """Throughput of the units after the accumulators, in elements per cycle; 0 if there is no such
+    unit."""
 
     single_point: int
     elementwise: int
@@ -44,27 +46,28 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What penstock's accelerator has and NVDLA has not: post-processing with TFLite's arithmetic
-    and an element-wise input, pooling and depthwise convolution with it, and a global buffer for
-    features in single-port banks of on-chip memory.  The buffer lies at the second memory port."""
+    """The units that penstock adds to NVDLA: post-processing with TFLite's arithmetic and an
+    element-wise input, pooling and depthwise convolution, and an on-chip feature buffer of
+    single-port banks at the second memory port."""
 
     feature_banks: int
     feature_bank_bytes: int
 
     @property
     def feature_bytes(self) -> int:
-        """Of the feature buffer."""
+        """Bytes of the feature buffer."""
         return self.feature_banks * self.feature_bank_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """One configuration of the hardware.
+class NvdlaConfiguration:
+    """A configuration of the hardware.
 
-    In a cycle, `atomic_c` channels of one point meet the weights of `atomic_k` kernels.  The
-    convolution buffer has `banks` of `bank_entries` entries of `entry_bytes`.  In memory, channels
-    lie in packs of `memory_atom_bytes`.  Products of int8 are summed up in `accumulator_bits`, and
-    handed on, saturated, in `delivered_bits`.  `extension`: None for NVDLA as it is.
+    In a cycle, the core multiplies `atomic_c` channels of one point with the weights of `atomic_k`
+    kernels.  The convolution buffer has `banks` banks of `bank_entries` entries of `entry_bytes`
+    bytes.  In memory, channels are stored in packs of `memory_atom_bytes`.  Products of int8
+    elements are accumulated in `accumulator_bits` bits and delivered, saturated, in
+    `delivered_bits`.  `extension` is None for NVDLA without the extension.
     """
 
     name: str
@@ -75,8 +78,8 @@ class Configuration:
     entry_bytes: int
     memory_atom_bytes: int
     address_bits: int
-    memory: MemoryPort
-    sram: MemoryPort | None
+    memory: NvdlaPort
+    sram: NvdlaPort | None
     rates: Rates
     batches: int
     winograd: bool
@@ -86,38 +89,41 @@ class Configuration:
     delivered_bits: int = 32
     extension: Extension | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # tasks are keys of caches, and hold a configuration
+
     @property
     def macs(self) -> int:
-        """Multipliers."""
+        """The number of multipliers."""
         return self.atomic_c * self.atomic_k
 
     @property
     def bank_bytes(self) -> int:
-        """Of one bank of the convolution buffer."""
+        """Bytes of a bank of the convolution buffer."""
         return self.bank_entries * self.entry_bytes
 
     @property
     def buffer_bytes(self) -> int:
-        """Of the convolution buffer."""
+        """Bytes of the convolution buffer."""
         return self.banks * self.bank_bytes
 
     @property
-    def buffer_port(self) -> MemoryPort:
-        """The second port, that of the feature buffer: as NVDLA has it, else as fast as the core
-        can take bytes, at once."""
-        return self.sram or MemoryPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
+    def buffer_port(self) -> NvdlaPort:
+        """The second port, of the feature buffer: NVDLA's, or else one as fast as the core's input,
+        without latency."""
+        return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether something lies at a second memory port."""
+        """Whether there is a memory at the second port."""
         return self.sram is not None or self.extension is not None
 
-    def extended(self, feature_banks: int, feature_bank_bytes: int) -> Configuration:
-        """The same core as a part of penstock's accelerator."""
+    def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
+        """The configuration with the extension."""
         return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
 
 
-SMALL = Configuration(
+SMALL = NvdlaConfiguration(
     name="small",
     atomic_c=8,
     atomic_k=8,
@@ -126,7 +132,7 @@ SMALL = Configuration(
     entry_bytes=8,
     memory_atom_bytes=8,
     address_bits=32,
-    memory=MemoryPort(bytes_per_cycle=8, latency_cycles=50, burst=1),
+    memory=NvdlaPort(bytes_per_cycle=8, latency_cycles=50, burst=1),
     sram=None,
     rates=Rates(single_point=1, elementwise=0, pooling=1, cross_channel=1),
     batches=1,
@@ -135,7 +141,7 @@ SMALL = Configuration(
     lookup_table=False,
 )
 SMALL_256 = replace(SMALL, name="small_256", atomic_c=32, bank_entries=128, entry_bytes=32)
-LARGE = Configuration(
+LARGE = NvdlaConfiguration(
     name="large",
     atomic_c=64,
     atomic_k=32,
@@ -144,19 +150,19 @@ LARGE = Configuration(
     entry_bytes=64,
     memory_atom_bytes=32,
     address_bits=64,
-    memory=MemoryPort(bytes_per_cycle=64, latency_cycles=1200, burst=1),
-    sram=MemoryPort(bytes_per_cycle=64, latency_cycles=128, burst=4),
+    memory=NvdlaPort(bytes_per_cycle=64, latency_cycles=1200, burst=1),
+    sram=NvdlaPort(bytes_per_cycle=64, latency_cycles=128, burst=4),
     rates=Rates(single_point=16, elementwise=4, pooling=8, cross_channel=8),
     batches=32,
     winograd=True,
     compression=True,
     lookup_table=True,
 )
-CONFIGURATIONS: Mapping[str, Configuration] = {c.name: c for c in (SMALL, SMALL_256, LARGE)}
+CONFIGURATIONS: Mapping[str, NvdlaConfiguration] = {c.name: c for c in (SMALL, SMALL_256, LARGE)}
 
 
-def configuration(name: str) -> Configuration:
-    """The configuration of a name, ours or NVDLA's.  Raises UsageError.
+def configuration(name: str) -> NvdlaConfiguration:
+    """The configuration of a name, penstock's or NVDLA's.  Raises UsageError.
 
     >>> configuration("nv_small_256").buffer_bytes // 1024
     128

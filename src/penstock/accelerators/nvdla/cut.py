@@ -1,8 +1,8 @@
-"""cut: a convolution as the hardware layers that the convolution buffer has room for.
+"""cut: a convolution as hardware layers that fit the convolution buffer.
 
-The hardware computes all kernels of what is in the buffer, so a convolution whose input does not
-fit is cut between rows.  Rows that two pieces read stay in the buffer; the weights do, where all of
-them fit.
+The hardware applies all kernels to the content of the buffer, so a convolution whose input does not
+fit is split between rows.  Rows that two pieces read stay in the buffer; so do the weights if all
+of them fit.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock.accelerators.nvdla.banks import Demand, Split, Weights, allocate
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.banks import BankSplit, Demand, ResidentWeights, allocate
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.layer import (
     NO_PADDING,
     UNCHANGED,
     Accumulators,
     Conversion,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Reach,
     Reuse,
@@ -30,9 +30,10 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 as a network has it: any input, used to its end or not."""
+    """A convolution of int8 features as a network defines it.  It may leave the last rows or
+    columns of its input unused."""
 
-    hardware: Configuration
+    hardware: NvdlaConfiguration
     width: int
     height: int
     channels: int
@@ -42,7 +43,7 @@ class Convolution(Reach):
     source: Surface
     output: Surface
     weight_address: int
-    weight_memory: Memory = Memory.MAIN
+    weight_memory: NvdlaMemory = NvdlaMemory.MAIN
     stride_x: int = 1
     stride_y: int = 1
     dilation_x: int = 1
@@ -53,13 +54,13 @@ class Convolution(Reach):
 
     @property
     def used_columns(self) -> tuple[int, int]:
-        """Columns that windows read, and of padding to their right."""
+        """The columns of the input and of the right padding that windows cover."""
         pad = self.padding
         return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
 
     @property
     def used_rows(self) -> tuple[int, int]:
-        """Rows that windows read, and of padding below."""
+        """The rows of the input and of the bottom padding that windows cover."""
         pad = self.padding
         return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
 
@@ -71,7 +72,7 @@ class Convolution(Reach):
 
     @property
     def demand(self) -> Demand:
-        """What it asks of the buffer."""
+        """The demand on the convolution buffer."""
         return Demand(
             self.hardware,
             self.used_columns[0],
@@ -85,8 +86,8 @@ class Convolution(Reach):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows [first, end) of an output, and the rows [lower, upper) of the input that they read."""
+class RowPiece:
+    """Rows [first, end) of an output, and rows [lower, upper) of the input that they depend on."""
 
     first: int
     end: int
@@ -96,13 +97,13 @@ class Piece:
 
 @lru_cache(maxsize=4096)
 def hardware_layers(
-    convolution: Convolution, split: Split | None = None
+    convolution: Convolution, split: BankSplit | None = None
 ) -> tuple[ConvolutionLayer, ...]:
-    """The layers that compute a convolution, one after the other, as the buffer's banks are split;
-    by default, as the open compiler splits them.
+    """The layers that compute a convolution, in order.  `split` allocates the banks of the buffer,
+    by default as the open compiler does.
 
-    Raises CapacityError where no rows fit, UnsupportedError where the hardware has no such
-    layer."""
+    Raises CapacityError if not even one row fits, and UnsupportedError if the hardware cannot
+    execute a layer."""
     split = split or allocate(convolution.demand)
     pieces = tuple(cut(convolution, split.rows))
     last = len(pieces) - 1
@@ -112,15 +113,15 @@ def hardware_layers(
         behind = pieces[k + 1] if k < last else None
         kept = _kept(before, piece) if before else 0
         layer = _layer(convolution, split, piece, kept)
-        stays = split.weights is Weights.ALL
+        stays = split.weights is ResidentWeights.ALL
         reuse = Reuse(weights=stays and k > 0, keep_weights=stays and k < last)
         given_up = behind.lower - piece.lower if behind and _kept(piece, behind) else layer.height
         found.append(replace(layer, release=given_up, reuse=reuse))
     return tuple(found)
 
 
-def cut(convolution: Convolution, rows: int) -> Iterator[Piece]:
-    """Pieces that read at most some rows of the input each, as large as can be."""
+def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
+    """The longest pieces that read at most a given number of input rows each."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -130,25 +131,27 @@ def cut(convolution: Convolution, rows: int) -> Iterator[Piece]:
         first = end
 
 
-def _piece(convolution: Convolution, first: int, end: int) -> Piece:
+def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
     stride, top = convolution.stride_y, convolution.padding.top
     lower = first * stride - top
     upper = (end - 1) * stride + convolution.reach_y - top
-    return Piece(first, end, max(0, lower), min(convolution.height, upper))
+    return RowPiece(first, end, max(0, lower), min(convolution.height, upper))
 
 
-def _size(piece: Piece) -> int:
+def _size(piece: RowPiece) -> int:
     return piece.upper - piece.lower
 
 
-def _kept(before: Piece, piece: Piece) -> int:
-    """Rows of a piece that are in the buffer after the one before; none where the hardware has no
-    words for it: it gives up a row at least."""
+def _kept(before: RowPiece, piece: RowPiece) -> int:
+    """Rows of a piece that remain in the buffer from the previous piece; 0 if registers cannot
+    express it, since a layer must discard at least one row."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
-def _layer(convolution: Convolution, split: Split, piece: Piece, kept: int) -> ConvolutionLayer:
-    """The layer of a piece, that gives up all rows."""
+def _layer(
+    convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
+) -> ConvolutionLayer:
+    """The layer of a piece; it discards all rows afterwards."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

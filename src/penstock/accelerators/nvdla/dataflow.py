@@ -1,10 +1,10 @@
-"""dataflow: cycles of hardware layers by NVDLA's data flow.
+"""dataflow: cycles of hardware layers, from NVDLA's data flow.
 
-An atomic operation, a cycle: `atomic_c` channels of one point meet the weights of `atomic_k`
-kernels.  Weights stay while 16 to 32 points pass by (a stripe), since the next ones are loaded
-meanwhile; then the next taps, the next block of channels, the next group of kernels.  What is
-computed is handed on at the rate of the engine behind it; and bytes come and go through the memory
-port.  The slowest of these says how long a layer takes, after the latency of the first byte.
+An atomic operation takes one cycle and multiplies `atomic_c` channels of one point with the weights
+of `atomic_k` kernels.  The weights stay for a stripe of 16 to 32 points while the next ones are
+loaded; then follow the next tap, the next block of channels and the next group of kernels.  Results
+pass through the next unit at its rate, and bytes through the memory port.  The slowest of these,
+after the latency of the first byte, determines the duration of a layer.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
 profiler, cycles = max(computing, communication).
@@ -18,19 +18,19 @@ from dataclasses import asdict
 from functools import lru_cache, reduce
 from operator import add
 
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
-from penstock.accelerators.nvdla.kernels import KINDS, buffered, tasks
-from penstock.accelerators.nvdla.task import CONVOLUTION, Task
-from penstock.accelerators.nvdla.traffic import Traffic
+from penstock.accelerators.nvdla.kernels import CONVOLUTIONS, buffered, tasks
+from penstock.accelerators.nvdla.task import Task
+from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
-"""Points of a stripe."""
+"""The fewest and the most points of a stripe."""
 
 
 def stripe_cycles(points: int) -> int:
-    """Cycles of points that pass by in stripes.
+    """Cycles of `points` points, split into stripes.
 
     >>> stripe_cycles(1), stripe_cycles(33), stripe_cycles(60)
     (16, 48, 60)
@@ -39,32 +39,34 @@ def stripe_cycles(points: int) -> int:
     return whole * MOST_STRIPE + (max(rest, LEAST_STRIPE) if rest else 0)
 
 
-def mac_cycles(chip: Configuration, points: int, taps: int, channels: int, kernels: int) -> int:
+def mac_cycles(
+    chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
+) -> int:
     """Cycles in which the multipliers are busy."""
     blocks = -(-channels // chip.atomic_c) * -(-kernels // chip.atomic_k)
     return blocks * taps * stripe_cycles(points)
 
 
 def convolution_cycles(
-    chip: Configuration, points: int, taps: int, channels: int, kernels: int
+    chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """How long the multipliers are busy, and post-processing."""
+    """Busy cycles of the multipliers and of post-processing."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
         "post-processing": points * kernels / chip.rates.single_point,
     }
 
 
-def window_cycles(chip: Configuration, elements: int) -> dict[str, float]:
-    """Of so many elements under the windows of all outputs."""
+def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
+    """Busy cycles of unit WINDOW, for the number of elements in all windows."""
     return {"windows": elements / chip.rates.pooling}
 
 
-def node_cycles(node: Node, chip: Configuration) -> int:
-    """Cycles of a whole operator without its bytes; what neither the core nor the extension knows
-    passes under windows, too, an element for each of its operations."""
+def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
+    """Cycles of a whole operator, without memory traffic.  An operator that neither the core nor
+    the extension supports counts as one element of a window for each of its operations."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
-    if KINDS.get(node.kind) != CONVOLUTION or not weights:
+    if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))
     else:
         kernels, channels = node.output.type.shape[-1], weights[0][-1]
@@ -74,10 +76,11 @@ def node_cycles(node: Node, chip: Configuration) -> int:
 
 
 def layer_cycles(
-    chip: Configuration, layer: HardwareLayer, moved: Traffic, inside: frozenset[str]
+    chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Of a hardware layer: the slowest of multipliers, post-processing, windows and both memories,
-    after the latency; `inside`: what of the traffic goes to or from the feature buffer."""
+    """Cycles of a hardware layer: those of the slowest of the multipliers, post-processing, windows
+    and both memories, after the latency.  `inside` names the fields of the traffic that the feature
+    buffer serves."""
     points = layer.out_height * layer.out_width
     if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
@@ -94,21 +97,24 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Of so many rows of the output."""
+    """Cycles of a call that computes `rows` rows of the output."""
     every = tasks(offloaded)
-    return reduce(add, (task_cycles(t, rows, buffered(offloaded, read)) for t, read in every))
+    return reduce(
+        add, (task_cycles(one.task, rows, buffered(offloaded, one.inputs)) for one in every)
+    )
 
 
 @lru_cache(maxsize=4096)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
-    """Of so many rows of the output, one hardware layer after the other: rows amid the image, whose
-    windows reach beyond it as little as can be.  `inside`: see `layer_cycles`."""
+    """Cycles of `rows` rows of the output in the middle of the image, with as little padding as
+    possible; hardware layers run one after the other.  `inside`: see `layer_cycles`."""
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
     layers = t.moved(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Bytes that rows [first, end) of the output move, where rows lie evenly apart."""
-    layers = (layer for t, _ in tasks(offloaded) for layer in t.moved(first, end))
+    """Bytes that computing rows [first, end) of the output transfers, by kind, if rows have a
+    constant pitch."""
+    layers = (layer for one in tasks(offloaded) for layer in one.task.moved(first, end))
     return asdict(reduce(add, (moved for _, moved in layers)))

@@ -1,11 +1,11 @@
-"""extension: what penstock's accelerator has and NVDLA has not, as records and registers.
+"""extension: the units that penstock adds to NVDLA, as records and registers.
 
-Post-processing (unit POST) stands between what computes and SDP, which writes the output:
+Unit POST performs post-processing, between the unit that computes and SDP, which writes the output:
 
-    sums -> + bias, requantised as TFLite does -> element-wise with a second tensor -> SDP
+    sums -> + bias, requantisation as in TFLite -> element-wise with a second tensor -> SDP
 
-The unit WINDOW moves a window over every channel by itself: pooling, and depthwise convolutions.
-docs/nvdla.md has the registers.
+Unit WINDOW applies a window to each channel separately: pooling and depthwise convolutions.
+docs/nvdla.md lists the registers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.accelerators.nvdla.layer import (
     NO_PADDING,
     NOWHERE,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Surface,
 )
@@ -26,11 +26,11 @@ from penstock.accelerators.nvdla.registers import BYPASS
 from penstock.uma import UnsupportedError
 
 TABLE_ROW_BYTES = 12
-"""Bias, multiplier and shift of a channel, int32 each."""
+"""Bytes of the bias, multiplier and shift of a channel, int32 each."""
 
 
-class Elementwise(IntEnum):
-    """What is done with the second tensor."""
+class ElementwiseMode(IntEnum):
+    """The element-wise operation with the second tensor."""
 
     NONE = 0
     ADD = 1
@@ -39,7 +39,7 @@ class Elementwise(IntEnum):
 
 
 class WindowKind(IntEnum):
-    """What is made of the elements under a window."""
+    """The function of a window."""
 
     LARGEST = 0
     MEAN = 1
@@ -48,7 +48,7 @@ class WindowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Zero point, and the multiplier as TFLite holds it: (multiplier, shift)."""
+    """A zero point, and a multiplier and shift as in TFLite."""
 
     zero: int = 0
     multiplier: int = 0
@@ -57,7 +57,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The least and the greatest element."""
+    """The smallest and the largest element."""
 
     least: int = -128
     most: int = 127
@@ -65,19 +65,19 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What is done with sums, or elements, before they are written.
+    """Post-processing of sums or elements before they are written.
 
-    `requantise`: they are sums; to each, the bias of its channel is added, and it is scaled by the
-    channel's multiplier, of the table at `table_address` in the main memory; `zero` is added.
-    Either way the result is limited to `limits`.  Then `elementwise` is done with what lies at
-    `second` and has the output's shape; a sum's terms are scaled by `first` and `other`, after a
-    shift left by 20 bits, and the result by `result`."""
+    If `requantise`, the input consists of sums: the bias of the channel is added, the sum is scaled
+    by the channel's multiplier, and `zero` is added.  Biases and multipliers are in the table at
+    `table_address` in the main memory.  The result is clamped to `limits`.  Then `elementwise`
+    combines it with the tensor at `second`, which has the shape of the output.  For a sum, both
+    terms are shifted left by 20 bits and scaled by `first` and `other`; `result` scales the sum."""
 
     requantise: bool = False
     table_address: int = 0
     zero: int = 0
     limits: Range = Range()
-    elementwise: Elementwise = Elementwise.NONE
+    elementwise: ElementwiseMode = ElementwiseMode.NONE
     second: Surface = NOWHERE
     first: Scale = Scale()
     other: Scale = Scale()
@@ -85,16 +85,20 @@ class Post:
     result_limits: Range = Range()
 
 
+NO_POST = Post()
+"""Post-processing that leaves int8 elements unchanged."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowLayer:
-    """A window moved over every channel by itself.
+    """A hardware layer of unit WINDOW.
 
-    `pad_value` is what depthwise convolutions see outside of the input; pooling sees nothing there.
-    Depthwise weights lie at `weight_address` in the main memory, (rows, columns, output channels)
-    without gaps; every input channel makes `channel_multiplier` outputs.
+    `pad_value` is the padding of depthwise convolutions; pooling ignores padding.  The weights of a
+    depthwise convolution lie at `weight_address` in the main memory, with shape (rows, columns,
+    output channels), without gaps; each input channel has `channel_multiplier` output channels.
 
-    Raises UnsupportedError where the window does not fit, or may lie in the padding alone, and
-    where pooling is dilated."""
+    Raises UnsupportedError if the window does not fit or can lie entirely in the padding, and if
+    pooling has a dilation."""
 
     kind: WindowKind
     width: int
@@ -142,12 +146,12 @@ class WindowLayer:
 
     @property
     def reach_x(self) -> int:
-        """Columns from the first to the last element under the window."""
+        """Columns that a window spans."""
         return (self.window_width - 1) * self.dilation_x + 1
 
     @property
     def reach_y(self) -> int:
-        """Rows from the first to the last element under the window."""
+        """Rows that a window spans."""
         return (self.window_height - 1) * self.dilation_y + 1
 
     @property
@@ -169,7 +173,7 @@ class WindowLayer:
 
 
 HardwareLayer = ConvolutionLayer | WindowLayer
-"""What the accelerator does at a time."""
+"""A unit of execution of the accelerator."""
 
 POST = Bindings(
     Post,
@@ -199,8 +203,8 @@ POST = Bindings(
     constant={},
     absent={},
     types={
-        "Elementwise": Elementwise,
-        "Memory": Memory,
+        "ElementwiseMode": ElementwiseMode,
+        "NvdlaMemory": NvdlaMemory,
         "Range": Range,
         "Scale": Scale,
         "Surface": Surface,
@@ -246,25 +250,32 @@ WINDOW = Bindings(
     ),
     constant={**BYPASS, "SDP.D_CVT_SCALE.cvt_scale": 1},
     absent={},
-    types={"Memory": Memory, "Padding": Padding, "Surface": Surface, "WindowKind": WindowKind},
+    types={
+        "NvdlaMemory": NvdlaMemory,
+        "Padding": Padding,
+        "Surface": Surface,
+        "WindowKind": WindowKind,
+    },
 )
 
 
 def encode_post(post: Post) -> dict[str, int]:
-    """The words of unit POST.  Raises UnsupportedError where a part does not fit its field."""
+    """The words of unit POST.  Raises UnsupportedError if a value does not fit its field."""
     return POST.encode(post)
 
 
 def decode_post(words: Words) -> Post:
-    """The post-processing of some words."""
+    """The post-processing that some words describe."""
     return POST.decode(words)
 
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
-    """The words of units WINDOW and SDP.  Raises UnsupportedError where a part does not fit."""
+    """The words of units WINDOW and SDP.  Raises UnsupportedError if a value does not fit its
+    field."""
     return WINDOW.encode(layer)
 
 
 def decode_window(words: Words) -> WindowLayer:
-    """The layer of some words.  Raises UnsupportedError where they contradict each other."""
+    """The layer that some words describe.  Raises UnsupportedError if they contradict each
+    other."""
     return WINDOW.decode(words)

@@ -1,36 +1,37 @@
-"""kernels: operators as tasks of NVDLA's core and of the extension.
+"""kernels: operators as tasks of NVDLA's convolution core and of the extension.
 
-Features lie in packs of channels, row by row (`penstock.uma.packed`): a surface is one pack of a
-row, and lines are as far apart as rows.
+Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
+terms, a surface is one pack of a row, and the line stride is the row pitch.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.accelerators.nvdla.configurations import (
     FEATURE_BUFFER,
-    Configuration,
+    NvdlaConfiguration,
     configuration,
 )
-from penstock.accelerators.nvdla.extension import Elementwise, WindowKind
+from penstock.accelerators.nvdla.extension import (
+    ElementwiseMode,
+    Post,
+    Range,
+    Scale,
+    WindowKind,
+)
 from penstock.accelerators.nvdla.packing import pack_weights
-from penstock.accelerators.nvdla.programs import BEGIN, FIRST, PLACES, RESULT, ROW, RUN, SECOND
-from penstock.accelerators.nvdla.task import CONVOLUTION, NUMBERS, Task
+from penstock.accelerators.nvdla.task import Task
 from penstock.uma import (
     Array,
     Command,
-    Expr,
     KernelCall,
-    Loop,
     Offloaded,
-    Operand,
     TensorType,
-    Var,
     maximum,
     minimum,
     quantise_multiplier,
@@ -38,79 +39,98 @@ from penstock.uma import (
 
 POOLS = {"MaxPool2D": WindowKind.LARGEST, "AveragePool2D": WindowKind.MEAN}
 ELEMENTWISE = ("Add", "Sub", "Mul")
-KINDS = {
-    "Conv2D": CONVOLUTION,
-    "FullyConnected": CONVOLUTION,
-    "DepthwiseConv2D": WindowKind.DEPTHWISE,
-    **POOLS,
-}
-"""By operator, the kind of its task."""
+WINDOWS = {"DepthwiseConv2D": WindowKind.DEPTHWISE, **POOLS}
+"""Operators of the window unit."""
+CONVOLUTIONS = ("Conv2D", "FullyConnected")
+"""Operators of the convolution core."""
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 TABLED = (*WEIGHTED, "clip", "multiply", "mean")
-"""Those that may need a table of biases, multipliers and shifts."""
+"""Operators that may need a table of biases, multipliers and shifts."""
 OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "concatenate")
 
 
-def hardware(offloaded: Offloaded) -> Configuration:
-    """The configuration that the user chose, with the extension."""
+def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
+    """The hardware configuration that the user selected, with the extension."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
 
 
-def tasks(offloaded: Offloaded) -> tuple[tuple[Task, tuple[int, ...]], ...]:
-    """What the main operator is on the hardware, one task after the other; and which of its inputs
-    are the first tensor of each, and the second."""
+@dataclass(frozen=True, slots=True)
+class TaskInputs:
+    """A task, and which inputs of the main node are its first tensor and its second, if any."""
+
+    task: Task
+    inputs: tuple[int, ...]
+
+
+def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
+    """The tasks that compute the main operator, in order."""
     if offloaded.main.kind == "Concatenation":
-        number = NUMBERS.index(hardware(offloaded).name)
+        chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
-        return tuple((_copy(number, shape), (k,)) for k, shape in enumerate(shapes))
-    t = task(offloaded)
-    if t.elementwise:
-        return ((t, (0, 1)),)
-    return ((t, (1 if constant_factor(offloaded) == 0 else 0,)),)
+        return tuple(TaskInputs(_copy(chip, shape), (k,)) for k, shape in enumerate(shapes))
+    task = _task(offloaded)
+    if task.post.elementwise:
+        return (TaskInputs(task, (0, 1)),)
+    return (TaskInputs(task, (1 if constant_factor(offloaded) == 0 else 0,)),)
 
 
-def task(offloaded: Offloaded) -> Task:
-    """What the main operator is on the hardware; a dense layer is a convolution of one point."""
-    p, kind = dict(offloaded.parameters), offloaded.main.kind
-    number = NUMBERS.index(hardware(offloaded).name)
+def _task(offloaded: Offloaded) -> Task:
+    """The task of the main operator.  A dense layer is a convolution of one point."""
+    p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
-        return _clamped(number, offloaded)
+        return _clamp(chip, offloaded)
     if constant_factor(offloaded) is not None:
-        return _scaled(number, p, offloaded.main.output.type.shape)
+        return _scaling(chip, p, offloaded.main.output.type.shape)
     if kind == "Mean":
-        return _averaged(number, p, offloaded.main.inputs[0].type.shape)
+        return _mean(chip, p, offloaded.main.inputs[0].type.shape)
     if kind in ELEMENTWISE:
-        return _elementwise(number, p, offloaded.main.output.type.shape)
+        return _elementwise(chip, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
-    known = {name: p[name] for name in Task.__dataclass_fields__ if name in p}
-    return Task(number, KINDS[kind], **known, requantise=int(kind not in POOLS))
-
-
-def _copy(number: int, shape: tuple[int, ...]) -> Task:
-    """A tensor as it is: elements pass under a window of one."""
-    _, h, w, c = shape
-    return Task(number, WindowKind.LARGEST, *(w, h, c) * 2)
-
-
-def _clamped(number: int, offloaded: Offloaded) -> Task:
-    """A clamp with requantisation: elements pass under a window of one, as sums of their own."""
-    y = offloaded.main.output.type
-    _, h, w, c = y.shape
-    outputs = offloaded.tables["table"]
+    limits = Range(p["least"], p["most"])
+    post = Post(requantise=kind not in POOLS, zero=p.get("out_zero", 0), limits=limits)
     return Task(
-        number,
-        WindowKind.LARGEST,
-        *(w, h, c) * 2,
-        requantise=1,
-        out_zero=y.zero_point,
-        least=int(outputs.min()),
-        most=int(outputs.max()),
+        chip,
+        WINDOWS.get(kind),
+        p["in_w"],
+        p["in_h"],
+        p["in_c"],
+        p["out_w"],
+        p["out_h"],
+        p["out_c"],
+        p.get("kernel_w", 1),
+        p.get("kernel_h", 1),
+        p.get("stride_w", 1),
+        p.get("stride_h", 1),
+        p.get("dilation_w", 1),
+        p.get("dilation_h", 1),
+        p.get("pad_left", 0),
+        p.get("pad_top", 0),
+        p.get("in_zero", 0),
+        p.get("multiplier_d", 1),
+        post,
     )
 
 
+def _copy(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
+    """The task that copies a tensor: a maximum over windows of one element."""
+    _, h, w, c = shape
+    return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c)
+
+
+def _clamp(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
+    """A clamp with requantisation: windows of one element deliver the sums to requantise."""
+    y = offloaded.main.output.type
+    _, h, w, c = y.shape
+    outputs = offloaded.tables["table"]
+    limits = Range(int(outputs.min()), int(outputs.max()))
+    post = Post(requantise=True, zero=y.zero_point, limits=limits)
+    return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c, post=post)
+
+
 def constant_factor(offloaded: Offloaded) -> int | None:
-    """Which input of a product is constant: one number, or one for each channel."""
+    """The index of the constant input of a product: a scalar, or one value per channel; None if
+    there is no such input."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]
@@ -122,99 +142,77 @@ def constant_factor(offloaded: Offloaded) -> int | None:
 
 
 def factors(offloaded: Offloaded, constant: int) -> Array:
-    """A constant factor of each channel, as whole numbers without zero point."""
+    """The constant factor of each channel, less its zero point; shape (channels,)."""
     value = offloaded.main.inputs[constant]
     found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
     return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
 
 
-def _scaled(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+def _scaling(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
     """A product with constants: a depthwise convolution of one tap."""
     size = (shape[2], shape[1], shape[3])
-    limits = {name: p[name] for name in ("out_zero", "least", "most")}
-    return Task(number, WindowKind.DEPTHWISE, *size, *size, requantise=1, **limits)
+    post = Post(requantise=True, zero=p["out_zero"], limits=Range(p["least"], p["most"]))
+    return Task(chip, WindowKind.DEPTHWISE, *size, *size, post=post)
 
 
-def _averaged(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """A mean over an image: the sum of a depthwise window as large as it."""
+def _mean(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """A mean over an image: a depthwise convolution whose window is the whole image."""
     _, h, w, c = shape
-    zero = p["out_zero"]
-    return Task(number, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, requantise=1, out_zero=zero)
+    post = Post(requantise=True, zero=p["out_zero"])
+    return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
 
 
-def _elementwise(number: int, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """A sum, a difference or a product: the first tensor passes under a window of one element."""
+def _elementwise(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """A sum, a difference or a product of two tensors: windows of one element deliver the first."""
     size = (shape[2], shape[1], shape[3])
-    modes = {1: Elementwise.ADD, -1: Elementwise.SUBTRACT, 0: Elementwise.MULTIPLY}
-    names = ("zero0", "multiplier0", "shift0", "zero1", "multiplier1", "shift1")
-    return Task(
-        number,
-        WindowKind.LARGEST,
-        *size,
-        *size,
-        elementwise=modes[p.get("sign1", 0)],
-        **{name: p[name] for name in names if name in p},
-        result_zero=p["out_zero"],
-        out_multiplier=p["out_multiplier"],
-        out_shift=p["out_shift"],
-        result_least=p["least"],
-        result_most=p["most"],
+    modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
+    first, other = (
+        Scale(*(p.get(f"{name}{k}", 0) for name in ("zero", "multiplier", "shift"))) for k in (0, 1)
     )
+    post = Post(
+        elementwise=modes[p.get("sign1", 0)],
+        first=first,
+        other=other,
+        result=Scale(p["out_zero"], p["out_multiplier"], p["out_shift"]),
+        result_limits=Range(p["least"], p["most"]),
+    )
+    return Task(chip, WindowKind.LARGEST, *size, *size, post=post)
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """For each task: what it is, where everything lies, which rows are wanted.  What it computes
-    stands behind what those before it have computed, in every row."""
+    """One command for each task.  Tasks of a concatenation write adjacent channels of each row."""
     commands: list[Command] = []
-    behind_bytes = 0
-    for t, read in tasks(call):
-        lower = maximum(call.first * t.stride_h - t.pad_top, 0)
-        upper = minimum((call.end - 1) * t.stride_h - t.pad_top + t.reach_h, t.in_h)
+    offset_bytes = 0
+    for one in tasks(call):
+        task = one.task
+        lower = maximum(call.first * task.stride_h - task.pad_top, 0)
+        upper = minimum((call.end - 1) * task.stride_h - task.pad_top + task.reach_h, task.in_h)
         rows = ((lower, upper), (call.first, call.end))
-        result = _rows(call, RESULT, call.result, call.first, call.end, behind_bytes)
-        commands += [
-            call.invoke(BEGIN, *map(int, astuple(t))),
-            *_places(call, t),
-            *(
-                _rows(call, tensor, call.operands[call.source(k)], *interval)
-                for tensor, k, interval in zip((FIRST, SECOND), read, rows, strict=False)
-            ),
-            result,
-            call.invoke(RUN, call.first, call.end),
-        ]
-        behind_bytes += t.out_row_bytes
+        tables = (call.table("weights"), call.table("post")) if task.post.requantise else ()
+        commands.append(
+            call.issue(
+                task,
+                [
+                    call.operands[call.source(k)].rows(*interval)
+                    for k, interval in zip(one.inputs, rows, strict=False)
+                ],
+                call.result.rows(call.first, call.end, offset_bytes),
+                tables=tables,
+                scratch=None if call.scratch_buffer is None else call.scratch,
+            )
+        )
+        offset_bytes += task.out_row_bytes
     return commands
 
 
-def _places(call: KernelCall, t: Task) -> Sequence[Command]:
-    """Where tables lie, and working memory, if there is any."""
-    tables = (call.table("weights"), call.table("post")) if t.requantise else ()
-    scratch = () if call.scratch_buffer is None else (call.scratch,)
-    return [call.invoke(PLACES, *tables, *scratch)] if tables or scratch else []
-
-
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Working memory for the rows of a window of so many that do not lie evenly apart."""
+    """Scratch for one window of `reach` rows, into which rows at irregular addresses are copied."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
-def _rows(
-    call: KernelCall,
-    tensor: int,
-    operand: Operand,
-    lower: Expr,
-    upper: Expr,
-    offset_bytes: int = 0,
-) -> Command:
-    """Where rows of a tensor lie, from so many bytes behind their beginning."""
-    row = Var("row")
-    place = operand.row(row, offset_bytes)
-    return Loop("row", lower, upper, 1, (call.invoke(ROW, tensor, row, place),))
-
-
 def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
-    """What of a task's traffic goes to or from the feature buffer, by where tensors live; `read`:
-    see `tasks`."""
+    """The fields of a task's `Traffic` that the feature buffer serves, given the memory of each
+    tensor (`Offloaded.homes`).  `read`: see `TaskInputs.inputs`."""
     if not offloaded.homes:
         return frozenset()
     *inputs, output = offloaded.homes
@@ -225,7 +223,8 @@ def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Weights in the hardware's order; bias, multiplier and shift of each channel."""
+    """The weights in the order in which the hardware reads them, and the table of post-processing:
+    bias, multiplier and shift by channel, int32."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)
@@ -252,8 +251,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The tables of a mean: weights are one; the input's zero point, of all its elements, is a
-    bias."""
+    """The tables of a mean: weights of 1, and a bias that subtracts the zero points."""
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -263,7 +261,7 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """The tables of a product with constants."""
+    """The tables of a product with a constant."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

@@ -1,8 +1,8 @@
 """layer: a direct convolution on NVDLA's convolution core, as one hardware layer.
 
-A `ConvolutionLayer` holds what a program chooses; what follows from that (sizes of the output,
-entries of the buffer) are properties.  Numbers are as one counts, not less one as registers hold
-them.  A layer that the hardware cannot run cannot be made.
+A `ConvolutionLayer` holds the parameters that a program chooses; derived values (output sizes,
+entries of the buffer) are properties.  Values are natural counts; registers hold them less one.
+Construction fails for a layer that the hardware cannot execute.
 
 Source: NVDLA hardware manual, programming guide (limits) and in-memory formats (alignment).
 """
@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.accelerators.nvdla.banks import Demand, check_banks, entries_per_slice
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.uma import UnsupportedError
 
 WEIGHT_ALIGNMENT_BYTES = 256
-"""Of the address of weights."""
+"""Alignment of the address of weights."""
 WEIGHT_BYTES_STEP = 128
-"""To a multiple of which the bytes of a layer's weights are rounded."""
+"""The size of a layer's weights is rounded up to a multiple of this."""
 COUNTS = (
     *("width", "height", "channels", "kernels", "kernel_width", "kernel_height", "stride_x"),
     *("stride_y", "dilation_x", "dilation_y", "release", "fetch_grain"),
 )
-"""What there must be one of at least."""
+"""Parameters that must be at least 1."""
 
 
-class Memory(IntEnum):
-    """A memory as registers number it.
+class NvdlaMemory(IntEnum):
+    """A memory, by its number in registers.
 
-    FEATURE_BUFFER is what lies at the second memory port: on-chip memory; penstock's accelerators
-    have it with every configuration, as an extension."""
+    FEATURE_BUFFER is the memory at the second port: on-chip memory, which penstock's accelerator
+    has in every configuration as an extension."""
 
     FEATURE_BUFFER = 0
     MAIN = 1
@@ -40,17 +40,21 @@ class Memory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Where features lie: packs of channels of one memory atom each; bytes from one line to the
-    next, and from one pack of channels (a surface) to the next."""
+    """The memory layout of features: packs of channels, each of one memory atom; `line_stride` and
+    `surface_stride` are the pitches of lines and of packs of channels (surfaces) in bytes."""
 
     line_stride: int
     surface_stride: int
     address: int = 0
-    memory: Memory = Memory.MAIN
+    memory: NvdlaMemory = NvdlaMemory.MAIN
 
     @staticmethod
     def packed(
-        width: int, height: int, atom_bytes: int, address: int = 0, memory: Memory = Memory.MAIN
+        width: int,
+        height: int,
+        atom_bytes: int,
+        address: int = 0,
+        memory: NvdlaMemory = NvdlaMemory.MAIN,
     ) -> Surface:
         """A surface without gaps."""
         line = width * atom_bytes
@@ -59,7 +63,7 @@ class Surface:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Points around the input."""
+    """Padding of the input, in points."""
 
     left: int = 0
     right: int = 0
@@ -73,8 +77,8 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What stays in the convolution buffer.  `data`, `weights`: take those of the layer before;
-    `keep_data`, `keep_weights`: leave them all for the next."""
+    """Reuse of the convolution buffer.  `data` and `weights` use the content that the previous
+    layer left; `keep_data` and `keep_weights` leave all of it for the next."""
 
     data: bool = False
     weights: bool = False
@@ -84,8 +88,8 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """How the core's sums are delivered: shifted right by `truncate` bits; strides and packing are
-    those of the cube that they become."""
+    """How the core delivers sums: shifted right by `truncate` bits, with the strides and packing of
+    the output cube."""
 
     line_stride: int
     surface_stride: int
@@ -96,7 +100,7 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """NVDLA's own way from sums to elements: (sum - offset) * scale >> shift, saturated."""
+    """NVDLA's own conversion of sums to elements: (sum - offset) * scale >> shift, saturated."""
 
     offset: int = 0
     scale: int = 1
@@ -109,7 +113,7 @@ UNCHANGED = Conversion()
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """What only images need; direct convolutions leave it alone, and any value is right."""
+    """Parameters of image input, which direct convolutions ignore."""
 
     format: int = 0
     mapping: int = 0
@@ -117,7 +121,7 @@ class Pixels:
 
 
 class Reach:
-    """How far the taps of a kernel lie apart."""
+    """The rows and columns that a kernel spans."""
 
     __slots__ = ()
     kernel_width: int
@@ -127,26 +131,27 @@ class Reach:
 
     @property
     def reach_x(self) -> int:
-        """Columns from the first to the last tap of a kernel."""
+        """Columns that a kernel spans."""
         return (self.kernel_width - 1) * self.dilation_x + 1
 
     @property
     def reach_y(self) -> int:
-        """Rows from the first to the last tap of a kernel."""
+        """Rows that a kernel spans."""
         return (self.kernel_height - 1) * self.dilation_y + 1
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionLayer(Reach):
-    """A direct convolution of int8.
+    """A direct convolution of int8 features.
 
-    `kept_rows`: rows of the input, from the top, that the layer before left in the buffer;
-    `release`: rows from the top that are given up afterwards; `fetch_grain`: rows that are
-    fetched before the core begins.  `pad_value`: of the padding, 16 bits of which int8 uses 8.
+    `kept_rows` is the number of input rows, from the top, that the previous layer has left in the
+    buffer.  `release` is the number of rows from the top that the layer discards afterwards.
+    `fetch_grain` is the number of rows that are fetched before the core starts.  `pad_value` is the
+    value of padding; the field has 16 bits, of which int8 uses 8.
 
-    Raises UnsupportedError, or CapacityError where the buffer's banks are too few."""
+    Raises UnsupportedError, or CapacityError if the buffer has too few banks."""
 
-    hardware: Configuration
+    hardware: NvdlaConfiguration
     width: int
     height: int
     channels: int
@@ -168,7 +173,7 @@ class ConvolutionLayer(Reach):
     source_line_packed: bool = False
     source_surface_packed: bool = False
     weight_address: int = 0
-    weight_memory: Memory = Memory.MAIN
+    weight_memory: NvdlaMemory = NvdlaMemory.MAIN
     kept_rows: int = 0
     fetch_grain: int = 1
     reuse: Reuse = Reuse()
@@ -195,7 +200,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """Columns and rows with padding."""
+        """Columns and rows, including padding."""
         pad = self.padding
         return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
 
@@ -221,17 +226,17 @@ class ConvolutionLayer(Reach):
 
     @property
     def bytes_per_kernel(self) -> int:
-        """Of one kernel's weights."""
+        """Bytes of the weights of one kernel."""
         return self.kernel_width * self.kernel_height * self.channels
 
     @property
     def weight_bytes(self) -> int:
-        """Of all weights, as they lie in memory."""
+        """Bytes of all weights in memory, rounded up."""
         return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
 
     @property
     def demand(self) -> Demand:
-        """What the layer asks of the buffer."""
+        """The layer's demand on the convolution buffer."""
         return Demand(
             self.hardware,
             self.width,
@@ -245,13 +250,13 @@ class ConvolutionLayer(Reach):
 
     @property
     def entries_per_slice(self) -> int:
-        """Entries of the buffer that a row of the input takes."""
+        """Entries of the buffer that a row of the input occupies."""
         return entries_per_slice(self.width, self.channels, self.hardware)
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """Columns (or rows) of an input and of the padding behind it that convolutions really use: the
-    hardware wants no others.
+    """The columns (or rows) of an input and of the padding after it that a convolution uses; the
+    hardware accepts no others.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
     (55, 0)
@@ -261,7 +266,7 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
 
 def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """What is wrong with a layer, and why."""
+    """The violated limits of a layer, each with its reason."""
     for name in COUNTS:
         if getattr(layer, name) < 1:
             yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
@@ -277,6 +282,7 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """The violated limits of a layer's window and padding."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -300,6 +306,7 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _place_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """The violated limits of a layer's addresses and strides."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),
@@ -322,7 +329,7 @@ def _place_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
             f"it must be a multiple of {WEIGHT_ALIGNMENT_BYTES}",
         )
     used = (layer.source.memory, layer.output.memory, layer.weight_memory)
-    if Memory.FEATURE_BUFFER in used and not layer.hardware.has_second_memory:
+    if NvdlaMemory.FEATURE_BUFFER in used and not layer.hardware.has_second_memory:
         yield "a tensor lies at the second memory port", "the configuration has but one"
     most = 1 << layer.hardware.address_bits
     for address in (layer.source.address, layer.output.address, layer.weight_address):

@@ -1,9 +1,9 @@
 """model: a functional model of NVDLA's convolution core and of the extension, on bytes.
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
-weights as the hardware has them in memory, and writes outputs; it knows nothing of who made the
-stream.  Every byte that goes to or from a memory is counted.  Not modelled: time, and values in the
-buffer beyond whole rows and whole weights.
+weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
+streams.  It counts every byte that is transferred to or from a memory.  It models neither time nor
+the content of the convolution buffer below the granularity of whole rows and whole weights.
 
 Source: NVDLA hardware manual: unit description, programming guide, precision.
 """
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
-    Elementwise,
+    ElementwiseMode,
     Post,
     Range,
     Scale,
@@ -29,32 +29,32 @@ from penstock.accelerators.nvdla.extension import (
     decode_post,
     decode_window,
 )
-from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, Memory, Surface
+from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, NvdlaMemory, Surface
 from penstock.accelerators.nvdla.packing import features_of, pack_features, weights_of
 from penstock.accelerators.nvdla.registers import UNITS, decode
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
-from penstock.accelerators.nvdla.traffic import Traffic
+from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Array, BackendError, multiply, requantise, rounding_shift
 
 Sums = NDArray[np.int64]
-Memories = Mapping[Memory, Array]
-"""Bytes of each memory, uint8; address 0 is the first."""
+Memories = Mapping[NvdlaMemory, Array]
+"""The bytes of each memory, uint8, from address 0 on."""
 
 INT8 = Range()
 TERM_BITS = 20
-"""By which terms of element-wise sums are shifted left."""
+"""The left shift of the terms of an element-wise sum."""
 PIPELINES = {"CDMA": frozenset(UNITS), "WINDOW": frozenset({"WINDOW", "SDP"})}
-"""By the unit that brings data, all that a layer needs; POST may stand among them."""
+"""For each unit that fetches data, the units that a layer needs; POST is optional."""
 EXTENSION = frozenset({"POST", "WINDOW"})
 
 
 @dataclass
 class Device:
-    """The hardware between two writes: words of registers, units that were started, what is left
-    in the convolution buffer: rows of features, in so many banks, and weights; and what each layer
-    so far has moved."""
+    """The state of the hardware between two writes: register words, started units, the content of
+    the convolution buffer (rows of features in a number of banks, and weights), and the traffic of
+    each layer so far."""
 
-    hardware: Configuration
+    hardware: NvdlaConfiguration
     memories: Memories
     words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
@@ -63,14 +63,14 @@ class Device:
     weights: Array | None = None
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
 
-    def memory(self, which: Memory) -> Array:
-        """A memory's bytes.  Raises BackendError where it is not there."""
+    def memory(self, which: NvdlaMemory) -> Array:
+        """The bytes of a memory.  Raises BackendError if there is no such memory."""
         if which not in self.memories:
             raise _refused(f"there is no memory {which.name}", "a tensor lies in it")
         return self.memories[which]
 
     def run(self, source: str) -> None:
-        """Runs the layer whose last unit is started."""
+        """Executes the layer after its last unit has been started."""
         missing = PIPELINES[source] - self.started
         stray = self.started - PIPELINES[source] - {"POST"}
         if missing or stray:
@@ -99,33 +99,34 @@ class Device:
         self.started.clear()
 
     def _fetched(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
-        """Features (rows, columns, channels), read from where they lie."""
+        """Features read from memory; shape (rows, columns, channels)."""
         atom = self.hardware.memory_atom_bytes
         found = features_of(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, found)
         return found
 
-    def _loaded(self, what: str, memory: Memory, address: int, size_bytes: int) -> Array:
-        """Bytes, read from a memory.  Raises BackendError where they leave it."""
+    def _loaded(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
+        """Bytes read from a memory.  Raises BackendError if they exceed it."""
         content = self.memory(memory)
         features_of(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
         return content[address : address + size_bytes]
 
     def _count_features(self, what: str, elements: Array) -> None:
-        """Features come and go in whole atoms."""
+        """Counts features, which are transferred in whole memory atoms."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Elements of NVDLA's own conversion, in whole packs: channels that are not there are
-        converted too."""
+        """Elements after NVDLA's own conversion, in whole packs: absent channels are converted
+        too."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Sums as the core hands them on; keeps of data and weights what the layer leaves."""
+        """Sums as the core delivers them.  Retains the data and weights that the layer keeps in the
+        buffer."""
         rows, weights = self._rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
         self.data_banks = layer.data_banks
@@ -146,7 +147,7 @@ class Device:
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
 
     def _rows(self, layer: ConvolutionLayer) -> Array:
-        """The input: what is in the buffer, and what is fetched."""
+        """The input: rows kept in the buffer and rows fetched."""
         shape = (layer.height, layer.width, layer.channels)
         if layer.reuse.data or layer.kept_rows:
             kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
@@ -169,7 +170,7 @@ class Device:
         return fetched
 
     def _weights(self, layer: ConvolutionLayer) -> Array:
-        """Weights (kernels, rows, columns, channels): of the buffer, or fetched."""
+        """The weights, kept in the buffer or fetched; shape (kernels, rows, columns, channels)."""
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
@@ -182,7 +183,7 @@ class Device:
         return weights_of(content, shape, self.hardware)
 
     def _windowed(self, layer: WindowLayer, post: Post | None) -> Array:
-        """Elements that unit WINDOW makes, and unit POST, if it is there, of these."""
+        """The results of unit WINDOW, processed by unit POST if it is started."""
         shape = (layer.height, layer.width, layer.channels)
         image = self._fetched("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
@@ -193,36 +194,38 @@ class Device:
                 "depthwise sums are not requantised", "only unit POST makes elements of them"
             )
         size = layer.window_height * layer.window_width * layer.kernels
-        content = self._loaded("weights", Memory.MAIN, layer.weight_address, size)
+        content = self._loaded("weights", NvdlaMemory.MAIN, layer.weight_address, size)
         weights = content.view(np.int8).reshape(
             layer.window_height, layer.window_width, layer.kernels
         )
         return self._post(post, depthwise(image, weights, layer))
 
     def _post(self, post: Post, values: Sums) -> Array:
-        """What unit POST makes of sums, or of elements."""
+        """The results of unit POST for sums or elements."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES
-            content = self._loaded("table", Memory.MAIN, post.table_address, size)
+            content = self._loaded("table", NvdlaMemory.MAIN, post.table_address, size)
             table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
             bias, multiplier, shift = table.T
             limits = (post.limits.least, post.limits.most)
             elements = requantise(values + bias, multiplier, shift, post.zero, limits)
         else:
             elements = np.clip(values, post.limits.least, post.limits.most).astype(np.int8)
-        if post.elementwise is Elementwise.NONE:
+        if post.elementwise is ElementwiseMode.NONE:
             return elements
         rows, columns, channels = values.shape
         second = self._fetched("second", post.second, (rows, columns, channels))
         return combined(elements, second, post)
 
 
-def execute(stream: bytes, memories: Memories, hardware: Configuration) -> tuple[Traffic, ...]:
-    """Runs a stream on memories, which it changes; the bytes that each hardware layer has moved.
+def execute(
+    stream: bytes, memories: Memories, hardware: NvdlaConfiguration
+) -> tuple[LayerTraffic, ...]:
+    """Executes a stream on memories, in place, and returns the traffic of each hardware layer.
 
-    Raises BackendError where the stream is malformed, or asks for what is not there;
-    UnsupportedError and CapacityError where a layer is none that the hardware can run."""
+    Raises BackendError if the stream is malformed or accesses a missing memory, and
+    UnsupportedError or CapacityError if the hardware cannot execute a layer."""
     device = Device(hardware, memories)
     for write in from_bytes(stream):
         if write.starts is None:
@@ -231,23 +234,23 @@ def execute(stream: bytes, memories: Memories, hardware: Configuration) -> tuple
         device.started.add(write.starts)
         if write.starts in SOURCES:
             device.run(write.starts)
-    return tuple(Traffic(**moved) for moved in device.moved)
+    return tuple(LayerTraffic(**moved) for moved in device.moved)
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """NVDLA's own way from sums to int8."""
+    """NVDLA's own conversion of sums to int8."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 
 
 def combined(first: Array, second: Array, post: Post) -> Array:
-    """Element-wise sum, difference or product of two tensors, as TFLite has them."""
+    """The element-wise sum, difference or product of two tensors, in TFLite's arithmetic."""
     left = first.astype(np.int64) - post.first.zero
     right = second.astype(np.int64) - post.other.zero
-    if post.elementwise is Elementwise.MULTIPLY:
+    if post.elementwise is ElementwiseMode.MULTIPLY:
         values = left * right
     else:
-        sign = 1 if post.elementwise is Elementwise.ADD else -1
+        sign = 1 if post.elementwise is ElementwiseMode.ADD else -1
         values = _term(left, post.first) + sign * _term(right, post.other)
     limits = (post.result_limits.least, post.result_limits.most)
     result = post.result
@@ -255,8 +258,7 @@ def combined(first: Array, second: Array, post: Post) -> Array:
 
 
 def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """The largest element under each window, or the mean of those that are there, ties away from
-    zero."""
+    """The maximum of each window, or the mean without padding, with ties rounded away from zero."""
     values = _bordered(image, layer, 0)
     there = _bordered(np.ones_like(image), layer, 0)
     out = (layer.out_height, layer.out_width, layer.channels)
@@ -274,7 +276,7 @@ def pooled(image: Array, layer: WindowLayer) -> Sums:
 
 
 def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """Sums of each channel by itself; weights (rows, columns, output channels)."""
+    """The sums of a depthwise convolution; weights have shape (rows, columns, output channels)."""
     values = np.repeat(_bordered(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
     totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
     for k, l, taps in _taps(values, layer):  # noqa: E741
@@ -285,7 +287,8 @@ def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
 def _taps(
     padded: Array, layer: ConvolutionLayer | WindowLayer
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Row and column of every tap, and the elements (rows, columns, channels) that lie under it."""
+    """For each tap, its row and column, and the elements under it, of shape (rows, columns,
+    channels)."""
     window = (
         (layer.kernel_height, layer.kernel_width)
         if isinstance(layer, ConvolutionLayer)
@@ -312,6 +315,7 @@ def _bordered(image: Array, layer: WindowLayer, value: int) -> Array:
 
 
 def _term(values: Sums, scale: Scale) -> Sums:
+    """A term of an element-wise sum, scaled."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 
 
@@ -321,6 +325,7 @@ def _int8(value: int) -> int:
 
 
 def _refused(what: str, why: str) -> BackendError:
+    """The error for a stream that the hardware cannot execute."""
     return BackendError(
         "nvdla-012",
         what,

@@ -1,9 +1,10 @@
-"""packing: features and weights as they lie in NVDLA's memory.
+"""packing: features and weights in NVDLA's memory layouts.
 
-Features: packs of as many channels as a memory atom has bytes; in a pack, points from left to right
-and rows downwards, lines and packs (surfaces) any stride apart.  Weights: groups of kernels, in a
-group blocks of channels, in a block the taps row by row, at a tap one kernel after the other, the
-channels of the block of each; nothing between them, zeros at the end.
+Features are stored in packs of as many channels as a memory atom has bytes.  Within a pack, points
+are ordered from left to right and rows from top to bottom; the strides of lines and of packs
+(surfaces) are arbitrary.  Weights are stored in groups of kernels, a group in blocks of channels,
+and a block tap by tap, in row order; each tap holds the channels of one kernel after the other.
+There are no gaps, and zeros at the end.
 
 Source: NVDLA hardware manual, in-memory formats.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.layer import WEIGHT_BYTES_STEP, Surface
 from penstock.uma import Array, BackendError
 
@@ -23,19 +24,19 @@ from penstock.uma import Array, BackendError
 def features_of(
     memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int
 ) -> Array:
-    """The elements (rows, columns, channels) of a surface in a memory's bytes, int8, copied.
+    """A copy of the int8 elements of a surface in a memory; shape (rows, columns, channels).
 
-    Raises BackendError where they leave the memory, or overlap."""
+    Raises BackendError if they exceed the memory or overlap."""
     packs = _packs(memory, surface, shape, atom_bytes)
     rows, columns, channels = shape
     return packs.transpose(1, 2, 0, 3).reshape(rows, columns, -1)[..., :channels]
 
 
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
-    """Writes elements (rows, columns, channels), int8, into a memory's bytes; zeros where the last
-    pack has no more channels.
+    """Writes int8 elements of shape (rows, columns, channels) to a memory, with zeros for absent
+    channels of the last pack.
 
-    Raises BackendError where they leave the memory, or overlap."""
+    Raises BackendError if they exceed the memory or overlap."""
     rows, columns, channels = elements.shape
     packs = _packs(memory, surface, (rows, columns, channels), atom_bytes)
     whole = np.zeros((rows, columns, len(packs) * atom_bytes), np.int8)
@@ -43,8 +44,8 @@ def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: 
     packs[:] = whole.reshape(rows, columns, len(packs), atom_bytes).transpose(2, 0, 1, 3)
 
 
-def pack_weights(weights: Array, hardware: Configuration) -> bytes:
-    """Weights (kernels, rows, columns, channels), int8, in the hardware's order.
+def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
+    """The int8 weights, of shape (kernels, rows, columns, channels), in the hardware's order.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL
     >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
@@ -58,8 +59,10 @@ def pack_weights(weights: Array, hardware: Configuration) -> bytes:
     return found + bytes(-len(found) % WEIGHT_BYTES_STEP)
 
 
-def weights_of(content: Array, shape: tuple[int, int, int, int], hardware: Configuration) -> Array:
-    """The weights (kernels, rows, columns, channels) of bytes in the hardware's order."""
+def weights_of(
+    content: Array, shape: tuple[int, int, int, int], hardware: NvdlaConfiguration
+) -> Array:
+    """The weights of bytes in the hardware's order; shape (kernels, rows, columns, channels)."""
     found = np.zeros(shape, np.int8)
     at = 0
     for kernels, channels in _blocks(shape, hardware):
@@ -69,8 +72,8 @@ def weights_of(content: Array, shape: tuple[int, int, int, int], hardware: Confi
     return found
 
 
-def _blocks(shape: tuple[int, ...], hardware: Configuration) -> Iterator[tuple[slice, slice]]:
-    """Kernels and channels that lie together, in order."""
+def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
+    """The kernels and channels of each contiguous block, in order."""
     for kernel in range(0, shape[0], hardware.atomic_k):
         for channel in range(0, shape[3], hardware.atomic_c):
             yield (
@@ -80,7 +83,7 @@ def _blocks(shape: tuple[int, ...], hardware: Configuration) -> Iterator[tuple[s
 
 
 def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int) -> Array:
-    """A view (packs, rows, columns, channels of a pack) of a memory's bytes.
+    """A view of a memory; shape (packs, rows, columns, channels of a pack).
 
     Raises BackendError."""
     rows, columns, channels = shape

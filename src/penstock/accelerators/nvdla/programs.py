@@ -1,18 +1,16 @@
-"""programs: commands of a call as a stream that can be moved, and its loader.
+"""programs: the command stream of a call, its encoder and its loader.
 
-A call says what it computes (`BEGIN`, a Task), where weights, table and working memory lie
-(`PLACES`), where each row that it reads or writes lies (`ROW`), and which rows it computes (`RUN`);
-it may do so several times, one task after the other.  The encoder makes hardware layers of that: of
-as many rows at a time as lie evenly apart, in rings as in whole tensors.  Rows of one window that
-do not are first copied, one under the other.
+A call issues one `Task` or several.  The encoder turns each into hardware layers.  A layer computes
+as many rows as have a constant pitch in every tensor.  If the rows of a single window have no
+constant pitch, they are first copied to scratch.
 
-Where tensors lie is known late, so a write of an address says how far behind one of the bases of
-the submission it is.  A stream begins with what its loader must know:
+Streams are relocatable.  A register write that holds an address names one of the bases of the
+submission.  A stream begins with a header for its loader:
 
-    words  configuration | number of places | for each place: its write, its base | the writes
+    words  configuration | number of relocations | for each: index of its write, base | writes
 
-To the word of a place, the address of its base is added; then the writes are done, one after the
-other (`stream.py`).  The highest bit of a base says that it lies in the feature buffer.
+The loader adds the address of the base to the word of each relocation and then executes the writes
+in order (`stream.py`).  The highest bit of a base is set if it lies in the feature buffer.
 """
 
 from __future__ import annotations
@@ -28,20 +26,20 @@ from penstock.accelerators.nvdla.address_map import registers
 from penstock.accelerators.nvdla.configurations import (
     CONFIGURATIONS,
     FEATURE_BUFFER,
-    Configuration,
+    NvdlaConfiguration,
 )
-from penstock.accelerators.nvdla.layer import Memory
+from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.stream import FORMAT, Write
-from penstock.accelerators.nvdla.task import NUMBERS, Task, copies
-from penstock.uma import Array, Driver, Place, RowCall, StreamCommand
+from penstock.accelerators.nvdla.task import Task, copies
+from penstock.uma import Array, Driver, Place, StreamOperation, StreamRows
 
 HEAD = struct.Struct("<II")
-"""Configuration and number of places; or a place."""
+"""Configuration and number of relocations; or one relocation."""
 BASE_BYTES = 256
-"""To a multiple of which the functional model puts every base."""
-FIRST, SECOND, RESULT = range(3)
-"""Tensors of a call, by number."""
+"""Alignment of every base in the functional model."""
+NUMBERS = tuple(CONFIGURATIONS)
+"""The names of the configurations, by their number in a stream."""
 SOURCES = ("CDMA.D_DAIN_ADDR_LOW_0", "WINDOW.D_DAIN_ADDR_LOW")
 WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
 TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
@@ -52,104 +50,101 @@ MEMORY_OF = {
     OTHER: "POST.D_SECOND_RAM_TYPE",
     OUTPUT: "SDP.D_DST_DMA_CFG",
 }
-"""By register of an address of features, the one that says in which memory it lies."""
+"""For each register that holds an address of features, the register that selects the memory."""
 IN_FEATURE_BUFFER = 1 << 31
-"""The bit of a base that lies there."""
+"""The bit of a base that lies in the feature buffer."""
 
 Placed = tuple[Write, Place | None]
-"""A write, and the place from which its address is counted."""
+"""A write, and the place to which its address is relative."""
+Issued = StreamOperation[Task]
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """A task, where its weights, table and working memory lie, the rows of each tensor, and which
-    of the output are computed: [first, end)."""
+class _Encoder:
+    """Encodes one issued task."""
 
-    task: Task
-    places: tuple[Place, ...]
-    rows: Mapping[int, Mapping[int, Place]]
-    first: int
-    end: int
+    call: Issued
 
-    @staticmethod
-    def of(commands: Sequence[StreamCommand]) -> _Run:
-        """What the commands from a BEGIN to its RUN say."""
-        call = RowCall.of(commands)
-        return _Run(Task(*call.numbers), call.places, call.rows, call.first, call.end)
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """The hardware layers."""
-        first, end = self.first, self.end
+        """The register writes of each hardware layer."""
+        first, end = self.call.first, self.call.end
         while first < end:
             reads = self.task.reads(first, first + 1)
-            if self._pitch(FIRST, *reads, self.task.in_row_bytes) is None:
+            if _pitch(self.call.inputs[0], *reads, self.task.in_row_bytes) is None:
                 yield from self._gathered(first)
                 first += 1
                 continue
             until = first + 1
-            while until < end and self._even(first, until + 1):
+            while until < end and self._pitches(first, until + 1) is not None:
                 until += 1
-            yield from self._even_rows(first, until)
+            yield from self._strided(first, until)
             first = until
 
-    def _even(self, first: int, end: int) -> bool:
-        """Whether all that rows [first, end) touch lies evenly apart."""
-        spans = {FIRST: self.task.reads(first, end), SECOND: (first, end), RESULT: (first, end)}
-        return all(self._pitch(k, *spans[k], self._row_bytes(k)) is not None for k in self.rows)
-
-    def _row_bytes(self, tensor: int) -> int:
-        return self.task.in_row_bytes if tensor == FIRST else self.task.out_row_bytes
-
-    def _pitch(self, tensor: int, lower: int, upper: int, row_bytes: int) -> int | None:
-        """Bytes between rows [lower, upper) of a tensor; None where they differ."""
-        places = [self.rows[tensor][row] for row in range(lower, upper)]
-        offsets = [place.offset_bytes for place in places]
-        steps = {b - a for a, b in pairwise(offsets)} or {row_bytes}
-        same = len({place.base for place in places}) == 1 and len(steps) == 1
-        (step, *_) = steps
-        return step if same and step >= row_bytes else None
-
-    def _even_rows(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """The layers of rows that lie evenly apart."""
-        lower, upper = self.task.reads(first, end)
-        pitches = [
-            self._pitch(FIRST, lower, upper, self._row_bytes(FIRST)),
-            self._pitch(RESULT, first, end, self._row_bytes(RESULT)),
-            self._pitch(SECOND, first, end, self._row_bytes(SECOND)) if SECOND in self.rows else 0,
+    def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
+        """The row pitches of the input, the output and the second input (0 if there is none) over
+        all rows that computing rows [first, end) accesses; None if one is not constant."""
+        source, *others = self.call.inputs
+        found = [
+            _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
+            _pitch(self.call.result, first, end, self.task.out_row_bytes),
+            *(_pitch(other, first, end, self.task.out_row_bytes) for other in others),
         ]
-        source = self.rows[FIRST][lower]
-        for layer in self.task.layers(first, end, *(pitch or 0 for pitch in pitches)):
+        pitches = [pitch for pitch in found if pitch is not None]
+        if len(pitches) < len(found):
+            return None
+        return pitches[0], pitches[1], pitches[2] if others else 0
+
+    def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
+        """The layers that compute rows of constant pitch."""
+        lower, _ = self.task.reads(first, end)
+        pitches = self._pitches(first, end)
+        assert pitches is not None
+        source = self.call.inputs[0].place(lower)
+        for layer in self.task.layers(first, end, *pitches):
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """The layers of one row, whose window's rows are copied to the working memory before."""
+        """The layers that compute one row, after copies of its window's rows to scratch."""
         lower, upper = self.task.reads(first, first + 1)
-        size = self.task.in_row_bytes
-        *_, scratch = self.places
+        size, scratch = self.task.in_row_bytes, self.call.scratch
+        assert scratch is not None
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
             for layer in copies(self.task).layers(0, 1, size, size):
-                yield _at(layer, {SOURCES[1]: self.rows[FIRST][row], OUTPUT: target})
-        second = size if SECOND not in self.rows else self.task.out_row_bytes
+                yield _at(layer, {SOURCES[1]: self.call.inputs[0].place(row), OUTPUT: target})
+        second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
         for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """The writes of a layer whose first rows lie there."""
+        """The writes of a layer that reads its input from `source` on and computes rows from
+        `first` on."""
         known = {register: source for register in SOURCES}
-        known[OUTPUT] = self.rows[RESULT][first]
-        if SECOND in self.rows:
-            known[OTHER] = self.rows[SECOND][first]
-        if self.task.requantise:
-            weights, table, *_ = self.places
+        known[OUTPUT] = self.call.result.place(first)
+        for other in self.call.inputs[1:]:
+            known[OTHER] = other.place(first)
+        if self.task.post.requantise:
+            weights, table = self.call.tables
             known |= {register: weights for register in WEIGHTS} | {TABLE: table}
         return _at(layer, known)
 
 
+def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | None:
+    """Bytes between rows [lower, upper) of a tensor; None if this varies, or is less than a row."""
+    steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
+    (step, *others) = steps
+    return step if not others and step >= row_bytes else None
+
+
 def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """The writes of a layer with the places of addresses, and the memories in which these lie."""
+    """The writes of a layer, with the place of each address and its memory."""
     memories = {
-        MEMORY_OF[register]: Memory.FEATURE_BUFFER
+        MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
         if register in MEMORY_OF and place.memory == FEATURE_BUFFER
     }
@@ -159,16 +154,14 @@ def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
     ]
 
 
-def encode(commands: Sequence[StreamCommand]) -> bytes:
-    """The stream of a call's commands."""
-    ends = [k + 1 for k, command in enumerate(commands) if command.name == RUN.name]
-    runs = [_Run.of(commands[first:end]) for first, end in pairwise((0, *ends))]
-    writes = [write for run in runs for layer in run.layers() for write in layer]
-    return to_stream(runs[0].task.configuration, writes)
+def encode(commands: Sequence[Issued]) -> bytes:
+    """The stream of a call."""
+    writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
+    return to_stream(commands[0].operation.hardware, writes)
 
 
-def to_stream(configuration: int, writes: Sequence[Placed]) -> bytes:
-    """The bytes of writes."""
+def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
+    """The bytes of a stream for a hardware configuration."""
     places: list[bytes] = []
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
@@ -178,12 +171,14 @@ def to_stream(configuration: int, writes: Sequence[Placed]) -> bytes:
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    return b"".join((HEAD.pack(configuration, len(places)), *places, *body))
+    return b"".join((HEAD.pack(NUMBERS.index(hardware.name), len(places)), *places, *body))
 
 
-def decode(stream: bytes) -> tuple[Configuration, tuple[tuple[int, int, Memory], ...], bytes]:
-    """The configuration; of each place its write, its base and the memory in which that lies; and
-    the writes as they were encoded."""
+def decode(
+    stream: bytes,
+) -> tuple[NvdlaConfiguration, tuple[tuple[int, int, NvdlaMemory], ...], bytes]:
+    """The configuration of a stream; for each relocation the index of its write, the number of its
+    base and the memory of that base; and the register writes before relocation."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
     places = tuple(
@@ -193,12 +188,14 @@ def decode(stream: bytes) -> tuple[Configuration, tuple[tuple[int, int, Memory],
     return CONFIGURATIONS[NUMBERS[number]], places, stream[end:]
 
 
-def _memory(base: int) -> Memory:
-    return Memory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else Memory.MAIN
+def _memory(base: int) -> NvdlaMemory:
+    return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
-def moved(writes: bytes, places: Sequence[tuple[int, int, Memory]], bases: Sequence[int]) -> bytes:
-    """The writes, with the addresses of bases in their places."""
+def moved(
+    writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
+) -> bytes:
+    """The writes after relocation.  `bases`: the address of each base."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:
         words[write, 1] += bases[base]
@@ -206,19 +203,21 @@ def moved(writes: bytes, places: Sequence[tuple[int, int, Memory]], bases: Seque
 
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
-    """Runs a stream: every base is put into a memory of a functional model, the one in which the
-    stream says that it lies, and what has changed is taken back: bases may overlap."""
+    """Functional model of `nvdla_submit`: executes a stream.
+
+    Copies every base into a memory of the hardware model, the one that the stream names, and copies
+    back only the bytes that change, since bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     homes = {base: memory for _, base, memory in places}
-    ends, starts = dict.fromkeys(Memory, 0), list[int]()
+    ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
     for k, base in enumerate(bases):
-        home = homes.get(k, Memory.MAIN)
+        home = homes.get(k, NvdlaMemory.MAIN)
         starts.append(ends[home])
         ends[home] += -(-len(base) // BASE_BYTES) * BASE_BYTES
     memories = {memory: np.zeros(end, np.uint8) for memory, end in ends.items()}
     mine = [
-        memories[homes.get(k, Memory.MAIN)][start : start + len(base)]
+        memories[homes.get(k, NvdlaMemory.MAIN)][start : start + len(base)]
         for k, (start, base) in enumerate(zip(starts, bases, strict=True))
     ]
     for part, base in zip(mine, bases, strict=True):
@@ -231,13 +230,4 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
             base[changed] = part[changed]
 
 
-def _in_streams_only(device: object, *arguments: object) -> None:
-    raise AssertionError("commands of a call are encoded, not done one by one")
-
-
 SUBMIT = Driver("nvdla_submit", "nvdla", submit, object)
-BEGIN, PLACES, ROW, RUN = (
-    Driver(f"nvdla_{name}", "nvdla", _in_streams_only, object)
-    for name in ("begin", "places", "row", "run")
-)
-"""A Task's numbers; weights, table, working memory; (tensor, row, place); (first, end)."""

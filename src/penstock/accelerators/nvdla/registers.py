@@ -6,12 +6,12 @@ Source: NVDLA hardware manual; register programs of nvdla/hw, branch nv_small, v
 from __future__ import annotations
 
 from penstock.accelerators.nvdla.bindings import Bindings, Words
-from penstock.accelerators.nvdla.configurations import Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.layer import (
     Accumulators,
     Conversion,
     ConvolutionLayer,
-    Memory,
+    NvdlaMemory,
     Padding,
     Pixels,
     Reuse,
@@ -19,7 +19,7 @@ from penstock.accelerators.nvdla.layer import (
 )
 
 UNITS = ("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP")
-"""In the order of data."""
+"""The units of the core, in the order of the data flow."""
 
 BYPASS = {
     "SDP.D_FEATURE_MODE_CFG.flying_mode": 1,
@@ -27,8 +27,9 @@ BYPASS = {
     "SDP.D_DP_BN_CFG.bn_bypass": 1,
     "SDP.D_DP_EW_CFG.ew_bypass": 1,
 }
-"""Elements do not come from memory, and pass NVDLA's bias, batch norm and element-wise units by."""
-MAIN = {path: Memory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
+"""Register fields that bypass NVDLA's own bias, batch-norm and element-wise units, and select input
+from the core instead of memory."""
+MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
 
 CONVOLUTION = Bindings(
     ConvolutionLayer,
@@ -124,7 +125,7 @@ CONVOLUTION = Bindings(
     types={
         "Accumulators": Accumulators,
         "Conversion": Conversion,
-        "Memory": Memory,
+        "NvdlaMemory": NvdlaMemory,
         "Padding": Padding,
         "Pixels": Pixels,
         "Reuse": Reuse,
@@ -134,18 +135,18 @@ CONVOLUTION = Bindings(
 
 
 def encode(layer: ConvolutionLayer) -> dict[str, int]:
-    """The words of every register of the convolution core, but those that start it.
+    """The words of all registers of the convolution core, except those that start it.
 
-    Raises UnsupportedError where a part of the layer has more bits than its field."""
+    Raises UnsupportedError if a value does not fit its field."""
     return CONVOLUTION.encode(layer)
 
 
-def decode(words: Words, hardware: Configuration) -> ConvolutionLayer:
-    """The layer of some registers' words; registers that are not given count as 0, memories as the
-    main one.
+def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
+    """The layer that register words describe.  Absent registers are 0, and absent memories the main
+    one.
 
-    Raises UnsupportedError where the words are none of a direct convolution, or contradict each
-    other, and CapacityError where banks are too few."""
+    Raises UnsupportedError if the words do not describe a direct convolution or contradict each
+    other, and CapacityError if there are too few banks."""
     fetched = words.get("CDMA.D_DATAIN_SIZE_0", 0) >> 16
     height = words.get("CDMA.D_DATAIN_SIZE_EXT_0", 0) >> 16
     return CONVOLUTION.decode(words, hardware=hardware, kept_rows=height - fetched)

@@ -1,10 +1,11 @@
-"""sheet: the cycles that NVDLA's performance sheet gives a network, exactly.
+"""sheet: the cycles that NVDLA's performance sheet states for a network, reproduced exactly.
 
-A layer takes as long as its multiplications or its traffic, whichever is more; a network takes the
-sum.  Numbers are whole or fractions, and exact.  KiB are of 1024 bytes; a bandwidth of 1 GB/s moves
-1 KiB in a thousandth of a million cycles' time, as the sheet has it: cycles = KiB / GBps * MHz.
+A layer takes the larger of its cycles of multiplication and of traffic; a network takes the sum of
+its layers.  All numbers are exact integers or fractions.  A KiB is 1024 bytes; the sheet takes a
+bandwidth of 1 GB/s to transfer 1 KiB in the time of a thousandth of a million cycles: cycles = KiB
+/ GBps * MHz.
 
-The sheet holds one page for each of three networks, and the pages differ (`Page`).
+The sheet has one page for each of three networks, and the pages differ (`Page`).
 
 Source: nvdla/hw, perf/NVDLA_OpenSource_Performance.xlsx.
 """
@@ -20,17 +21,17 @@ from math import ceil
 from penstock.uma import CapacityError, UnsupportedError
 
 CHANNELS_AT_ONCE = 16
-"""To a multiple of which the sheet rounds channels."""
+"""The sheet rounds channels up to a multiple of this."""
 KERNELS_IN_A_GROUP = 32
 WINOGRAD_SAVING = Fraction(9, 4)
-"""Fewer multiplications of a layer of 3x3."""
+"""The factor by which Winograd reduces the multiplications of a 3x3 layer."""
 WINOGRAD_WEIGHTS = Fraction(16, 9)
-"""As many bytes of weights."""
+"""The factor by which Winograd increases the size of weights."""
 KIB = 1024
 
 
-class Kind(Enum):
-    """What a layer is; `value` as the sheet writes it."""
+class SheetLayerKind(Enum):
+    """The kind of a layer; `value` is the sheet's name."""
 
     CONVOLUTION = "conv"
     WITH_ELEMENTWISE = "conv + elwise"
@@ -39,8 +40,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The sheet's input.  Bytes of a feature and of a weight, KiB of the convolution buffer,
-    multipliers, clock, bandwidth of the memory, and images that share fully connected weights."""
+    """The parameters of the sheet: bytes of a feature and of a weight, KiB of the convolution
+    buffer, multipliers, clock, bandwidth of the memory, and the batch size of fully connected
+    layers."""
 
     feature_bytes: int
     weight_bytes: int
@@ -57,8 +59,8 @@ class Hardware:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Rows and columns of a window, and the rows and columns by which it moves."""
+class SheetWindow:
+    """Rows and columns of a window, and its strides."""
 
     rows: int
     columns: int
@@ -80,22 +82,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class SheetLayer:
-    """A layer as the sheet describes it, with what is computed on its outputs' way to memory.
+    """A layer as the sheet describes it, with the operations that are fused into its output.
 
-    `same`: as many outputs as inputs, divided by the stride.  `winograd_weights`: whether the sheet
-    counts the larger weights of a 3x3 layer (on some rows it does not).
+    `same` means that the output has as many points as the input, divided by the stride.
+    `winograd_weights` states whether the sheet counts the larger weights of a 3x3 layer; on some
+    rows it does not.
 
-    Raises UnsupportedError where the window does not fit."""
+    Raises UnsupportedError if the window does not fit."""
 
     name: str
-    kind: Kind
+    kind: SheetLayerKind
     channels: int
     rows: int
     columns: int
     kernels: int
-    window: Window
+    window: SheetWindow
     same: bool
-    pool: Window | None = None
+    pool: SheetWindow | None = None
     winograd_weights: bool = True
 
     def __post_init__(self) -> None:
@@ -161,7 +164,8 @@ class SheetLayer:
 
 
 class Resident(Enum):
-    """With what the sheet compares an input to see which operand is kept in the buffer."""
+    """The size with which the sheet compares an input to decide which operand stays in the
+    buffer."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -169,14 +173,14 @@ class Resident(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How one page of the sheet counts.
+    """The conventions of one page of the sheet.
 
-    kernels_at_once     kernels are rounded up to a multiple of it
+    kernels_at_once     kernels are rounded up to a multiple of this
     once                every tensor is moved once; fully connected weights once in a batch
-    compared            with what inputs are compared
-    rows_ahead          rows of input beyond a kernel's that must be in the buffer
-    first_layer         the first layer is counted in another way: its least input, with one row
-                        ahead, is compared with the weights of a group
+    compared            the size with which inputs are compared
+    rows_ahead          rows of input that must be in the buffer besides those of a kernel
+    first_layer         the first layer compares its least input, plus one row, with the weights
+                        of a group
     """
 
     name: str
@@ -197,7 +201,7 @@ PAGES = (ALEXNET, GOOGLENET, RESNET)
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """What the sheet says of a layer; sizes and traffic in KiB."""
+    """The sheet's figures of a layer; sizes and traffic in KiB."""
 
     in_kib: Fraction
     least_in_kib: Fraction
@@ -222,12 +226,12 @@ class LayerFigures:
 def figures_of(
     layers: Sequence[SheetLayer], hardware: Hardware, page: Page
 ) -> tuple[LayerFigures, ...]:
-    """Of every layer.  Raises CapacityError where a buffer cannot hold what it must."""
+    """The figures of every layer.  Raises CapacityError if a buffer is too small."""
     return tuple(_figures(layer, hardware, page, k == 0) for k, layer in enumerate(layers))
 
 
 def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Page) -> Fraction:
-    """Of a network, one layer after the other.  Raises CapacityError."""
+    """The frame rate of a network whose layers run one after the other.  Raises CapacityError."""
     cycles = sum(figures.cycles for figures in figures_of(layers, hardware, page))
     return hardware.mhz * 10**6 / cycles
 
@@ -250,7 +254,7 @@ def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> 
         dram_cycles=Fraction(0),
     )
     if page.once:
-        batch = hardware.fc_batch if layer.kind is Kind.FULLY_CONNECTED else 1
+        batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
         traffic = sizes.in_kib + sizes.weights_kib / batch + sizes.out_kib
     else:
         kept = _keeps_features(sizes, page, special)
@@ -265,14 +269,14 @@ def _out_bytes(layer: SheetLayer, hardware: Hardware) -> int:
 
 
 def _growth(layer: SheetLayer) -> Fraction:
-    """How many times as large weights are as they were."""
+    """The factor by which Winograd increases the weights of a layer."""
     return WINOGRAD_WEIGHTS if layer.is_3x3 and layer.winograd_weights else Fraction(1)
 
 
 def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
-    """Of the multiplications alone."""
+    """Cycles of the multiplications of a layer."""
     rows, columns = layer.slid
-    batch = hardware.fc_batch if layer.kind is Kind.FULLY_CONNECTED else 1
+    batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
     kernels = _up(layer.kernels * batch, page.kernels_at_once)
     taps = Fraction(layer.window.rows * layer.window.columns, layer.window.stride)
     saving = WINOGRAD_SAVING if layer.is_3x3 else 1
@@ -290,7 +294,7 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """KiB from and to memory, where one operand is read again for every bufferful of the other."""
+    """KiB from and to memory; one operand is read again for each bufferful of the other."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:
@@ -304,10 +308,10 @@ def _traffic(
             help="take a larger buffer",
         )
     times = max(1, ceil(parted / (buffer - beside)))
-    added = sizes.out_kib if layer.kind is Kind.WITH_ELEMENTWISE else 0
+    added = sizes.out_kib if layer.kind is SheetLayerKind.WITH_ELEMENTWISE else 0
     return times * other + parted + sizes.out_kib + added
 
 
 def _up(value: int, step: int) -> int:
-    """The next multiple."""
+    """x, rounded up to a multiple of `step`."""
     return -(-value // step) * step

@@ -1,11 +1,13 @@
-"""stream: hardware layers as a binary stream of register writes, and its text.
+"""stream: hardware layers as a binary stream of register writes, and as text.
 
-A write is two words of 32 bits, little-endian: a register's address and what is written to it.  A
-hardware layer is its registers, then the writes that start its units, against the direction of
-data: the unit that brings data is the last, and the layer is done before the next write.
+A write consists of two little-endian 32-bit words: the address of a register and its new value.
+A hardware layer consists of writes to its registers, followed by the writes that start its
+units, against the direction of the data flow: the unit that fetches data starts last, and the
+layer completes before the next write.
 
-Text: a line for each write, `UNIT.REGISTER 0xWORD field=value ...`, an empty line behind each
-layer; `#` begins a comment.  Text of bytes of text is the same text.
+The text has one line for each write, `UNIT.REGISTER 0xWORD field=value ...`, and an empty line
+after each layer; `#` begins a comment.  Parsing a text and printing the result reproduces the
+text.
 """
 
 from __future__ import annotations
@@ -27,32 +29,32 @@ from penstock.uma import BackendError
 
 FORMAT = struct.Struct("<II")
 SOURCES = ("CDMA", "WINDOW")
-"""Units that bring data, and with which a layer begins to run."""
+"""The units that fetch data; starting one executes the layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write to a register, by its name."""
+    """A write to a register, by name."""
 
     register: str
     word: int
 
     @property
     def starts(self) -> str | None:
-        """The unit that the write starts, if it does."""
+        """The unit that the write starts; empty if it starts none."""
         unit, _, name = self.register.partition(".")
         return unit if name == ENABLE and self.word else None
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """A convolution, with the extension's post-processing or as NVDLA has it.
+    """The writes of a convolution, with post-processing by the extension, or by NVDLA itself.
 
-    Raises UnsupportedError where a part does not fit its field."""
+    Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode(layer), UNITS, post)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """A layer of the extension's unit WINDOW.  Raises UnsupportedError."""
+    """The writes of a layer of unit WINDOW.  Raises UnsupportedError."""
     return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
 
 
@@ -66,7 +68,7 @@ def to_bytes(writes: Iterable[Write]) -> bytes:
 
 
 def from_bytes(stream: bytes) -> tuple[Write, ...]:
-    """The writes of a stream.  Raises BackendError where it is none."""
+    """The writes of a stream.  Raises BackendError if the stream is malformed."""
     if len(stream) % FORMAT.size:
         raise _wrong(
             f"it has {len(stream)} bytes, no multiple of {FORMAT.size}",
@@ -82,13 +84,13 @@ def from_bytes(stream: bytes) -> tuple[Write, ...]:
 
 
 def to_text(writes: Iterable[Write]) -> str:
-    """Writes as text.  Raises UnsupportedError where a word has bits of no field."""
+    """The writes as text.  Raises UnsupportedError if bits outside of any field are set."""
     return "".join(_lines(writes))
 
 
 def from_text(text: str) -> tuple[Write, ...]:
-    """The writes of a text.  Raises BackendError where a line is none, UnsupportedError where a
-    word has bits of no field."""
+    """The writes of a text.  Raises BackendError if a line is malformed, and UnsupportedError if
+    bits outside of any field are set."""
     found = (
         _parsed(line.split("#")[0].split(), f"line {k}")
         for k, line in enumerate(text.splitlines(), 1)
@@ -120,7 +122,7 @@ def _fields(register: Register, word: int) -> list[str]:
 
 
 def _parsed(words: list[str], where: str) -> Write | None:
-    """A line's write; None of an empty line."""
+    """The write of a line; None for an empty line."""
     if not words:
         return None
     register = registers().get(words[0])

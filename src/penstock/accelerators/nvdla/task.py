@@ -1,39 +1,35 @@
-"""task: an operator on the hardware, as whole numbers, which commands of a call can hold.
-
-Of some rows of its output, whose tensors lie in lines evenly apart, it says the hardware layers.
-"""
+"""task: an operator as the hardware executes it, and the hardware layers of some of its rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.accelerators.nvdla.configurations import CONFIGURATIONS, Configuration
+from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.cut import Convolution, hardware_layers
 from penstock.accelerators.nvdla.extension import (
-    Elementwise,
+    NO_POST,
     HardwareLayer,
     Post,
-    Range,
-    Scale,
     WindowKind,
     WindowLayer,
 )
-from penstock.accelerators.nvdla.layer import NOWHERE, ConvolutionLayer, Padding, Surface
+from penstock.accelerators.nvdla.layer import ConvolutionLayer, Padding, Surface
 from penstock.accelerators.nvdla.stream import Write, convolution_writes, window_writes
-from penstock.accelerators.nvdla.traffic import Traffic, traffic_of
-
-NUMBERS = tuple(CONFIGURATIONS)
-"""Configurations by their numbers."""
-CONVOLUTION = len(WindowKind)
-"""The `kind` of what NVDLA's own core computes; others are those of the unit WINDOW."""
+from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Shapes and window; zero point and clamp; the element-wise input, see `extension.Post`."""
+    """An operator of the convolution core or of the window unit: shapes in elements, window,
+    padding, and post-processing.
 
-    configuration: int
-    kind: int
+    `hardware` includes the extension.  `window` is the function of the window unit; None selects
+    the convolution core.  `in_zero` is the input's zero point, which pads the input.
+    `multiplier_d` is the channel multiplier of a depthwise convolution.  The addresses in `post`
+    are placeholders: each call determines its own."""
+
+    hardware: NvdlaConfiguration
+    window: WindowKind | None
     in_w: int
     in_h: int
     in_c: int
@@ -50,35 +46,15 @@ class Task:
     pad_top: int = 0
     in_zero: int = 0
     multiplier_d: int = 1
-    requantise: int = 0
-    out_zero: int = 0
-    least: int = -128
-    most: int = 127
-    elementwise: int = 0
-    zero0: int = 0
-    multiplier0: int = 0
-    shift0: int = 0
-    zero1: int = 0
-    multiplier1: int = 0
-    shift1: int = 0
-    result_zero: int = 0
-    out_multiplier: int = 0
-    out_shift: int = 0
-    result_least: int = -128
-    result_most: int = 127
-
-    @property
-    def hardware(self) -> Configuration:
-        """The configuration, with the extension."""
-        return CONFIGURATIONS[NUMBERS[self.configuration]].extended(0, 0)
+    post: Post = NO_POST
 
     @property
     def reach_h(self) -> int:
-        """Rows from the first to the last tap of a window."""
+        """Rows that a window spans."""
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     def row_bytes(self, width: int, channels: int) -> int:
-        """Bytes of a row of a tensor."""
+        """Bytes of a row of `width` columns and `channels` channels, in packed layout."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 
@@ -99,11 +75,14 @@ class Task:
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """The hardware layers of rows [first, end) of the output as writes; tensors' lines are so
-        many bytes apart, addresses are counted from the first row of each tensor.
+        """The register writes of each hardware layer that computes rows [first, end) of the output.
 
-        Raises UnsupportedError or CapacityError where the hardware cannot."""
-        post = self._post(Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes))
+        `in_lines`, `out_lines` and `second_lines` are the row pitches of the input, the output and
+        the second input in bytes.  Addresses are relative to the first row of each tensor.
+
+        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+        second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
+        post = replace(self.post, second=second)
         return [
             convolution_writes(layer, post)
             if isinstance(layer, ConvolutionLayer)
@@ -111,12 +90,12 @@ class Task:
             for layer in self.hardware_layers(first, end, in_lines, out_lines)
         ]
 
-    def moved(self, first: int, end: int) -> tuple[tuple[HardwareLayer, Traffic], ...]:
-        """The hardware layers of rows [first, end) of the output, which lie one behind the other as
-        those of the other tensors do; and what each moves.  Raises as `layers`."""
-        atom, post = self.hardware.memory_atom_bytes, self._post(NOWHERE)
+    def moved(self, first: int, end: int) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
+        """The hardware layers that compute rows [first, end) of the output, with the traffic of
+        each, if all tensors are contiguous.  Raises as `layers`."""
+        atom = self.hardware.memory_atom_bytes
         return tuple(
-            (layer, traffic_of(layer, post, atom))
+            (layer, traffic_of(layer, self.post, atom))
             for layer in self.hardware_layers(first, end, self.in_row_bytes, self.out_row_bytes)
         )
 
@@ -133,13 +112,14 @@ class Task:
         atom = self.hardware.memory_atom_bytes
         source = Surface(in_lines, self.in_w * atom)
         output = Surface(out_lines, self.out_w * atom)
-        if self.kind != CONVOLUTION:
-            return (self._window(upper - lower, source, output, padding),)
+        if self.window is not None:
+            return (self._window_layer(self.window, upper - lower, source, output, padding),)
         return hardware_layers(self._convolution(upper - lower, source, output, padding))
 
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
+        """The convolution that reads `rows` rows."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -159,9 +139,12 @@ class Task:
             pad_value=self.in_zero,
         )
 
-    def _window(self, rows: int, source: Surface, output: Surface, padding: Padding) -> WindowLayer:
+    def _window_layer(
+        self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
+    ) -> WindowLayer:
+        """The layer of the window unit that reads `rows` rows."""
         return WindowLayer(
-            WindowKind(self.kind),
+            kind,
             self.in_w,
             rows,
             self.in_c,
@@ -178,21 +161,8 @@ class Task:
             self.multiplier_d,
         )
 
-    def _post(self, second: Surface) -> Post:
-        return Post(
-            requantise=bool(self.requantise),
-            zero=self.out_zero,
-            limits=Range(self.least, self.most),
-            elementwise=Elementwise(self.elementwise),
-            second=second,
-            first=Scale(self.zero0, self.multiplier0, self.shift0),
-            other=Scale(self.zero1, self.multiplier1, self.shift1),
-            result=Scale(self.result_zero, self.out_multiplier, self.out_shift),
-            result_limits=Range(self.result_least, self.result_most),
-        )
-
 
 def copies(task: Task) -> Task:
-    """What copies rows of a task's input as they are."""
+    """The task that copies rows of a task's input unchanged."""
     size = (task.in_w, task.in_h, task.in_c)
-    return Task(task.configuration, WindowKind.LARGEST, *size, *size)
+    return Task(task.hardware, WindowKind.LARGEST, *size, *size)

@@ -1,12 +1,12 @@
-"""Traffic: bytes that a hardware layer moves between the memories and the accelerator."""
+"""traffic: bytes that a hardware layer transfers between the memories and the accelerator."""
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from penstock.accelerators.nvdla.extension import (
     TABLE_ROW_BYTES,
-    Elementwise,
+    ElementwiseMode,
     HardwareLayer,
     Post,
     WindowKind,
@@ -15,11 +15,11 @@ from penstock.accelerators.nvdla.extension import (
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes read: features, weights, the table of post-processing, its second tensor; and bytes of
-    the output, written.
+class LayerTraffic:
+    """Bytes read: features, weights, the table of post-processing and its second tensor; and bytes
+    of the output, written.
 
-    >>> (Traffic(features=64, output=8) + Traffic(features=8)).total
+    >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
     80
     """
 
@@ -29,21 +29,27 @@ class Traffic:
     second: int = 0
     output: int = 0
 
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: LayerTraffic) -> LayerTraffic:
+        return LayerTraffic(
+            self.features + other.features,
+            self.weights + other.weights,
+            self.table + other.table,
+            self.second + other.second,
+            self.output + other.output,
+        )
 
     @property
     def total(self) -> int:
-        """All bytes, both ways."""
+        """All bytes, read and written."""
         return self.features + self.weights + self.table + self.second + self.output
 
 
-def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> Traffic:
-    """What a layer moves: an element of the input once, under however many windows it lies, and
-    what is in the convolution buffer already not at all."""
+def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
+    """The traffic of a layer.  Each input element is read once, and data that the convolution
+    buffer already holds is not read."""
     output = layer.out_height, layer.out_width, layer.kernels
-    combines = post.elementwise is not Elementwise.NONE
-    return Traffic(
+    combines = post.elementwise is not ElementwiseMode.NONE
+    return LayerTraffic(
         features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
         weights=_weight_bytes(layer),
         table=layer.kernels * TABLE_ROW_BYTES if post.requantise else 0,
@@ -53,7 +59,7 @@ def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> Traffic:
 
 
 def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
-    """Of features in whole packs of channels.
+    """Bytes of features in whole packs of channels.
 
     >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
     96
@@ -62,12 +68,14 @@ def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int
 
 
 def _fetched_rows(layer: HardwareLayer) -> int:
+    """Input rows that a layer reads from memory."""
     if isinstance(layer, WindowLayer):
         return layer.height
     return 0 if layer.reuse.data else layer.fetched_rows
 
 
 def _weight_bytes(layer: HardwareLayer) -> int:
+    """Bytes of weights that a layer reads from memory."""
     if not isinstance(layer, WindowLayer):
         return 0 if layer.reuse.weights else layer.weight_bytes
     is_depthwise = layer.kind is WindowKind.DEPTHWISE

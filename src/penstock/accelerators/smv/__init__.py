@@ -1,15 +1,15 @@
-"""smv: SMAUG's engine: eight processing elements of 32 multipliers, and three scratchpads.
+"""smv: SMAUG's engine, with eight processing elements of 32 multipliers and three scratchpads.
 
-Layers are cut into tiles that fit into the scratchpads (`tiles.py`); a call loads, computes and
-stores them (`kernels.py`) by functions of a driver (`engine.py`, smv.h), and costs what its tiles
-cost (`cost.py`).
+A layer is split into tiles that fit the scratchpads (`tiles.py`).  The commands of a call load,
+compute and store tiles (`kernels.py`) through functions of a driver (`operations.py`, `engine.py`,
+smv.h); the cost of a call is that of its tiles (`cost.py`).
 
     input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
-    tiler               least_traffic, or smaug: as SMAUG chooses
-    double_buffering    tiles are copied while others are computed, and take twice the room
+    tiler               least_traffic, or smaug for SMAUG's choice
+    double_buffering    copies of tiles overlap with computation, and tiles take twice the space
 
-Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug); there on fp16, here on int8 with
-TFLite's arithmetic.  As there, depthwise convolutions are not for this engine.
+Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
+version uses int8 with TFLite's arithmetic.  Neither supports depthwise convolutions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.uma import (
 )
 
 SCRATCHPAD_BYTES = 32 * 1024
-"""Of each of the three.  Source: SMAUG, SMV backend."""
+"""The default size of each scratchpad.  Source: SMAUG, SMV backend."""
 
 KERNELS: Mapping[str, Compute] = {
     "nn.conv2d": kernels.conv2d,
@@ -47,11 +47,11 @@ KERNELS: Mapping[str, Compute] = {
     "multiply": kernels.mul,
 }
 WHOLE = ("nn.dense",)
-"""What is computed whole, not row by row."""
+"""Operators that are not computed row by row."""
 
 
 class Smv(UMABackend):
-    """Convolutions, fully connected layers, pooling, and sums and products of tensors."""
+    """Supports convolutions, fully connected layers, pooling, and sums and products of tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,6 +82,7 @@ class Smv(UMABackend):
 
     @property
     def target_name(self) -> str:
+        """The name of the accelerator."""
         return "smv"
 
 
@@ -91,7 +92,7 @@ def not_depthwise(offloaded: Offloaded) -> bool:
 
 
 def dense_pools(offloaded: Offloaded) -> bool | str:
-    """Pooling takes every element under its window."""
+    """Pooling has no dilation."""
     if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
         return True
     dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
@@ -99,7 +100,7 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel reads every input channel."""
+    """Every output channel depends on every input channel."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
@@ -113,12 +114,12 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def double_rounding(offloaded: Offloaded) -> bool:
-    """Sums are requantised as TensorFlow Lite Micro does it, rounded twice."""
+    """Results are rounded twice, as in TensorFlow Lite Micro."""
     return not offloaded.parameters.get("single_rounding", 0)
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both tensors of a sum or a product are computed, and have the shape of the result."""
+    """Both inputs of a sum or a product are computed and have the shape of the result."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
@@ -130,7 +131,7 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def tiles_fit(offloaded: Offloaded) -> bool | str:
-    """The tiler finds tiles that fit into the scratchpads."""
+    """The tiler finds tiles that fit the scratchpads."""
     tiler = str(offloaded.target.attrs["tiler"])
     if tiler not in TILERS:
         raise UsageError(
@@ -143,7 +144,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator: one kernel each."""
+    """The strategy of an operator, with one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del attrs, inputs, out_type, target
@@ -162,12 +163,13 @@ def strategy_of(op: str) -> Any:
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Multipliers and shifts by output channel, where there are some."""
+    """The multipliers and shifts by output channel, if any."""
     return offloaded.tables
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:
-    """The driver's header and its stub, and the sizes of the scratchpads."""
+    """The driver's header and its implementation in C, and a header with the sizes of the
+    scratchpads."""
     here = Path(__file__).parent
     sizes = [
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"

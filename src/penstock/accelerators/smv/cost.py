@@ -1,11 +1,11 @@
-"""Cost: cycles of a call, by its tiling.
+"""cost: cycles of a call, from its tiling.
 
-    engine   SMAUG's loops: taps for every 8 outputs, 32 channels and position; and for each tile a
-             cycle for every such group to load the registers of the weights
-    copies   100 cycles to begin a copy, 2 a run, 8 bytes a cycle
+    engine   one cycle for every tap, 8 outputs, 32 channels and position, as in SMAUG's loops; and
+             for each tile one cycle for every such group, to load the registers of the weights
+    copies   100 cycles to start a copy, 2 for each run, 8 bytes a cycle
 
-They add up; where scratchpads are double-buffered, the longer counts, and of the shorter what is
-done before there is another tile: the first one's share.
+The total is their sum.  With double buffering it is the longer of both, plus the share of the
+shorter that cannot overlap: that of the first tile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.uma import Offloaded, Tiling
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Cycles of a call that computes so many rows of the output."""
+    """Cycles of a call that computes `rows` rows of the output."""
     turns, rest = divmod(rows, rows_at_once(offloaded, rows))
     found = turns * tile_cycles(tiling_of(offloaded, rows_at_once(offloaded, rows)))
     return found + (cycles(offloaded, rest) if rest else 0)
@@ -31,8 +31,8 @@ def tile_cycles(tiling: Tiling) -> float:
 
 
 def register_loads(tiling: Tiling) -> int:
-    """How often weights are loaded into registers: once a tile for each tap and group of outputs
-    and channels; of layers without weights, never."""
+    """The number of register loads of weights: one for each tile, tap and group of outputs and
+    channels; 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0
     found = tiling.layer.cycles_per_point

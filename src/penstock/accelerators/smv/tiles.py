@@ -1,8 +1,8 @@
-"""Tiles: how a call's layer is cut for the scratchpads, where each tile lies there, and the loops
-over all of them.
+"""tiles: the tiling of a call's layer for the scratchpads, the place of each tile, and the loops
+over all tiles.
 
-A call computes rows [first, end) of its output.  Its tiling is that of as many rows as it computes
-at most (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
+A call computes rows [first, end) of its output.  Its tiling is that of the most rows that a call
+computes (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from penstock.uma import (
 )
 
 OUTPUTS_AT_ONCE, CHANNELS_AT_ONCE = 8, 32
-"""Processing elements, and products that each adds up.  Source: SMAUG, SMV backend (kNumPEs,
-kNumMaccsPerPE)."""
+"""The number of processing elements, and the products that each sums at once.  Source: SMAUG, SMV
+backend (kNumPEs, kNumMaccsPerPE)."""
 ALIGNMENT = 8
-"""Elements: a pixel of a tile takes a multiple of them, the width of a vector."""
+"""The elements of a pixel of a tile are padded to a multiple of this, the width of a vector."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
-"""Source of the 100 cycles: SMAUG's configuration of its DMA engine; the others are assumed."""
+"""The timing of copies.  Source of the 100 cycles per copy: SMAUG's configuration of its DMA
+engine; the others are assumed."""
 SCALE_BYTES = 9
-"""Of an output channel: bias and multiplier in 4 bytes each, shift in one."""
+"""Bytes for each output channel: 4 of the bias, 4 of the multiplier, 1 of the shift."""
 TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
 ELEMENTWISE = ("Add", "Sub", "Mul")
 
@@ -56,7 +57,8 @@ Span = tuple[Expr, Expr]
 
 
 def scratchpads(target: AcceleratorTarget) -> Scratchpads:
-    """The three scratchpads, as the attributes say.  Sums stay in that of the outputs."""
+    """The three scratchpads, in the sizes that the attributes state.  Partial sums stay in the
+    scratchpad of outputs."""
     sizes = (int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output"))
     return Scratchpads.separate(
         *sizes,
@@ -68,7 +70,8 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
-    """The tiling of so many rows of the output, or of all.  Raises PenstockError: there is none."""
+    """The tiling of `rows` rows of the output, or of all.  Raises PenstockError if there is
+    none."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         name = "least_traffic"  # SMAUG cuts them regardless of rows, which may lie anywhere
@@ -77,9 +80,11 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """The most rows up to so many that the tiler has a tiling for; a call takes them by turns.
+    """The largest number of rows, up to `rows`, for which the tiler has a tiling; a call loops over
+    intervals of that length.
 
-    A tiler that cuts rows has one for all; SMAUG's may have one for fewer rows, and for more."""
+    A tiler that splits rows has a tiling for any number.  SMAUG's may lack one for some number
+    although it has tilings for fewer rows and for more."""
     for fewer in range(rows, 1, -1):
         with suppress(PenstockError):
             tiling_of(offloaded, fewer)
@@ -88,7 +93,8 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """What the tiler says that finds no tile for all rows, or for one; nothing where it does."""
+    """The tiler's reason if it has no tiling for all rows or for a single row; empty if it has
+    both."""
     try:
         for rows in (None, 1):
             tiling_of(offloaded, rows)
@@ -98,8 +104,9 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """The layer of so many rows of the output, or of all, with what the engine does at once;
-    multipliers and shifts lie beside biases; a fully connected layer reads (N, C)."""
+    """The layer of `rows` rows of the output, or of all, with the granularity of the engine.
+    Multipliers and shifts are stored with the biases.  A fully connected layer has an input of
+    shape (N, C)."""
     layer = offloaded.layer(rows)
     if offloaded.main.kind == "FullyConnected":
         layer = _flat(offloaded.main)
@@ -114,7 +121,7 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
 
 def _flat(node: Node) -> Layer:
-    """A fully connected layer; the elements of its input in rows as long as those of weights."""
+    """A fully connected layer whose input is reshaped to (N, C)."""
     x, w, bias = node.site.inputs
     flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
     return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
@@ -122,22 +129,25 @@ def _flat(node: Node) -> Layer:
 
 @lru_cache(maxsize=4096)
 def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
+    """The tiler's tiling, cached."""
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)
 
 
 def added(a: Expr, b: Expr) -> Expr:
-    """The sum, without zeros."""
+    """a + b, simplified if one of them is 0."""
     return b if a == 0 else a if b == 0 else a + b
 
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor's tile in a scratchpad: from byte `base`, `pitches` bytes from an element to the
-    next along each dimension, of which there is `room` for some; `region` of the tensor; it changes
-    inside so many loops.  Where tiles are double-buffered, every other one lies in a second place:
-    it may be copied while the one before is used."""
+    """A tensor's tile in a scratchpad.
+
+    The tile begins at byte `base` and covers `region` of the tensor.  `pitches` are the bytes
+    between consecutive elements along each dimension, and `room` the most elements along each.  The
+    tile changes inside `level` loops.  With double buffering, consecutive tiles alternate between
+    two places, so that one can be copied while the other is used."""
 
     operand: LayerOperand
     base: Expr
@@ -147,7 +157,7 @@ class Held:
     level: int
 
     def at(self, *corner: Expr) -> Expr:
-        """The byte at which an element of the tensor lies."""
+        """The place of an element of the tensor, in bytes."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
             found = added(found, 0 if index == lower else (index - lower) * pitch)
@@ -155,31 +165,33 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """The tiles of a call: `whole` is the layer of all rows, `tiling` that of the call's."""
+class CallTiles:
+    """The tiles of a call: `whole` is the layer of all rows; `tiling`, that of the rows of the
+    call."""
 
     call: KernelCall
     whole: Layer
     tiling: Tiling
 
     @staticmethod
-    def of(call: KernelCall) -> Tiles:
-        return Tiles(call, layer_on_engine(call), tiling_of(call, call.rows))
+    def of(call: KernelCall) -> CallTiles:
+        """The tiles of a call."""
+        return CallTiles(call, layer_on_engine(call), tiling_of(call, call.rows))
 
     @property
     def row_axis(self) -> str:
-        """The axis of rows: the last but two, or the first of two."""
+        """The name of the axis of rows: the third from last, or the first of two."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """By axis, the tile's points, in terms of the loops' variables."""
+        """The interval of each axis that a tile covers, in terms of loop variables."""
         return {axis.name: self._loop_of(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
     def held(self) -> tuple[Held, ...]:
-        """Where the tiles of inputs and output lie, one behind the other in each scratchpad."""
+        """The tiles of the inputs and of the output, consecutive in each scratchpad."""
         ends: dict[str, int] = {}
         found: list[Held] = []
         for k, (moved, operand) in enumerate(
@@ -198,15 +210,15 @@ class Tiles:
 
     @property
     def sums_are_cut(self) -> bool:
-        """Whether sums lie in the scratchpad while they are not complete."""
+        """Whether partial sums are stored in the scratchpad between tiles."""
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """What of a tensor the tile reads or writes."""
+        """The region of a tensor that a tile reads or writes."""
         return self._region(operand, self.tiling.order)
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Elements of padding before the tensor that the tile reads."""
+        """Elements of padding before the tensor that a tile covers."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
@@ -216,7 +228,8 @@ class Tiles:
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """The loops: each load and store just inside those that change its tile."""
+        """The loops over all tiles.  Each load and store is placed in the outermost loop inside
+        which its tile does not change."""
         *inputs, output = self.held
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):
@@ -228,7 +241,8 @@ class Tiles:
         return body
 
     def _loop_of(self, name: str) -> tuple[Span, Loop | None]:
-        """The tile along an axis, and the loop over all of them, if there are several."""
+        """The interval of a tile along an axis, and the loop over all tiles; None for a single
+        tile."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
         bounds: Span = (self.call.first, self.call.end) if is_rows else (0, cut[-1])
@@ -247,7 +261,8 @@ class Tiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """What of a tensor lies under the tile along some axes, and under all of the others."""
+        """The region of a tensor for one tile along the axes in `followed` and all points of the
+        others."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -266,11 +281,13 @@ class Tiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
+        """The interval that a span of the axis reads, including padding."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """What a span of the axis reads of the tensor: `Dimension.needs`, of expressions."""
+        """The interval of the tensor that a span of the axis reads: `Dimension.needs` on
+        expressions."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -284,7 +301,7 @@ class Tiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """How many loops stand around the load or store of operand k."""
+        """The number of loops around the load or store of operand k."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -294,7 +311,7 @@ class Tiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """How many tiles of operand k were copied before the loops came here."""
+        """The number of tiles of operand k that precede the current one."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._loop_of(name)[1]
@@ -305,12 +322,13 @@ class Tiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """The most elements that a tile of operand k has along each dimension, aligned."""
+        """The most elements of a tile of operand k along each dimension, aligned."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
+        """The most elements of a tile along a dimension."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)
@@ -318,8 +336,8 @@ class Tiles:
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
-        """Bytes from an element of a tile to the next, along each dimension.  Sums of a pixel take
-        more room than its elements, which lie at its beginning."""
+        """Bytes between consecutive elements of a tile along each dimension.  The partial sums of a
+        pixel take more space than its elements, which are stored at its beginning."""
         sums = operand is self.whole.output and self.sums_are_cut
         pitches, size = [1], operand.unfinished_bytes if sums else 1
         for extent in reversed(room[1:]):

@@ -1,10 +1,12 @@
-"""ultra_trail: an engine for convolutions along time, as in UltraTrail; the RFC's own example.
+"""ultra_trail: an engine for temporal convolutions, after UltraTrail; the example of the UMA RFC.
 
-`dimension` x `dimension` multipliers take as many input to as many output channels, a tap a cycle.
-A layer is three configuration words; what they and the driver's functions do is in `engine.py`.
+An array of `dimension` x `dimension` multipliers computes one tap of as many input and output
+channels per cycle.  Three configuration words describe a layer; `engine.py` defines them and the
+functions of the driver.
 
 Source: TVM RFC 0060, "Adding a New Custom Accelerator"; Bernardo et al., UltraTrail, 2020 (the
-array and the memories; their sizes, the words, and int8 as TFLite computes it, are ours).
+array and the memories).  The sizes, the configuration words and TFLite's int8 arithmetic are
+penstock's.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from penstock.uma import AcceleratorTarget, Graph, Offloaded, PassPhase, is_cons
 
 
 class UltraTrailBackend(uma.UMABackend):
-    """Convolutions along one axis with bias, and ReLU or not."""
+    """Supports convolutions along one axis with bias, and optionally ReLU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,12 +44,13 @@ class UltraTrailBackend(uma.UMABackend):
 
 
 def conv1d_relu_pattern() -> uma.Pattern:
+    """The pattern of a convolution with bias and optional ReLU."""
     convolution = is_op("nn.conv1d")(uma.wildcard(), is_constant())
     return is_op("nn.bias_add")(convolution, is_constant()).optional(lambda x: is_op("nn.relu")(x))
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """One signal along one axis, without groups; its numbers fit into the configuration words."""
+    """The input is one signal along one axis, without groups; every number fits its field."""
     n, p = engine.numbers(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -60,7 +63,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def noted(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
-    """The graph with what is to be said of each layer of the engine."""
+    """The graph with attributes added to each layer of the engine: those that `say` returns."""
 
     def told(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -72,14 +75,14 @@ def noted(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], An
 
 
 class ConfigGenerator:
-    """Says the configuration words of a layer."""
+    """A graph pass that adds the configuration words to each layer."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         return noted(graph, target, lambda o: {"words": bytes(engine.Words(**engine.numbers(o)))})
 
 
 class BufferScopeAnnotator:
-    """Says which memory holds what, features where an earlier layer left them; or does not fit."""
+    """A graph pass that assigns features to memories, or states why a layer does not fit."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -100,7 +103,7 @@ class BufferScopeAnnotator:
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
-    """Load, compute, store, as the words say."""
+    """The strategy of a convolution: load, compute, store."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
         x, weights, bias = (call.operand(k).address for k in range(3))
@@ -122,15 +125,14 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """A tap of `dimension` x `dimension` channels a cycle; and four bytes over the bus."""
+    """Cycles: one for each tap and block of channels, plus the transfers at four bytes a cycle."""
     n, dimension = engine.numbers(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
-    steps = layer.work(rows).elements // n["out_c"]
-    return steps * n["taps"] * blocks + layer.bytes(rows) / 4
+    return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
 class CodegenGenerateExternCalls:
-    """Leaves out the call of the driver that loads features which an earlier layer left there."""
+    """A program pass that removes loads of features that an earlier layer left in the memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

@@ -1,6 +1,6 @@
-"""The engine as its driver sees it: the configuration words of a layer, and what functions do.
+"""engine: the configuration words of a layer, and the functional models of the driver's functions.
 
-`ultra_trail.h` says it to those who write C.
+`ultra_trail.h` documents the same for C.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from penstock.uma import Array, Driver, Offloaded, convolved, elements, requanti
 LENGTHS = {"in_length": 12, "out_length": 12, "padding": 8}
 SIZES = {"in_c": 9, "out_c": 9, "taps": 5, "stride": 4, "dilation": 5}
 RANGE = {"in_zero": 8, "out_zero": 8, "least": 8, "most": 8}
-"""Bits of each number, from the lowest on: a word each.  Those of the range have a sign."""
+"""Bits of each field, from the lowest on; each of the three dictionaries is one word.  The fields
+of RANGE are signed."""
 
 
 class Words(LittleEndianStructure):
-    """A layer.  The layout is ours: UltraTrail's is not published."""
+    """The configuration words of a layer.  The layout is penstock's; UltraTrail's is not
+    published."""
 
     _fields_ = [
         *((name, c_uint32, bits) for name, bits in (LENGTHS | SIZES).items()),
@@ -27,7 +29,7 @@ class Words(LittleEndianStructure):
 
 
 def numbers(layer: Offloaded) -> dict[str, int]:
-    """The numbers of a layer, along its one axis."""
+    """The fields of a layer's configuration words, along its one axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")
     found = {f"{end}_length": p[f"{end}_{axis}"] for end in ("in", "out")}
@@ -37,12 +39,13 @@ def numbers(layer: Offloaded) -> dict[str, int]:
 
 
 def decoded(words: Array) -> Words:
-    """The layer whose words lie at an address."""
+    """The configuration words at an address."""
     return Words.from_buffer_copy(words[:12].tobytes())
 
 
-class Engine:
-    """Feature memories, a weight memory, and registers of the output channels."""
+class UltraTrail:
+    """The state of the engine: feature memories, a weight memory, and registers of the output
+    channels."""
 
     def __init__(self) -> None:
         self.fmem, self.wmem = np.zeros((3, 4096), np.uint8), np.zeros(32768, np.uint8)
@@ -50,9 +53,9 @@ class Engine:
 
 
 def load_weights(
-    engine: Engine, words: Array, weights: Array, bias: Array, multiplier: Array, shift: Array
+    engine: UltraTrail, words: Array, weights: Array, bias: Array, multiplier: Array, shift: Array
 ) -> None:
-    """Weights, output channel by output channel, and what each of those has."""
+    """Loads the weights and the bias, multiplier and shift of each output channel."""
     n = decoded(words)
     count = n.out_c * n.taps * n.in_c
     engine.wmem[:count] = weights[:count]
@@ -60,15 +63,15 @@ def load_weights(
     engine.channels[:, : n.out_c] = [elements(*r, n.out_c) for r in registers]
 
 
-def load_features(engine: Engine, words: Array, fmem: int, x: Array) -> None:
-    """Features, step by step, into a feature memory."""
+def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None:
+    """Loads features into a feature memory."""
     n = decoded(words)
     count = n.in_length * n.in_c
     engine.fmem[fmem, :count] = x[:count]
 
 
-def convolve(engine: Engine, words: Array, source: int, target: int) -> None:
-    """From a feature memory into another; padding counts as in_zero."""
+def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None:
+    """Convolves features from one feature memory into another; padding is in_zero."""
     n = decoded(words)
     x = elements(engine.fmem[source], np.int8, n.in_length, 1, n.in_c)
     weights = elements(engine.wmem, np.int8, n.out_c, n.taps, 1, n.in_c)
@@ -79,14 +82,14 @@ def convolve(engine: Engine, words: Array, source: int, target: int) -> None:
     elements(engine.fmem[target], np.int8, *found.shape)[:] = found
 
 
-def store_features(engine: Engine, words: Array, fmem: int, y: Array) -> None:
-    """Features from a feature memory."""
+def store_features(engine: UltraTrail, words: Array, fmem: int, y: Array) -> None:
+    """Stores features from a feature memory."""
     n = decoded(words)
     count = n.out_length * n.out_c
     y[:count] = engine.fmem[fmem, :count]
 
 
 LOAD_FEATURES, LOAD_WEIGHTS, CONVOLVE, STORE_FEATURES = (
-    Driver(f"ultra_trail_{model.__name__}", "ultra_trail", model, device=Engine)
+    Driver(f"ultra_trail_{model.__name__}", "ultra_trail", model, device=UltraTrail)
     for model in (load_features, load_weights, convolve, store_features)
 )

@@ -1,21 +1,22 @@
 """vanilla: a convolution engine behind one C function; the accelerator of UMA's tutorial.
 
-The engine computes a whole convolution at once, where its tensors lie; it has no memory of its own.
-The function is supplied: `vanilla.c`, which runs until there is silicon.
+One invocation computes a whole convolution, with all tensors in main memory; the engine has no
+memory of its own.  `vanilla.c` implements the function until there is silicon.
 
 Source: TVM, UMA tutorial "Making your Hardware Accelerator TVM-ready with UMA", accelerator
-Vanilla; there on floats in NCHW, here on int8 in NHWC with TFLite's arithmetic.
+Vanilla.  The tutorial uses float32 in NCHW; this version uses int8 in NHWC with TFLite's
+arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from penstock.uma import (
-    AcceleratorTarget,
     Array,
     Command,
     Driver,
@@ -31,13 +32,45 @@ from penstock.uma import (
     wildcard,
 )
 
-SHAPE = ("in_h", "in_w", "in_c", "out_h", "out_w", "out_c", "kernel_h", "kernel_w")
-WINDOW = ("stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top", "pad_left")
-RANGE = ("in_zero", "out_zero", "least", "most")
+Memory = TypeVar("Memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution2D(Generic[Memory]):
+    """The arguments of `vanilla_conv2d`, in order: addresses of tensors (`Address` in a kernel,
+    bytes in the functional model), then the parameters of the operator."""
+
+    x: Memory
+    weights: Memory
+    bias: Memory
+    multiplier: Memory
+    shift: Memory
+    y: Memory
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+    in_zero: int
+    out_zero: int
+    least: int
+    most: int
+
+
+TENSORS = ("x", "weights", "bias", "multiplier", "shift", "y")
 
 
 class Vanilla(UMABackend):
-    """Convolutions of one image, without groups."""
+    """Supports convolutions of one image, without groups."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,68 +98,53 @@ def no_groups(offloaded: Offloaded) -> bool | str:
     return groups == 1 or f"there are {groups} groups of channels"
 
 
-def conv2d_strategy(
-    attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget
-) -> OpStrategy:
-    """One function of the driver a convolution."""
+def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+    """One call of the driver for each convolution."""
     del attrs, inputs, out_type, target
     strategy = OpStrategy()
     strategy.add_implementation(
-        conv2d,
-        name="vanilla_conv2d",
-        cost=cycles,
-        tables=lambda offloaded: offloaded.tables,
+        conv2d, name="vanilla_conv2d", cost=cycles, tables=lambda offloaded: offloaded.tables
     )
     return strategy
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """So many products a cycle, and 200 cycles to begin."""
+    """Cycles: `macs_per_cycle` multiply-accumulates a cycle, after 200 cycles to start."""
     return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """The call: input, weights, bias, multipliers, shifts, output; then the numbers."""
-    tensors = (call.operand(k).address for k in range(3))
-    numbers = (call.parameters[name] for name in SHAPE + WINDOW + RANGE)
-    return [
-        call.invoke(
-            VANILLA_CONV2D,
-            *tensors,
-            call.table("multiplier"),
-            call.table("shift"),
-            call.result.address,
-            *numbers,
-        )
-    ]
-
-
-def convolve(
-    engine: object,
-    x: Array,
-    weights: Array,
-    bias: Array,
-    multiplier: Array,
-    shift: Array,
-    y: Array,
-    *numbers: int,
-) -> None:
-    """What the function does: bytes in, bytes out."""
-    del engine
-    p = dict(zip(SHAPE + WINDOW + RANGE, numbers, strict=True))
-    sums = convolved(
-        elements(x, np.int8, p["in_h"], p["in_w"], p["in_c"]),
-        elements(weights, np.int8, p["out_c"], p["kernel_h"], p["kernel_w"], p["in_c"]),
-        (p["out_h"], p["out_w"]),
-        (p["stride_h"], p["stride_w"]),
-        (p["dilation_h"], p["dilation_w"]),
-        (p["pad_top"], p["pad_left"]),
-        p["in_zero"],
+    """The commands of a call: one invocation."""
+    names = (field.name for field in fields(Convolution2D) if field.name not in TENSORS)
+    record = Convolution2D(
+        call.operand(0).address,
+        call.operand(1).address,
+        call.operand(2).address,
+        call.table("multiplier"),
+        call.table("shift"),
+        call.result.address,
+        *(call.parameters[name] for name in names),
     )
-    sums += elements(bias, np.int32, p["out_c"])
-    factors = elements(multiplier, np.int32, p["out_c"]), elements(shift, np.int8, p["out_c"])
-    found = requantise(sums, *factors, p["out_zero"], (p["least"], p["most"]))
-    elements(y, np.int8, *found.shape)[:] = found
+    return [call.invoke_record(VANILLA_CONV2D, record)]
+
+
+def convolve(engine: object, op: Convolution2D[Array]) -> None:
+    """Functional model of `vanilla_conv2d`."""
+    del engine
+    sums = convolved(
+        elements(op.x, np.int8, op.in_h, op.in_w, op.in_c),
+        elements(op.weights, np.int8, op.out_c, op.kernel_h, op.kernel_w, op.in_c),
+        (op.out_h, op.out_w),
+        (op.stride_h, op.stride_w),
+        (op.dilation_h, op.dilation_w),
+        (op.pad_top, op.pad_left),
+        op.in_zero,
+    )
+    sums += elements(op.bias, np.int32, op.out_c)
+    multiplier = elements(op.multiplier, np.int32, op.out_c)
+    shift = elements(op.shift, np.int8, op.out_c)
+    found = requantise(sums, multiplier, shift, op.out_zero, (op.least, op.most))
+    elements(op.y, np.int8, *found.shape)[:] = found
 
 
 VANILLA_CONV2D = Driver("vanilla_conv2d", "vanilla", convolve, device=object)

@@ -1,4 +1,4 @@
-"""File: an ONNX model as records; decodes the protobuf by its schema, knows no operator.
+"""File: an ONNX model as records.  Decodes the protobuf without knowledge of operators.
 
 Source: ONNX IR specification and `onnx.proto` (package `onnx`).
 """
@@ -21,11 +21,10 @@ from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 
 OLDEST_OPSET = 7
-"""The first version in which broadcasting is NumPy's."""
+"""The first opset with NumPy's broadcasting."""
 MOST_BYTES = 2**31
-MOST_EXTENT = 2**31
 ONNX_BEGIN = b"\x08"
-"""The key of the first field, the version of the format."""
+"""The protobuf key of the first field, the format version."""
 DOMAINS = ("", "ai.onnx", "com.microsoft")
 _REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
@@ -44,7 +43,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node; inputs and outputs by name, "" where absent."""
+    """A node; inputs and outputs by name, "" for absent ones."""
 
     name: str
     where: str
@@ -56,7 +55,7 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """An input or output of the model: element type by NumPy's name, extents or their names."""
+    """An input or output of the model; `shape` has extents, or names of symbolic dimensions."""
 
     name: str
     dtype: str
@@ -65,7 +64,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A model: nodes in the file's order, real constants as float32."""
+    """A model: nodes in the file's order; floating-point constants are float32."""
 
     name: str
     opset: int
@@ -75,7 +74,7 @@ class File:
     nodes: tuple[FileNode, ...]
 
     def open_dimensions(self) -> tuple[str, ...]:
-        """Names of the extents that the inputs leave open, in order."""
+        """Names of the symbolic dimensions of inputs, in order."""
         extents = (extent for border in self.inputs for extent in border.shape)
         return tuple(dict.fromkeys(e for e in extents if isinstance(e, str)))
 
@@ -87,19 +86,19 @@ class File:
 
 
 class _Malformed(Exception):
-    """The protobuf can be read, but says what cannot be; the text says what."""
+    """The protobuf is readable but inconsistent; the text describes the problem."""
 
 
 def looks_like_onnx(raw: bytes, name: str) -> bool:
-    """Whether the bytes may be an ONNX model: they begin with its version, or the name says so."""
+    """Whether the bytes may be an ONNX model, by their first field or the file's name."""
     return raw[:1] == ONNX_BEGIN or name.removesuffix(".gz").endswith(".onnx")
 
 
 def decode(raw: bytes, name: str, folder: Path | None) -> File:
-    """The model in an ONNX file; `folder`: where its external data lies.
+    """The model in an ONNX file; `folder` contains its external data.
 
-    Raises ModelError where the file is damaged, UnsupportedError where it is too old or uses what
-    is not taken."""
+    Raises ModelError if the file is damaged, UnsupportedError if it is too old or uses unsupported
+    features."""
     try:
         model: Any = onnx.ModelProto.FromString(raw)
     except Exception as error:  # the protobuf runtime has classes of its own, which differ
@@ -124,7 +123,7 @@ def _damaged(name: str, why: str) -> ModelError:
 
 
 class _Reader:
-    """Reads one model; gives every name of it a printable one of its own."""
+    """Reads one model and replaces its names by unique printable ones."""
 
     def __init__(self, model: Any, name: str, folder: Path | None) -> None:
         self._model, self._name, self._folder = model, name, folder
@@ -162,7 +161,7 @@ class _Reader:
         return int(found[0])
 
     def _unique(self, raw: str) -> str:
-        """The printable name of a name; another one where two become alike."""
+        """A printable name, made unique if two names become equal."""
         if raw not in self._names:
             name, number = printable(raw) or "_", 1
             while name in self._taken:
@@ -201,7 +200,7 @@ class _Reader:
         return found
 
     def _array(self, tensor: Any, name: str) -> Array:
-        """The elements of a constant; real ones as float32."""
+        """The elements of a constant; floating-point ones as float32."""
         dtype = self._dtype(tensor.data_type, name)
         shape = tuple(tensor.dims)
         if any(d < 0 for d in shape) or math.prod(shape) * np.dtype("float32").itemsize > (
@@ -226,7 +225,7 @@ class _Reader:
         return found.reshape(shape)
 
     def _with_data(self, tensor: Any, name: str) -> Any:
-        """The tensor with its elements, which lie in a file beside the model."""
+        """The tensor with its elements, loaded from external data if necessary."""
         said = {entry.key: entry.value for entry in tensor.external_data}
         place = PurePosixPath(said.get("location", ""))
         outside = place.is_absolute() or ".." in place.parts or not place.parts
@@ -274,7 +273,7 @@ class _Reader:
     def _check_written_once(
         self, constants: Iterable[str], inputs: Iterable[Border], nodes: Iterable[FileNode]
     ) -> None:
-        """Every name is a constant, an input or one node's output, and is there when it is read."""
+        """Raises ModelError unless each name is written once, before it is read."""
         seen = {"", *constants}
         for border in inputs:
             if border.name in seen:
@@ -309,7 +308,7 @@ class _Reader:
 
 
 def _extent(dimension: Any, axis: int) -> int | str:
-    """An extent, or its name where it is left open."""
+    """An extent, or the name of a symbolic dimension."""
     if dimension.WhichOneof("value") == "dim_value":
         return int(dimension.dim_value)
     return printable(dimension.dim_param) or f"axis {axis}"

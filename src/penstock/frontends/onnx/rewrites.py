@@ -1,12 +1,12 @@
-"""Rewrites: File -> File: what ONNX writes in several ways is written in one.
+"""Rewrites of an ONNX file to a canonical form.
 
-1. Nodes of constants alone become constants.
-2. An operator on int8 with scales beside its inputs (QLinearConv, ..) becomes the operator of real
-   numbers between DequantizeLinear and QuantizeLinear.
-3. A division by a constant becomes a product; a reduction that drops its axes keeps them, and
-   Squeeze drops them.
-4. A batch normalisation behind a convolution that nobody else reads becomes part of it, and an Add
-   of a constant behind a MatMul its bias.
+1. Nodes whose inputs are constant become constants.
+2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
+   between DequantizeLinear and QuantizeLinear.
+3. A division by a constant becomes a product.  A reduction that drops axes keeps them, followed by
+   Squeeze.
+4. A batch normalisation after a convolution with no other reader is folded into it, and an Add of
+   a constant after a MatMul becomes its bias.
 
 Source: ONNX operator specification; for com.microsoft, ContribOperators.md of onnxruntime.
 """
@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.frontends.onnx.constants import axes_of, folded, wrong
 from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.folding import folded, listed_axes, wrong
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
 
 
 def rewritten(file: File) -> File:
-    """The same model in fewer words."""
+    """The model in canonical form."""
     for rewrite in (_constants, _real_operators, _plain_forms, _folded_norms, _folded_biases):
         file = rewrite(file)
     return file
@@ -34,7 +34,7 @@ def rewritten(file: File) -> File:
 
 @dataclass(slots=True)
 class _Growing:
-    """A file that is being written anew."""
+    """A file under construction."""
 
     file: File
     constants: dict[str, Array]
@@ -46,7 +46,7 @@ class _Growing:
         return _Growing(file, dict(file.constants), file.names())
 
     def name(self, wanted: str) -> str:
-        """A name for a new tensor, which no tensor of the file has."""
+        """A new, unused tensor name."""
         return free_name(wanted, self.taken)
 
     def constant(self, name: str, elements: Array) -> str:
@@ -72,9 +72,11 @@ def _constants(file: File) -> File:
 
 @dataclass(frozen=True, slots=True)
 class _Quantised:
-    """How an operator of quantised tensors is written: the name of its real twin; where the scales
-    of input 0, 1, .. stand (the tensor, its scale, its zero point); the output's scale and zero
-    point; and the bias, in units of the product of the input's and the weights' scales."""
+    """Inputs of an operator on quantised tensors.
+
+    Name of the floating-point operator; for each of its inputs the positions of (tensor, scale,
+    zero point); positions of the output's scale and zero point; and the position of the bias, whose
+    scale is the product of those of input and weights."""
 
     name: str
     operands: tuple[tuple[int, int, int], ...]
@@ -98,11 +100,12 @@ _QUANTISED: Mapping[str, _Quantised] = {
 
 
 _CONCATENATION = "QLinearConcat"
-"""Of any number of tensors, each with scale and zero point behind it; the output's come first."""
+"""Takes any number of tensors, each followed by scale and zero point; those of the output are
+first."""
 
 
 def quantised_names() -> tuple[str, ...]:
-    """Operators with scales beside their inputs."""
+    """Names of the operators that take scales as inputs."""
     return (*_QUANTISED, _CONCATENATION)
 
 
@@ -122,7 +125,7 @@ def _real_operators(file: File) -> File:
 
 
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
-    """The real twin between the quantisations that stand beside the node's inputs."""
+    """The floating-point operator between explicit quantisation nodes."""
     if node.attributes.get("channels_last"):
         raise wrong(node, "channels_last is 1, must be 0")
     name = node.outputs[0] if node.outputs else ""
@@ -146,7 +149,7 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
 
 
 def _bias_scale(new: _Growing, node: FileNode, form: _Quantised) -> Array:
-    """x.scale * w.scale, in single precision as they stand."""
+    """x.scale * w.scale, in single precision as stored."""
     found = [new.constants.get(_named(node, scale)) for _, scale, _ in form.operands]
     if found[0] is None or found[1] is None:
         raise wrong(node, "scales are computed, must be constant")
@@ -184,9 +187,9 @@ def _product(new: _Growing, node: FileNode) -> FileNode:
 
 
 def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
-    """The reduction with its axes kept, and Squeeze."""
+    """The reduction with kept axes, followed by Squeeze."""
     constants = [new.constants.get(name) for name in node.inputs]
-    axes = axes_of(node, constants)
+    axes = listed_axes(node, constants)
     kept = new.name(f"{node.outputs[0]}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
@@ -201,7 +204,7 @@ def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
 
 @dataclass(frozen=True, slots=True)
 class _Readers:
-    """How often each name is read, outputs of the model counted, and which node writes it."""
+    """Number of readers of each name, outputs of the model included, and its writing node."""
 
     counts: Mapping[str, int]
     writers: Mapping[str, FileNode]
@@ -214,7 +217,7 @@ class _Readers:
         return _Readers(counts, {n: node for node in file.nodes for n in node.outputs})
 
     def only_from(self, name: str, writer: str) -> FileNode | None:
-        """The node of that kind that writes a name for one reader alone."""
+        """The node of that kind that writes a name with a single reader; None if there is none."""
         found = self.writers.get(name)
         if found is None or found.name != writer or self.counts.get(name) != 1:
             return None
@@ -226,7 +229,7 @@ def _outputs(file: File) -> tuple[str, ...]:
 
 
 def _folded_norms(file: File) -> File:
-    """Rewrite 4, of BatchNormalization."""
+    """Rewrite 4 for BatchNormalization."""
     readers, new = _Readers.of(file), _Growing.of(file)
     gone: dict[str, FileNode] = {}
     for node in file.nodes:
@@ -242,16 +245,17 @@ def _is_norm(node: FileNode) -> bool:
 
 
 def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
-    """The nodes without those that write a name of `gone`; what took each in stands where the
-    second of the two stood, so that all that it reads is there."""
+    """The nodes without those that write a name in `gone`.
+
+    The fused node replaces the second of the two, so that all its inputs are available."""
     merged = {node.outputs[0]: node for node in gone.values()}
     kept = (n for n in file.nodes if not (n.outputs and n.outputs[0] in gone))
     return [merged.get(n.outputs[0], n) if n.outputs else n for n in kept]
 
 
 def _with_norm(new: _Growing, conv: FileNode, norm: FileNode) -> FileNode | None:
-    """The convolution with the normalisation in its weights and bias; None where a constant is
-    missing or does not fit."""
+    """The convolution with the normalisation folded into weights and bias; None if a constant is
+    missing or has the wrong shape."""
     x, kernel, bias, *_ = (*conv.inputs, "", "", "")
     found = [new.constants.get(name) for name in (kernel, *norm.inputs[1:])]
     offsets = new.constants.get(bias, _NO_BIAS if not bias else None)
@@ -280,7 +284,7 @@ _NO_BIAS = np.zeros((), np.float32)
 
 
 def _folded_biases(file: File) -> File:
-    """Rewrite 4, of Add."""
+    """Rewrite 4 for Add."""
     readers, new = _Readers.of(file), _Growing.of(file)
     gone: dict[str, FileNode] = {}
     for node in file.nodes:
@@ -294,7 +298,7 @@ def _folded_biases(file: File) -> File:
 
 
 def _either_way(node: FileNode) -> tuple[tuple[str, str], ...]:
-    """The inputs of an Add in both orders."""
+    """Both orders of the inputs of an Add."""
     if node.name != "Add" or len(node.inputs) != 2:
         return ()
     a, b = node.inputs
@@ -302,7 +306,7 @@ def _either_way(node: FileNode) -> tuple[tuple[str, str], ...]:
 
 
 def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> bool:
-    """Whether what is added is a constant vector, and the product is by a constant."""
+    """Whether the added input is a constant vector, and the matrix a constant."""
     constants: list[Array | None] = []
     for name in (product.inputs[-1], bias):
         writer = readers.writers.get(name)

@@ -1,9 +1,8 @@
-"""Scales: under which scale and zero point each tensor of a model is int8.
+"""The int8 quantisation of each tensor of an ONNX model.
 
-QuantizeLinear and DequantizeLinear say so at both ends of an edge; a tensor that has neither, but
-comes from or goes to an operator that only moves, chooses or clamps elements, shares that
-operator's other end; and the rest is assumed, where the user allows it.  uint8 is int8 with 128
-taken off the elements and the zero point, which changes no real number.
+QuantizeLinear and DequantizeLinear state it.  Operators that only move, choose or clamp elements
+propagate it between input and output.  The rest is assumed, if the user allows that.  uint8 becomes
+int8 by subtracting 128 from elements and zero points, which preserves real values.
 """
 
 from __future__ import annotations
@@ -13,31 +12,31 @@ from collections.abc import Mapping
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
-from penstock.frontends.onnx.constants import wrong
 from penstock.frontends.onnx.file import File, FileNode
+from penstock.frontends.onnx.folding import wrong
 from penstock.ir.foreign import MALFORMED
-from penstock.ir.onnx_node import OnnxName
+from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import Array, Quantisation
 
 ASSUMED = Quantisation((1 / 32,), (0,))
-"""Of real numbers in [-4, 4): what normalised signals fill."""
+"""Quantisation of real numbers in [-4, 4), the range of normalised signals."""
 SAME = ("Identity", "Dropout", "Cast")
-"""Nodes whose output is their input."""
+"""Nodes that return their input."""
 RESHAPING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 MOVING = (*SAME, *RESHAPING, "Transpose")
-"""Nodes that the front end understands by itself, and that compute nothing."""
+"""Nodes that only move elements, which the front end imports without an operator file."""
 QUANTISE = "QuantizeLinear"
 DEQUANTISE = "DequantizeLinear"
 EIGHT_BITS = ("int8", "uint8")
 
 
-def scales_of(
+def tensor_scales(
     file: File, names: Mapping[str, OnnxName], *, assumed: bool
 ) -> Mapping[str, Quantisation]:
-    """By name of a computed tensor, its scale and zero point as int8; none for those that nothing
-    is known of.
+    """int8 quantisation of computed tensors, by name; unknown ones are missing.
 
-    Raises UnsupportedError where nothing at all is quantised and nothing may be assumed."""
+    `assumed`: unknown ones get `ASSUMED`.  Raises UnsupportedError if nothing is quantised and
+    nothing may be assumed."""
     if not assumed and not any(n.name in (QUANTISE, DEQUANTISE) for n in file.nodes):
         raise UnsupportedError(
             "onnx-006",
@@ -47,7 +46,7 @@ def scales_of(
             help="quantise it to int8 (docs/how-to/from-pytorch.md); --assume-int8 schedules it as "
             "if it were: its shapes and costs are right then, its numbers mean nothing",
         )
-    known = _said(file)
+    known = _stated(file)
     _carried_back(file, names, known)
     for node in file.nodes:
         for name in node.outputs:
@@ -61,8 +60,8 @@ def scales_of(
     return known
 
 
-def _said(file: File) -> dict[str, Quantisation]:
-    """What QuantizeLinear and DequantizeLinear say."""
+def _stated(file: File) -> dict[str, Quantisation]:
+    """Quantisations stated by QuantizeLinear and DequantizeLinear."""
     known: dict[str, Quantisation] = {}
     for node in file.nodes:
         constant = bool(node.inputs) and node.inputs[0] in file.constants
@@ -81,7 +80,7 @@ def _said(file: File) -> dict[str, Quantisation]:
 def _carried_back(
     file: File, names: Mapping[str, OnnxName], known: dict[str, Quantisation]
 ) -> None:
-    """What carries elements shares its output's scale with an input that nobody else reads."""
+    """Propagates quantisations from outputs of element-moving nodes to inputs with one reader."""
     counts: dict[str, int] = {}
     for name in (*(n for node in file.nodes for n in node.inputs), *(o.name for o in file.outputs)):
         counts[name] = counts.get(name, 0) + 1
@@ -96,7 +95,7 @@ def _carried_back(
 def _carried(
     node: FileNode, names: Mapping[str, OnnxName], known: Mapping[str, Quantisation]
 ) -> Quantisation | None:
-    """The output's scale where the node carries that of its inputs, or has one that is fixed."""
+    """The output's quantisation if the node propagates or fixes it, else None."""
     if _carries(node, names):
         found = {known[name] for name in _elements(node) if name in known}
         return found.pop() if len(found) == 1 else None
@@ -110,14 +109,14 @@ def _carries(node: FileNode, names: Mapping[str, OnnxName]) -> bool:
 
 
 def _elements(node: FileNode) -> tuple[str, ...]:
-    """Inputs whose elements the output has."""
+    """Inputs whose elements are elements of the output."""
     return node.inputs if node.name == "Concat" else node.inputs[:1]
 
 
 def activation_scale(node: FileNode, constants: Mapping[str, Array]) -> Quantisation:
-    """The one scale and zero point of QuantizeLinear or DequantizeLinear, as of int8.
+    """The int8 quantisation that a QuantizeLinear or DequantizeLinear states.
 
-    Raises UnsupportedError where there are several, or another element type than 8 bits."""
+    Raises UnsupportedError unless it has one scale and an 8-bit type."""
     found = _parameters(node, constants)
     if len(found.scales) != 1:
         raise UnsupportedError(
@@ -131,8 +130,7 @@ def activation_scale(node: FileNode, constants: Mapping[str, Array]) -> Quantisa
 
 
 def constant_scale(node: FileNode, elements: Array, constants: Mapping[str, Array]) -> Quantisation:
-    """Scales and zero points of a DequantizeLinear of a constant, as of int8 or int32; `axis` is
-    set where there are several."""
+    """Quantisation of a constant, as int8 or int32; `axis` is set if there are several scales."""
     found = _parameters(node, constants, elements.dtype.name)
     if len(found.scales) == 1:
         return Quantisation(found.scales, found.zero_points)
@@ -154,7 +152,7 @@ def constant_scale(node: FileNode, elements: Array, constants: Mapping[str, Arra
 def _parameters(
     node: FileNode, constants: Mapping[str, Array], dtype: str | None = None
 ) -> Quantisation:
-    """Scales and zero points; zero points as of int8 where the elements are uint8."""
+    """Scales and zero points of a node; those of uint8 are converted to int8."""
     scales = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     point = next(iter(node.inputs[2:]), "")
     zeros = constants.get(point) if point else None

@@ -1,7 +1,7 @@
-"""Tensors: where each tensor of the model lies in the graph, and in which order of axes.
+"""Tensors: the value of the graph that holds each tensor of the model, and its order of axes.
 
-Axes come in the order in which the operator that made them had them, and are brought into another
-one only where an operator asks for it.  Where no more than axes of extent 1 move, a view does.
+Tensors keep the order of axes of the operator that computed them, and are transposed only if
+another operator requires it.  A view suffices if only axes of extent 1 move.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
 Order = tuple[int, ...]
-"""Axis a in memory is axis order[a] of the model's tensor."""
+"""Axis a of the value is axis order[a] of the model's tensor."""
 
 
 def own(rank: int) -> Order:
-    """The model's order."""
+    """The order of axes in the model."""
     return tuple(range(rank))
 
 
@@ -33,8 +33,8 @@ def channels_last(rank: int) -> Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A value, and the order of its axes."""
+class OrderedTensor:
+    """A value with the order of its axes."""
 
     value: Value
     order: Order
@@ -46,11 +46,12 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
-    """A matrix of the model that is not made yet: `source` flattened behind its axis 0, whose axes
-    do not lie in the model's order."""
+class FlattenedMatrix:
+    """A matrix of the model without a value yet: `source` flattened after axis 0.
 
-    source: Placed
+    The axes of `source` are not in the model's order."""
+
+    source: OrderedTensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ class Flat:
 
     @property
     def columns(self) -> Array:
-        """Column j in memory is this column of the model's matrix."""
+        """Column of the model's matrix by column of the flattened value."""
         _, *rest = self.source.shape
         order = [a - 1 for a in self.source.order[1:]]
         return np.arange(math.prod(rest)).reshape(rest).transpose(order).ravel()
@@ -67,28 +68,30 @@ class Flat:
 
 @dataclass(slots=True)
 class Tensors:
-    """By name in the model, where a tensor lies; and the nodes so far."""
+    """Values of the model's tensors by name, and the nodes so far."""
 
     nodes: list[Node] = field(default_factory=list[Node])
-    _found: dict[str, Placed | Flat] = field(default_factory=dict[str, "Placed | Flat"])
+    _found: dict[str, OrderedTensor | FlattenedMatrix] = field(
+        default_factory=dict[str, "OrderedTensor | FlattenedMatrix"]
+    )
     _moved: dict[tuple[str, Order], Value] = field(default_factory=dict[tuple[str, Order], Value])
     where: str = ""
-    """What is being understood, for nodes of ours."""
+    """The node that is being imported, for the origin of new nodes."""
     taken: frozenset[str] = frozenset()
-    """Names of the model's tensors, which new ones must not have."""
+    """Names of the model's tensors, reserved."""
 
     def name(self, wanted: str) -> str:
-        """A name for a new tensor."""
+        """An unused name for a new tensor."""
         return free_name(wanted, self.taken)
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
 
-    def put(self, name: str, found: Placed | Flat) -> None:
+    def put(self, name: str, found: OrderedTensor | FlattenedMatrix) -> None:
         self._found[name] = found
 
     def same(self, name: str, other: str) -> None:
-        """`other` is the same tensor as `name`."""
+        """Records that `other` is the same tensor as `name`."""
         self._found[other] = self._found[name]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -96,35 +99,35 @@ class Tensors:
         return self._found[name].shape
 
     def order(self, name: str) -> Order:
-        """The order in which it lies, or would."""
+        """The order of axes of its value."""
         return self.placed(name).order
 
-    def flat(self, name: str) -> Flat | None:
-        """The matrix, where it is not made yet."""
+    def flat(self, name: str) -> FlattenedMatrix | None:
+        """The matrix, if it has no value yet."""
         found = self._found[name]
-        return found if isinstance(found, Flat) else None
+        return found if isinstance(found, FlattenedMatrix) else None
 
-    def made(self) -> Iterator[tuple[str, Placed]]:
-        """Every tensor of the model that lies somewhere."""
+    def made(self) -> Iterator[tuple[str, OrderedTensor]]:
+        """Every tensor of the model that has a value, with its name."""
         for name, found in self._found.items():
-            if isinstance(found, Placed):
+            if isinstance(found, OrderedTensor):
                 yield name, found
 
-    def placed(self, name: str) -> Placed:
-        """The tensor, made."""
+    def placed(self, name: str) -> OrderedTensor:
+        """The tensor's value; a flattened matrix gets one."""
         found = self._found[name]
-        if isinstance(found, Flat):
+        if isinstance(found, FlattenedMatrix):
             source = self.moved(found.source, own(len(found.source.order)))
             value = self.viewed(source, found.shape, self.name(f"{name}/flat"))
-            found = self._found[name] = Placed(value, own(2))
+            found = self._found[name] = OrderedTensor(value, own(2))
         return found
 
     def in_order(self, name: str, order: Order) -> Value:
-        """The tensor with its axes in that order."""
+        """The tensor's value with axes in that order."""
         return self.moved(self.placed(name), order)
 
-    def moved(self, found: Placed, order: Order) -> Value:
-        """A tensor with its axes in another order: itself, a view, or a transpose."""
+    def moved(self, found: OrderedTensor, order: Order) -> Value:
+        """A value with its axes in another order: itself, a view, or a transpose."""
         if order == found.order:
             return found.value
         key = (found.value.name, order)
@@ -132,7 +135,7 @@ class Tensors:
             self._moved[key] = self._move(found, order)
         return self._moved[key]
 
-    def _move(self, found: Placed, order: Order) -> Value:
+    def _move(self, found: OrderedTensor, order: Order) -> Value:
         name = self.name(f"{found.value.name}/axes{''.join(map(str, order))}")
         steps = tuple(found.order.index(a) for a in order)
         shape = tuple(found.value.type.shape[a] for a in steps)
@@ -142,23 +145,23 @@ class Tensors:
         return self.add(Transpose(steps), found.value, shape, name)
 
     def viewed(self, value: Value, shape: tuple[int, ...], name: str) -> Value:
-        """The same elements under another shape."""
+        """The value reshaped."""
         if value.type.shape == shape:
             return value
         return self.add(Reshape(shape), value, shape, name)
 
     def add(self, op: Op, value: Value, shape: tuple[int, ...], name: str) -> Value:
-        """A node of one input whose output has that shape, type and scale as it."""
+        """Adds a node whose output has that shape, and the type and scale of its input."""
         type = TensorType(shape, value.type.dtype, value.type.quantisation)
         made = Value(name, type)
         self.nodes.append(Node(op, (value,), made, self.where))
         return made
 
     def reshape(self, name: str, target: str, shape: tuple[int, ...]) -> None:
-        """`target` is `name` under another shape.
+        """Records that `target` is `name` reshaped.
 
-        Axes that are split, or merged, by themselves stay where they lie; a matrix of rows is made
-        when it is asked for; else axes that are merged are brought together first."""
+        Groups of axes that are split or merged keep their order.  A flattened matrix gets a value
+        on demand; otherwise axes that are merged are made adjacent first."""
         if self.shape(name) == shape:
             self.same(name, target)
             return
@@ -167,21 +170,22 @@ class Tensors:
         value = found.value
         if not _lie_alike(found.shape, found.order, inside):
             if len(shape) == 2 and shape[0] == found.shape[0] and found.order[0] == 0:
-                self.put(target, Flat(found))
+                self.put(target, FlattenedMatrix(found))
                 return
             value = self.moved(found, inside)
         extents = tuple(shape[a] for a in order)
-        self.put(target, Placed(self.viewed(value, extents, target), order))
+        self.put(target, OrderedTensor(self.viewed(value, extents, target), order))
 
     def transpose(self, name: str, target: str, axes: Order) -> None:
-        """`target` is `name` with axis axes[a] as its axis a: nothing moves."""
+        """Records that `target` is `name` with axis axes[a] as axis a, without moving elements."""
         found = self.placed(name)
-        self.put(target, Placed(found.value, tuple(axes.index(a) for a in found.order)))
+        self.put(target, OrderedTensor(found.value, tuple(axes.index(a) for a in found.order)))
 
 
-def _orders(found: Placed, shape: tuple[int, ...]) -> tuple[Order, Order]:
-    """Orders before and after a reshape in which its elements stay where they are: each group of
-    axes that become others lies together; groups lie as they came."""
+def _orders(found: OrderedTensor, shape: tuple[int, ...]) -> tuple[Order, Order]:
+    """Orders before and after a reshape that moves no elements.
+
+    Axes of a group that the reshape splits or merges are adjacent; groups keep their order."""
     groups = list(_groups(found.shape, shape))
 
     def comes(group: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
@@ -197,14 +201,14 @@ def _orders(found: Placed, shape: tuple[int, ...]) -> tuple[Order, Order]:
 
 
 def _lie_alike(shape: tuple[int, ...], a: Order, b: Order) -> bool:
-    """Whether two orders differ in axes of extent 1 alone."""
+    """Whether two orders differ only in axes of extent 1."""
     return [k for k in a if shape[k] > 1] == [k for k in b if shape[k] > 1]
 
 
 def _groups(
     before: tuple[int, ...], after: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Axes of one shape and those of another that have as many elements, smallest groups first.
+    """Smallest groups of axes of two shapes that have equally many elements.
 
     >>> list(_groups((1, 6, 4), (1, 2, 3, 4)))
     [((0,), (0,)), ((1,), (1, 2)), ((2,), (3,))]

@@ -1,5 +1,5 @@
-"""Grouping: which nodes of a network run as one group, in which order, and in which banks.
+"""Grouping: which nodes run as one group, in which order, and in which memory banks.
 
-A *group* keeps the tensors between its nodes on the chip; what crosses its border goes through
-external memory.  Nodes are abstract here (`problem.py`), and so is what a group costs (`cost.py`).
+The tensors between the nodes of a *group* stay on chip; tensors that cross its boundary go through
+external memory.  Nodes are abstract (`problem.py`), and so is the cost of a group (`cost.py`).
 """

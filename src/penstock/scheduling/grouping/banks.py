@@ -1,8 +1,9 @@
-"""banks: which bank group each tensor of a running group lies in, and how many banks each one has.
+"""Bank allocation: the bank group of each tensor of a running group, and the banks per bank group.
 
-A *bank group* is some banks of a buffer joined for one tensor at a time.  A tensor from outside
-lives from its first reader's step to its last one's, any other from its writer's step; what is
-wanted outside is *drained* to external memory in the step after its writer's.
+A *bank group* is a set of banks of a buffer that holds one tensor at a time.  A tensor from outside
+the group is live from its first reader's step to its last one's, any other tensor from its writer's
+step.  A tensor that is used outside is *drained*: written to external memory in the step after its
+writer's.
 
 Source of the paper's rules: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.
 """
@@ -16,16 +17,18 @@ from math import comb
 
 from penstock.errors import CapacityError
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 MOST_SPLITS = 50_000
-"""Up to so many ways to deal banks out are all tried: 5 groups of 32 banks are 31,465."""
+"""Maximum number of splits for an exhaustive search; 32 banks in 5 bank groups have 31,465."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A tensor in the steps [first, last] of an order; `drained`: the step in which it is written
-    to external memory, or -1."""
+    """The live range of a tensor: steps [first, last] of an order.
+
+    drained: step in which the tensor is written to external memory, or -1.
+    """
 
     tensor: int
     size_bytes: int
@@ -36,30 +39,33 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class BankGroups:
-    """The lives in each bank group, in order; `optimal`: proven that no groups need fewer bytes
-    and, of those, none write to a group that is being drained more rarely."""
+    """An assignment of live ranges to bank groups, in order.
+
+    optimal: whether it is proven that no assignment needs fewer bytes and, with equal bytes, has
+        fewer conflicts.
+    """
 
     groups: tuple[tuple[Life, ...], ...]
     optimal: bool = False
 
     @property
     def largest_bytes(self) -> tuple[int, ...]:
-        """Of each group, the bytes of its largest tensor."""
+        """Bytes of the largest tensor of each bank group."""
         return tuple(max(life.size_bytes for life in group) for group in self.groups)
 
     @property
     def conflicts(self) -> int:
-        """How often a tensor begins where the one before is being drained."""
+        """Number of tensors written to a bank group while its previous tensor is drained."""
         return sum(_clash(a, b) for group in self.groups for a, b in pairwise(group))
 
     @property
     def key(self) -> tuple[int, int]:
-        """The less, the better: bytes of all groups, and conflicts."""
+        """Cost, to be minimised lexicographically: bytes of all bank groups, then conflicts."""
         return sum(self.largest_bytes), self.conflicts
 
 
 def lives(problem: GroupingProblem, group: int, order: Sequence[int]) -> tuple[Life, ...]:
-    """What lives while a group runs in an order, by first step."""
+    """Return the live ranges of all tensors while a group runs in an order, by first step."""
     step = {i: k for k, i in enumerate(order)}
     wanted = problem.wanted_outside(group)
     found: list[Life] = []
@@ -73,8 +79,11 @@ def lives(problem: GroupingProblem, group: int, order: Sequence[int]) -> tuple[L
 
 
 def paper_groups(some: Sequence[Life]) -> BankGroups:
-    """The paper's rule: a group that is free, rather one that is not being drained, rather one
-    whose tensor's size is closest; else a new one."""
+    """Assign bank groups by the paper's rule.
+
+    Prefers, in this order: a free bank group, one that is not being drained, one whose last tensor
+        has the closest size; adds a bank group where none is free.
+    """
     groups: list[list[Life]] = []
     for life in some:
         free = [group for group in groups if group[-1].last < life.first]
@@ -86,8 +95,10 @@ def paper_groups(some: Sequence[Life]) -> BankGroups:
 
 
 def best_groups(some: Sequence[Life], max_states: int = 20_000) -> BankGroups:
-    """As many groups as the paper's rule makes, of the fewest bytes; then of the fewest conflicts.
-    Exactly, where the search finishes."""
+    """Return the cheapest assignment with no more bank groups than the paper's rule uses.
+
+    Branch and bound; optimal unless it visits `max_states` states.
+    """
     start = paper_groups(some)
     search = _Colouring(tuple(some), len(start.groups), start, max_states)
     search.place(0, [])
@@ -96,7 +107,7 @@ def best_groups(some: Sequence[Life], max_states: int = 20_000) -> BankGroups:
 
 @dataclass(slots=True)
 class _Colouring:
-    """Lives, each put into every group that is free, depth first."""
+    """Depth-first search that tries every free bank group for each live range."""
 
     lives: tuple[Life, ...]
     most: int
@@ -105,9 +116,10 @@ class _Colouring:
     states: int = 0
 
     def place(self, k: int, groups: list[tuple[Life, ...]]) -> None:
+        """Extend a partial assignment of the first k live ranges."""
         here = BankGroups(tuple(groups))
         if self.states >= self.max_states or here.key >= self.best.key:
-            return  # neither bytes nor conflicts become fewer
+            return  # bytes and conflicts never decrease along a path
         self.states += 1
         if k == len(self.lives):
             self.best = here
@@ -121,18 +133,22 @@ class _Colouring:
 
 
 def _preference(before: Life, life: Life) -> tuple[bool, int]:
+    """Return the paper's rule as a sort key; less is better."""
     smaller, larger = sorted((before.size_bytes, life.size_bytes))
     return _clash(before, life), larger - smaller
 
 
 def _clash(before: Life, life: Life) -> bool:
-    """Whether a tensor begins while the one before it is being drained."""
+    """Return whether a tensor is written while the previous one is drained."""
     return before.drained >= life.first
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Banks of each bank group, and what they cost; `optimal`: all ways were tried."""
+    """Number of banks of each bank group, with its cost.
+
+    optimal: whether all splits were tried.
+    """
 
     banks: tuple[int, ...]
     cost: int
@@ -140,12 +156,17 @@ class Split:
 
 
 SplitCost = Callable[[tuple[int, ...]], int | None]
-"""The cost of a split; None where it will not do."""
+"""Cost of a split; None if it is infeasible."""
 
 
 def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
-    """The paper's rule: in proportion to the largest tensor of each group, at least one each; what
-    rounding down leaves goes to the largest remainders.  Raises CapacityError."""
+    """Return the paper's split: banks in proportion to the largest tensor of each bank group.
+
+    Each bank group gets at least one bank.  Banks that remain after rounding down go to the
+    largest remainders.
+
+    Raises CapacityError if there are more bank groups than banks.
+    """
     count, total = len(largest_bytes), max(1, sum(largest_bytes))
     if count > banks:
         raise CapacityError(
@@ -164,8 +185,11 @@ def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
 
 
 def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Split | None:
-    """The cheapest split, the first of equals; never dearer than the paper's.  Where there are too
-    many, banks are moved from group to group, one by one, as long as that helps."""
+    """Return the cheapest split, the first of equals; it never costs more than the paper's split.
+
+    Exhaustive up to `MOST_SPLITS` splits.  Otherwise a local search that moves single banks between
+    bank groups while this reduces the cost.  Returns None if no split is feasible.
+    """
     start = proportional(largest_bytes, banks)
     if comb(banks - 1, len(start) - 1) <= MOST_SPLITS:
         return _cheapest(splits(banks, len(start)), cost, optimal=True)
@@ -179,7 +203,7 @@ def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Spl
 
 
 def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
-    """Every way to deal banks to groups, at least one each.
+    """Yield every split of banks into bank groups of at least one bank.
 
     >>> list(splits(4, 2))
     [(1, 3), (2, 2), (3, 1)]
@@ -189,6 +213,7 @@ def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the splits that differ by one bank moved."""
     for a in range(len(banks)):
         for b in range(len(banks)):
             if a != b and banks[a] > 1:
@@ -198,6 +223,7 @@ def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 def _cheapest(
     some: Iterator[tuple[int, ...]] | Sequence[tuple[int, ...]], cost: SplitCost, *, optimal: bool
 ) -> Split | None:
+    """Return the split of least cost, or None if none is feasible."""
     found = ((cost(banks), banks) for banks in some)
     best = min(((c, banks) for c, banks in found if c is not None), default=None)
     return None if best is None else Split(best[1], best[0], optimal)

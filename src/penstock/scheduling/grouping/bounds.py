@@ -1,9 +1,9 @@
-"""bounds: what no grouping can cost less than.
+"""Lower bounds of the cost of any grouping.
 
-The cost in bytes falls into what each tensor costs.  So for any parting of the nodes into pieces,
-each grouping costs at least the sum, over pieces, of what the tensors that a piece writes cost its
-own nodes; and what remains of a grouping within a piece is a grouping of the piece.  Pieces are
-halved until a search can say what their best groupings cost.
+The cost in bytes is a sum over tensors.  So for any partition of the nodes into pieces, a grouping
+costs at least the sum, over the pieces, of what the tensors written by a piece cost within it; and
+a grouping restricted to a piece is a grouping of that piece.  Pieces are bisected until a search
+finds their optimal groupings.
 """
 
 from __future__ import annotations
@@ -14,61 +14,77 @@ from dataclasses import dataclass
 from penstock.scheduling.grouping.cost import NEVER, GroupCost
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.search import GroupSearch
-from penstock.scheduling.step_table import bits, mask_of
+from penstock.scheduling.order.step_table import bit_mask, bits
 
 MOST_NODES = 64
-"""Larger pieces are halved without being searched."""
+"""Pieces with more nodes are bisected without a search."""
 LEAST_NODES = 6
-"""Smaller ones are not halved."""
+"""Pieces with fewer than twice this number of nodes are not bisected."""
 
 
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
-    """What no grouping costs less than, and groups looked at.  Pieces are intervals of an order."""
+    """Return a lower bound of the cost of any grouping, and the work spent.
+
+    order: execution order whose intervals are the pieces.
+    max_work: budget of the search in each of the largest pieces, in nodes of the groups examined.
+
+    The bound is 0 where the cost is not additive.
+    """
     if not cost.additive:
         return 0, 0
     problem = cost.problem
-    bound, work = _bound_of(cost, order, max_work)
+    bound, work = _piece_bound(cost, order, max_work)
     inputs = range(len(problem.nodes), len(problem.sizes))
     return bound + sum(problem.sizes[t] for t in inputs if problem.readers[t]), work
 
 
-def _bound_of(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """The same of what the nodes of a piece write."""
+def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
+    """Return the lower bound for the tensors written by a piece, and the work spent."""
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)
     later = _read_later(cost, nodes)
     bound, work = search.remaining(0) + later, 1
     if len(nodes) <= MOST_NODES:
         found = search.run(max_work)
-        bound, work = max(bound, found.bound + later), found.work
+        bound, work = max(bound, int(found.bound) + later), found.work
         if found.finished:
             return bound, work
     if len(nodes) >= 2 * LEAST_NODES:
         middle = len(nodes) // 2
-        halves = [_bound_of(cost, half, max_work // 2) for half in (nodes[:middle], nodes[middle:])]
+        halves = [
+            _piece_bound(cost, half, max_work // 2) for half in (nodes[:middle], nodes[middle:])
+        ]
         bound, work = max(bound, sum(b for b, _ in halves)), work + sum(w for _, w in halves)
     return bound, work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """What the tensors that a piece of a network writes cost its own nodes, at least."""
+    """Lower bound of the cost of groups in a piece, from the tensors that the piece writes.
+
+    whole: cost in the whole network.
+    nodes: for each node of the piece, its index in the whole network.
+    """
 
     problem: GroupingProblem
     whole: GroupCost
-    nodes: tuple[int, ...]  # by index in the piece, those of the whole
+    nodes: tuple[int, ...]
     may_be: Callable[[int], bool]
     additive: bool = True
 
     @staticmethod
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
-        """Tensors that are written to external memory whatever the groups are outputs."""
-        some, region = tuple(sorted(nodes)), mask_of(nodes)
+        """Return the cost of a piece.
+
+        Tensors that go to external memory in every grouping count as outputs of the piece.
+        """
+        some, region = tuple(sorted(nodes)), bit_mask(nodes)
         leaving = (i for i in some if _leaves(whole, i, region))
         piece = whole.problem.piece(some, leaving)
         return PieceCost(piece, whole, some, whole.relaxed(piece))
 
     def of(self, group: int) -> int:
+        """Return the cost of a group, or NEVER."""
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return NEVER
         sizes, problem = self.problem.sizes, self.problem
@@ -76,23 +92,26 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        return self.whole.hopeless(mask_of(self.nodes[i] for i in bits(group)))
+        """See `GroupCost.hopeless`."""
+        return self.whole.hopeless(bit_mask(self.nodes[i] for i in bits(group)))
 
     def apart(self, writer: int, reader: int) -> bool:
+        """See `GroupCost.apart`."""
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """See `GroupCost.relaxed`; pieces of pieces have no constraints."""
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Whether no group holds a node and all of its readers outside of a region."""
+    """Return whether no group holds node i and all of its readers outside of a region."""
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Bytes that are read outside of a piece, whatever the groups, and not in it."""
-    problem, region = whole.problem, mask_of(nodes)
+    """Return the bytes written by a piece that every grouping reads only outside of it."""
+    problem, region = whole.problem, bit_mask(nodes)
     return sum(
         problem.sizes[i]
         for i in nodes

@@ -1,7 +1,7 @@
-"""GroupCost: what running nodes as one group costs, and which nodes can be one group.
+"""GroupCost: the cost of running nodes as one group, and which sets of nodes are groups.
 
-`Traffic` is the abstract cost: bytes to and from external memory.  Whoever knows the machine, such
-as a profiler, supplies another by the same protocol, or a function that `Costed` makes into one.
+`Traffic` is the abstract cost: bytes to and from external memory.  A machine model such as a
+profiler implements the same protocol, or provides a function for `Costed`.
 """
 
 from __future__ import annotations
@@ -14,83 +14,96 @@ import numpy as np
 
 from penstock.scheduling.grouping import fitting
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep
-from penstock.scheduling.step_table import bits, mask_of
+from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep, unbounded_if_none
+from penstock.scheduling.order.step_table import bit_mask, bits
 
 NEVER = -1
-"""Cost of nodes that cannot be one group."""
+"""Cost of a set of nodes that cannot be a group."""
 PATIENCE = 8
-"""Growing groups are given up after so many in a row that cannot be one group."""
-UNLIMITED = 1 << 62
+"""Number of consecutive infeasible sets after which larger ones are not tried."""
 
 
 Columns = tuple[Column, Column, Column, Column, Column, Column]
-"""A graph as `sweep` wants it."""
+"""A graph as arrays; see `sweep`."""
 
 
 class GroupCost(Protocol):
-    """Costs are numbers from 0 up, or `NEVER`."""
+    """Cost of groups, as non-negative numbers or `NEVER`.  Groups are masks of nodes."""
 
     @property
-    def problem(self) -> GroupingProblem: ...
+    def problem(self) -> GroupingProblem:
+        """The grouping problem whose groups are evaluated."""
+        ...
 
     @property
     def additive(self) -> bool:
-        """Whether the cost counts bytes: each tensor read from outside once, each one wanted
-        outside once; so that parts that share no tensor cost no more apart, and where they fit
-        together, they fit apart."""
+        """Whether the cost counts bytes: each tensor read from outside and each tensor used outside
+        once.
+
+        Then disconnected parts of a group cost no more as separate groups, and they fit separately
+        if they fit together.
+        """
         ...
 
     def of(self, group: int) -> int:
-        """The cost of a set of nodes as one group; NEVER where they cannot be one."""
+        """Return the cost of a set of nodes as one group; NEVER if it cannot be one."""
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Whether no two nodes or more, with these among them, can be one group."""
+        """Return whether no group of two or more nodes contains these nodes."""
         ...
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Whether no group holds a node and one that reads from it."""
+        """Return whether no group contains both a node and one of its readers."""
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Whether nodes of a piece of the network may be in one group, as far as what the piece
-        itself writes can say."""
+        """Return a necessary condition for nodes of a piece to be in one group.
+
+        The condition considers only the tensors that the piece writes.
+        """
         ...
 
 
 class OrderCost(GroupCost, Protocol):
-    """A cost that is asked for whole orders."""
+    """A cost that can evaluate all intervals of an order."""
 
     @property
     def undecided(self) -> int:
-        """Groups that were refused, but not proven to be none."""
+        """Number of sets that were rejected without proof that they cannot be groups."""
         ...
 
     def tie(self, group: int) -> int:
-        """What is to be little, summed over groups, where groupings cost the same."""
+        """Return a secondary cost, summed over groups, to break ties between groupings."""
         ...
 
-    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
-        """Costs of order[lower:lower + 1], order[lower:lower + 2], .. up to order[lower:upper]; it
-        ends early where no larger one is likely to be a group."""
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        """Return the costs of order[lower:lower + 1], order[lower:lower + 2], ..
+        order[lower:upper].
+
+        The array ends early where larger intervals are unlikely to be groups.
+        """
         ...
 
 
 @dataclass(slots=True)
 class Costed:
-    """The cost that a function says of a set of nodes, each asked for once; None: no group.
+    """A cost given by a function of a set of nodes; the function returns None if the set is no
+    group.
 
-    Sets of several nodes with more bytes of weights than `weight_cap` are not asked for."""
+    weight_cap: limit of the bytes of weights for sets of two or more nodes; None: no limit.
+    known: memoised costs.
+    """
 
     problem: GroupingProblem
     function: Callable[[int], int | None]
-    weight_cap: int = UNLIMITED
+    weight_cap: int | None = None
     additive: bool = False
     undecided: int = 0
     known: dict[int, int] = field(default_factory=dict[int, int])
 
     def of(self, group: int) -> int:
+        """Return the cost of a set of nodes as one group; NEVER if it cannot be one."""
         found = self.known.get(group)
         if found is None:
             refused = group & (group - 1) and self.hopeless(group)
@@ -100,9 +113,11 @@ class Costed:
         return found
 
     def tie(self, group: int) -> int:
+        """Return 0: there is no secondary cost."""
         return 0
 
-    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        """See `OrderCost.interval_costs`."""
         costs: list[int] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
@@ -116,46 +131,56 @@ class Costed:
         return np.array(costs, np.int64)
 
     def hopeless(self, group: int) -> bool:
-        return weight_of(self.problem, group) > self.weight_cap
+        """Return whether the weights exceed the limit."""
+        return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
+        """Return whether the weights of all nodes between two nodes exceed the limit."""
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """Return a condition that is always true."""
         return lambda group: True
 
 
-def weight_of(problem: GroupingProblem, group: int) -> int:
-    """Bytes of weights of a group."""
+def weight_bytes(problem: GroupingProblem, group: int) -> int:
+    """Return the bytes of weights of a group."""
     return sum(problem.nodes[i].weight_bytes for i in bits(group))
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a group may take: bytes of weights, all of which stay on the chip, and bytes of whole
-    tensors that are live at a time in the best order of its nodes.  `single_always`: a group of one
-    node may take more."""
+class GroupLimits:
+    """Capacity of a group.
 
-    weight_cap: int = UNLIMITED
-    buffer_cap: int = UNLIMITED
+    weight_cap: bytes of weights, all of which stay on chip; None: no limit.
+    buffer_cap: live bytes of whole tensors, in the best order of the group's nodes; None: no limit.
+    single_always: whether a group of one node may exceed both.
+    order_states: budget of the search for an order that fits, for each group.
+    """
+
+    weight_cap: int | None = None
+    buffer_cap: int | None = None
     single_always: bool = True
-    order_states: int = 200  # of the search for an order that fits, for each group
+    order_states: int = 200
 
 
 @dataclass(slots=True, eq=False)
 class Traffic:
-    """Bytes that a group reads from external memory, each tensor once, and writes to it."""
+    """Bytes that a group reads from external memory, each tensor once, and writes to it.
+
+    known: memoised costs.
+    """
 
     problem: GroupingProblem
-    limits: Limits
+    limits: GroupLimits
     additive: bool = True
     known: dict[int, int] = field(default_factory=dict[int, int])
-    _unsure: set[int] = field(default_factory=set[int])  # refused, but not proven to be no groups
+    _unsure: set[int] = field(default_factory=set[int])  # rejected without proof
     _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     _ranks: dict[tuple[int, ...], Column] = field(default_factory=dict[tuple[int, ...], Column])
     _graph: Columns = field(init=False)
     _weights: Column = field(init=False)
-    _own_bytes: Column = field(init=False)  # live while a node runs, in every group
+    _own_bytes: Column = field(init=False)  # by node: bytes of its operands
     _mask_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -170,34 +195,38 @@ class Traffic:
 
     @property
     def undecided(self) -> int:
+        """Number of groups rejected without proof that they do not fit."""
         return len(self._unsure)
 
     def of(self, group: int) -> int:
+        """Return the bytes moved by a group; NEVER if it is none."""
         found = self.known.get(group)
         if found is None:
-            found = self.bytes_of(group) if self._is_group(group) else NEVER
+            found = self.traffic_bytes(group) if self._is_group(group) else NEVER
             self.known[group] = found
         return found
 
-    def bytes_of(self, group: int) -> int:
-        """Bytes moved, whether the group fits or not."""
+    def traffic_bytes(self, group: int) -> int:
+        """Return the bytes moved by a set of nodes, whether it fits or not."""
         return moved_bytes(self._members(group), *self._graph)
 
     def tie(self, group: int) -> int:
+        """Return 0: there is no secondary cost."""
         return 0
 
-    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        """See `OrderCost.interval_costs`."""
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
-        cap = self.limits.buffer_cap
+        cap = unbounded_if_none(self.limits.buffer_cap)
         costs, least, reached = self._sweep(np.array(order, np.int64), lower, upper)
         if not len(costs):
             return np.array([self.of(1 << order[lower])], np.int64)
         failed, before, group, grown = 0, NEVER, 0, lower
         for k in np.flatnonzero(reached > cap).tolist():
-            refused = least[k] > cap or k >= fitting.MOST_NODES  # larger ones: this order alone
+            refused = least[k] > cap or k >= fitting.MOST_NODES  # larger sets: only this order
             if not refused:
-                group |= mask_of(order[grown : lower + k + 1])
+                group |= bit_mask(order[grown : lower + k + 1])
                 grown = lower + k + 1
                 refused = self.of(group) == NEVER
             if refused:
@@ -209,7 +238,9 @@ class Traffic:
         return costs
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Groups that were not decided may fit where their nodes run in a new order."""
+        """Forget undecided groups when a new order of all nodes is known: they may fit in that
+        order.
+        """
         if order not in self._ranks:
             self._ranks[order] = np.argsort(np.array(order, np.int64))
             for group in self._unsure:
@@ -217,6 +248,7 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
+        """Evaluate the intervals order[lower:k] for k up to `upper`; see `sweep.sweep`."""
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
         limits = self.limits
@@ -227,26 +259,30 @@ class Traffic:
             upper,
             *self._graph,
             self._weights,
-            limits.weight_cap,
-            limits.buffer_cap,
+            unbounded_if_none(limits.weight_cap),
+            unbounded_if_none(limits.buffer_cap),
         )
 
     def hopeless(self, group: int) -> bool:
+        """Return whether the weights, or the operands of a single node, exceed the capacity."""
         members = self._members(group)
         limits = self.limits
         return bool(
-            self._weights[members].sum() > limits.weight_cap
-            or self._own_bytes[members].max() > limits.buffer_cap
+            self._weights[members].sum() > unbounded_if_none(limits.weight_cap)
+            or self._own_bytes[members].max() > unbounded_if_none(limits.buffer_cap)
         )
 
     def _members(self, group: int) -> Column:
-        """Nodes of a group, sorted."""
+        """Return the nodes of a group, sorted."""
         raw = np.frombuffer(group.to_bytes(self._mask_bytes, "little"), np.uint8)
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """By what is live between two nodes, too: the tensors among the nodes between them are live
-        at no other times in a larger group."""
+        """Return whether no group contains both nodes, from capacity and liveness between them.
+
+        Within any group, the tensors between the two nodes are live no longer than in the smallest
+        one.
+        """
         found = self._apart.get((writer, reader))
         if found is None:
             found = self._apart[writer, reader] = self._are_apart(writer, reader)
@@ -257,18 +293,19 @@ class Traffic:
         if self.hopeless(between):
             return True
         nodes = list(bits(between))
-        return self.limits.buffer_cap < UNLIMITED and not self.relaxed(self.problem.piece(nodes))(
+        return self.limits.buffer_cap is not None and not self.relaxed(self.problem.piece(nodes))(
             (1 << len(nodes)) - 1
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """Return whether nodes of a piece fit, counting only the tensors that the piece writes."""
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE
 
     def fitting(self, group: int) -> int:
-        """Whether some order of a group fits into the buffer: FITS, TOO_LARGE or UNDECIDED."""
+        """Return FITS, TOO_LARGE or UNDECIDED: whether some order of the group fits the buffer."""
         limits = self.limits
-        if limits.buffer_cap == UNLIMITED:
+        if limits.buffer_cap is None:
             return fitting.FITS
         members = self._members(group)
         if len(members) > fitting.MOST_NODES:
@@ -283,10 +320,14 @@ class Traffic:
         return found
 
     def _fits_along(self, rank: Column, members: Column) -> bool:
-        """Whether a group fits where its nodes run as they stand in an order of all nodes."""
+        """Return whether a group fits if its nodes run in the relative order of an order of all
+        nodes.
+        """
         inside = members[np.argsort(rank[members])]
         _, _, reached = self._sweep(inside, 0, len(inside))
-        return len(reached) == len(inside) and bool(reached[-1] <= self.limits.buffer_cap)
+        return len(reached) == len(inside) and bool(
+            reached[-1] <= unbounded_if_none(self.limits.buffer_cap)
+        )
 
     def _is_group(self, group: int) -> bool:
         if not group & (group - 1) and self.limits.single_always:
@@ -300,6 +341,7 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
+    """Return a problem as arrays; see `sweep`."""
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),
@@ -310,7 +352,7 @@ def _columns(problem: GroupingProblem) -> Columns:
 
 
 def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
-    """Where the members of each mask begin, and the members of all."""
+    """Return the start of the members of each mask, and the members of all masks concatenated."""
     members = [list(bits(mask)) for mask in masks]
     start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
     return start, np.array([i for some in members for i in some], np.int64)

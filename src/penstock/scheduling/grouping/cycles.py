@@ -1,9 +1,9 @@
-"""GroupCycles: cycles of a group whose computing overlaps with its traffic to external memory.
+"""GroupCycles: cycles of a group whose computation overlaps with its external traffic.
 
-    cycles = max(computing, bytes / bandwidth) + latency
+    cycles = max(computation, bytes / bandwidth) + latency
 
-Computing is the sum of what its nodes take.  The bytes are those of `Traffic`, and the weights of
-its nodes, which pass once; `Traffic` says which nodes can be one group, too.
+Computation is the sum over the group's nodes.  The bytes are those of `Traffic` plus the weights,
+which are read once.  `Traffic` also decides which nodes can be one group.
 
 Source: the profiler of Zheng et al., IEEE TCAD 39(11), 2020.
 """
@@ -16,16 +16,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import NEVER, Traffic, weight_of
+from penstock.scheduling.grouping.cost import NEVER, Traffic, weight_bytes
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 
 @dataclass(slots=True, eq=False)
 class GroupCycles:
-    """`computing_cycles`: of each node; `latency_cycles`: until the first byte of a group is
-    there."""
+    """Cost of groups in cycles.
+
+    computing_cycles: computation of each node.
+    latency_cycles: delay until the first byte of a group arrives.
+    """
 
     traffic: Traffic
     computing_cycles: Sequence[int]
@@ -41,27 +44,32 @@ class GroupCycles:
 
     @property
     def problem(self) -> GroupingProblem:
+        """The grouping problem whose groups are evaluated."""
         return self.traffic.problem
 
     @property
     def undecided(self) -> int:
+        """Number of sets that were rejected without proof that they cannot be groups."""
         return self.traffic.undecided
 
     def of(self, group: int) -> int:
+        """Return the cycles of a group; NEVER if it is none."""
         if self.traffic.of(group) == NEVER:
             return NEVER
         computing = sum(self.computing_cycles[i] for i in bits(group))
         return self._cycles(computing, self.moved_bytes(group))
 
     def moved_bytes(self, group: int) -> int:
-        """Bytes to and from external memory, weights among them."""
-        return self.traffic.bytes_of(group) + weight_of(self.problem, group)
+        """Return the bytes to and from external memory, weights included."""
+        return self.traffic.traffic_bytes(group) + weight_bytes(self.problem, group)
 
     def tie(self, group: int) -> int:
+        """Return the bytes moved, the secondary cost."""
         return self.moved_bytes(group)
 
-    def growing(self, order: Sequence[int], lower: int, upper: int) -> Column:
-        features = self.traffic.growing(order, lower, upper)
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+        """See `OrderCost.interval_costs`."""
+        features = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
         moved = features + self._weights[nodes].cumsum()
         communicating = -(-moved // self.bytes_per_cycle)
@@ -69,23 +77,30 @@ class GroupCycles:
         return np.where(features == NEVER, NEVER, busy + self.latency_cycles)
 
     def hopeless(self, group: int) -> bool:
+        """See `GroupCost.hopeless`."""
         return self.traffic.hopeless(group)
 
     def apart(self, writer: int, reader: int) -> bool:
+        """See `GroupCost.apart`."""
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
+        """See `GroupCost.relaxed`."""
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:
-        """Cycles that every grouping takes at least: all computing, or the least bytes, and the
-        latency of one group."""
+        """Return a lower bound of the cycles of any grouping.
+
+        The maximum of all computation and the least traffic, plus the latency of one group.
+        """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 
     def least_bytes(self, order: Sequence[int], max_work: int) -> int:
-        """Bytes that every grouping moves at least; `order`, `max_work`: see `lower_bound`."""
+        """Return a lower bound of the bytes moved by any grouping; see `lower_bound` for the
+        arguments.
+        """
         features, _ = lower_bound(self.traffic, order, max_work)
-        return features + weight_of(self.problem, self.problem.everything)
+        return features + weight_bytes(self.problem, self.problem.everything)
 
     def _cycles(self, computing: int, moved: int) -> int:
         return max(computing, -(-moved // self.bytes_per_cycle)) + self.latency_cycles

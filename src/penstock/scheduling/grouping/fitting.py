@@ -1,12 +1,12 @@
-"""fitting: whether the tensors of a group fit into a buffer, in some order; compiled by numba.
+"""Whether the tensors of a group fit a buffer in some order; compiled by numba.
 
-What comes from outside is live from the start to its last reader in the group, what is wanted
-outside from its writer to the end, any other tensor from its writer to its last reader.  States are
-sets of nodes that have run, as masks, so groups have at most 62 nodes; a node that may run, and
-after which no more is live than before, is run at once (`step_search.py` says why).  Of several
-nodes the one after which least is live is tried first.
+A tensor from outside the group is live from the start to its last reader in the group, a tensor
+that is used outside from its writer to the end, any other tensor from its writer to its last
+reader.  States are sets of executed nodes as masks, so groups have at most 62 nodes.  A ready node
+that leaves no more live bytes than before runs at once (`order/step_search.py` proves why).  Among
+other ready nodes, the one that leaves the fewest live bytes is tried first.
 
-The graph stands in columns, see `sweep.py`.
+The graph is given as arrays, see `sweep.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def fits(
     cap: int,
     max_states: int,
 ) -> int:
-    """FITS, TOO_LARGE, or UNDECIDED after so many states; `members`: the nodes, sorted."""
+    """Return FITS, TOO_LARGE, or UNDECIDED after `max_states` states.
+
+    members: the group's nodes, sorted; cap: bytes of the buffer.
+    """
     count = len(members)
     wanted, stays = _wanted(members, read_start, read, reader_start, reader, kept)
     start = 0
@@ -85,8 +88,11 @@ def least_live_fits(
     sizes: Column,
     cap: int,
 ) -> int:
-    """FITS or UNDECIDED, for groups of any size, by one order: of the nodes that may run, the one
-    after which least is live, the first of equals."""
+    """Return FITS or UNDECIDED, for groups of any size, from a single order.
+
+    The order runs, of the ready nodes, the one that leaves the fewest live bytes, the first of
+    equals.
+    """
     pending, stays, waits = _pending(members, read_start, read, reader_start, reader, kept)
     live = 0
     for t in range(len(sizes)):
@@ -127,8 +133,12 @@ def _pending(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column, Column]:
-    """Of each tensor, how many members read it; of each node's, whether it is wanted outside, or -1
-    where the node is no member; on how many members each node waits, -1 for others."""
+    """Return reader counts, uses outside of the group, and numbers of unexecuted producers.
+
+    pending[t]: number of members that read tensor t.
+    stays[i]: whether node i's tensor is used outside, or -1 if node i is no member.
+    waits[i]: number of members that node i depends on, or -1 if it is no member.
+    """
     stays = np.full(len(read_start) - 1, -1, np.int64)
     waits = np.full(len(read_start) - 1, -1, np.int64)
     pending = np.zeros(len(kept), np.int64)
@@ -154,8 +164,11 @@ def _wanted(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column]:
-    """Of each tensor, the members that read it, as a mask; and of each node's, whether it is wanted
-    outside, or -1 where the node is no member."""
+    """Return the readers of each tensor in the group, and which tensors are used outside of it.
+
+    wanted[t]: mask of the members that read tensor t.
+    stays[i]: whether node i's tensor is used outside, or -1 if node i is no member.
+    """
     local = np.full(len(read_start) - 1, -1, np.int64)
     stays = np.full(len(read_start) - 1, -1, np.int64)
     wanted = np.zeros(len(kept), np.int64)
@@ -186,8 +199,11 @@ def _look(
     during: Column,
     after: Column,
 ) -> int:
-    """Writes bytes live while each member runs next, more than the cap where it cannot, and after
-    it; returns a member to be run at once, or -1."""
+    """Write the live bytes while each member runs next, and after it; return a free member, or -1.
+
+    during[k] exceeds the cap where member k cannot run.  A free member leaves no more live bytes
+    than before.
+    """
     for k in range(len(members)):
         i = members[k]
         during[k], after[k] = live + sizes[i], live
@@ -211,7 +227,7 @@ def _look(
 def _ready(
     i: int, members: Column, done: int, read_start: Column, read: Column, stays: Column
 ) -> bool:
-    """Whether all members that write what node i reads have run."""
+    """Return whether all members that write what node i reads have run."""
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]
         if t < len(stays) and stays[t] >= 0:
@@ -225,8 +241,9 @@ def _ready(
 def _push(
     done: int, cap: int, during: Column, after: Column, states: Column, lives: Column, filled: int
 ) -> int:
-    """Puts the states after each member that can run on the stack, the least live on top; returns
-    how many are on it."""
+    """Push the states after each runnable member, fewest live bytes on top; return the stack's
+    size.
+    """
     bottom = filled
     for k in range(len(during)):
         if during[k] > cap:
@@ -242,7 +259,7 @@ def _push(
 
 @compiled
 def _slot(done: int, seen: Column) -> int:
-    """Where a state stands in the table of those seen, or may be put."""
+    """Return the slot of a state in the hash table of visited states, or the free slot for it."""
     mask = len(seen) - 1
     slot = (done * 0x9E3779B1 >> 16) & mask
     while seen[slot] != 0 and seen[slot] != done + 1:

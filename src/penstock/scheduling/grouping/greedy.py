@@ -1,5 +1,7 @@
-"""greedy: Halide's rule.  Every node is a group; again and again the two groups whose union saves
-most become one, as long as that saves anything.
+"""Greedy merging of groups, Halide's rule.
+
+Starts with one group per node and repeatedly merges the two connected groups whose union saves the
+most, while any union saves something.
 
 Source: Mullapudi et al., Automatically Scheduling Halide Image Processing Pipelines, ACM TOG 35(4),
 2016.
@@ -11,11 +13,11 @@ from heapq import heapify, heappop, heappush
 
 from penstock.scheduling.grouping.cost import NEVER, GroupCost
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 
 def greedy(cost: GroupCost) -> tuple[int, ...]:
-    """Groups that are left when no two that are connected are worth joining."""
+    """Return the groups after no merge of two connected groups saves anything."""
     links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
     heap = [
         (-saved, pair)
@@ -38,7 +40,7 @@ def greedy(cost: GroupCost) -> tuple[int, ...]:
 
 
 def saving(cost: GroupCost, a: int, b: int) -> int:
-    """What two groups cost less as one; negative where they cannot be one, or it costs more."""
+    """Return the saving of a merge of two groups; negative if it costs more or is no group."""
     if cost.hopeless(a | b):
         return -1
     parts, whole = (cost.of(a), cost.of(b)), cost.of(a | b)
@@ -46,10 +48,10 @@ def saving(cost: GroupCost, a: int, b: int) -> int:
 
 
 class Links:
-    """Groups, by number, and which read from which; a group that was joined to another is 0."""
+    """Groups by number, and the edges between them; a group that was merged into another is 0."""
 
     def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
-        """Groups in an order in which they can run."""
+        """Take groups in a topological order."""
         self.groups = groups
         of = {i: g for g, group in enumerate(groups) for i in bits(group)}
         self.writers: list[set[int]] = []
@@ -61,7 +63,7 @@ class Links:
                 self.readers[writer].add(g)
 
     def may_join(self, a: int, b: int) -> bool:
-        """Whether no path but the link itself leads from a to b."""
+        """Return whether a merge of a and b creates no cycle: no other path leads from a to b."""
         stack = [reader for reader in self.readers[a] if reader != b]
         seen = set(stack)
         while stack:
@@ -74,7 +76,7 @@ class Links:
         return True
 
     def join(self, a: int, b: int) -> int:
-        """Makes two groups one, and returns its number."""
+        """Merge two groups, and return the new group's number."""
         joined = len(self.groups)
         self.groups.append(self.groups[a] | self.groups[b])
         self.writers.append((self.writers[a] | self.writers[b]) - {a, b})

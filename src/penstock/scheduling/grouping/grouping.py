@@ -1,4 +1,4 @@
-"""Grouping: groups that cover a network, in an order in which they can run, and what they cost."""
+"""Grouping: groups that cover a network, in a topological order, with their cost."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from penstock.errors import CapacityError
 from penstock.scheduling.grouping.cost import NEVER, GroupCost
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Groups as masks, each after all that it reads from; `bound`: proven, no grouping costs less;
-    `work`: costs asked for."""
+    """Groups as masks of nodes, in a topological order.
+
+    bound: proven lower bound of the cost of any grouping.
+    work: nodes of the groups examined by the searches.
+    """
 
     groups: tuple[int, ...]
     cost: int
@@ -23,23 +26,29 @@ class Grouping:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proven that no grouping costs less."""
+        """Whether the cost is proven optimal."""
         return self.cost == self.bound
 
     @property
     def gap(self) -> float:
-        """0.0 where proven optimal, else how far the cost is above the bound, as a fraction."""
+        """Optimality gap: how far the cost lies above the bound, as a fraction; 0.0 if proven
+        optimal.
+        """
         return (self.cost - self.bound) / max(self.bound, 1)
 
     @property
     def certificate(self) -> str:
+        """The optimality gap in words."""
         return "optimal" if self.optimal else f"within {self.gap:.1%} of optimal"
 
 
-def grouping_of(groups: Iterable[int], cost: GroupCost) -> Grouping:
-    """Groups, put in order, with their cost.  Raises CapacityError where one of them is none."""
+def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
+    """Return groups in a topological order with their cost.
+
+    Raises CapacityError where a set of nodes cannot be a group.
+    """
     order = runnable(cost.problem, groups)
-    assert order is not None, "groups wait for each other in a circle"
+    assert order is not None, "groups depend on each other in a cycle"
     costs = [cost.of(group) for group in order]
     for group, found in zip(order, costs, strict=True):
         if found == NEVER:
@@ -48,7 +57,7 @@ def grouping_of(groups: Iterable[int], cost: GroupCost) -> Grouping:
 
 
 def no_group(problem: GroupingProblem, group: int) -> CapacityError:
-    """What to say where nodes that must be a group take more than there is."""
+    """Return the error about a set of nodes that must be a group and exceeds the capacity."""
     names = ", ".join(problem.nodes[i].name for i in bits(group))
     return CapacityError(
         "grouping-003",
@@ -60,10 +69,9 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 
 
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
-    """Groups, each after those that it reads from, else by their first nodes; None where they wait
-    for each other in a circle."""
+    """Return the groups in a topological order, ties by first node; None if they form a cycle."""
     some = sorted(groups, key=lambda group: group & -group)
-    of = group_of_nodes(some)
+    of = group_by_node(some)
     waits = [_writers(problem, group, of) for group in some]
     readers: list[list[int]] = [[] for _ in some]
     for g, writers in enumerate(waits):
@@ -71,7 +79,7 @@ def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...]
             readers[writer].append(g)
     ready = [g for g, writers in enumerate(waits) if not writers]
     order: list[int] = []
-    for g in ready:  # which grows
+    for g in ready:  # the list grows during the loop
         order.append(some[g])
         for reader in readers[g]:
             waits[reader].discard(g)
@@ -80,12 +88,12 @@ def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...]
     return tuple(order) if len(order) == len(some) else None
 
 
-def group_of_nodes(groups: Sequence[int]) -> dict[int, int]:
-    """The number of the group of each node."""
+def group_by_node(groups: Sequence[int]) -> dict[int, int]:
+    """Return the index of the group of each node."""
     return {i: g for g, group in enumerate(groups) for i in bits(group)}
 
 
 def _writers(problem: GroupingProblem, group: int, of: dict[int, int]) -> set[int]:
-    """Numbers of the groups from which a group reads."""
+    """Return the indices of the groups from which a group reads."""
     nodes = problem.read_from_outside(group) & problem.everything
     return {of[i] for i in bits(nodes) if i in of}

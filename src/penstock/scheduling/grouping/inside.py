@@ -1,10 +1,10 @@
-"""inside: in which order the nodes of a group run, so that the least is live at a time.
+"""Orders of the nodes within a group, for few live bytes.
 
-    trace_back   the paper's: what frees a tensor that is there; else, step by step, what that waits
-                 for
+    trace_back   the paper's rule: a node that frees a live tensor; else go back, step by step,
+                 along the nodes that the oldest live tensor's readers wait for
     dfs, bfs     depth first, breadth first
-    circular     as given, on NVDLA's circular buffer: each tensor is put behind the one before it
-    best         the least peak that is found, with a certificate; never above another's
+    circular     the given order on NVDLA's circular buffer, where tensors are allocated in a ring
+    best         least peak found by search, with a proven bound; never above another order's
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3; circular: NVDLA's convolution buffer.
 """
@@ -16,15 +16,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.order import BEAM_WIDTH, OrderOptions, find_order
-from penstock.scheduling.step_orders import Heuristic, heuristic_order
-from penstock.scheduling.step_table import bits, table_of
+from penstock.scheduling.order.order import BEAM_WIDTH, OrderOptions, find_order
+from penstock.scheduling.order.step_orders import Heuristic, heuristic_order
+from penstock.scheduling.order.step_table import bits, step_table
 
 
 @dataclass(frozen=True, slots=True)
 class InnerOrder:
-    """Nodes of a group in the order in which they run; bytes of buffer that it takes; `bound`:
-    proven, no order has less live at a time."""
+    """An order of a group's nodes.
+
+    peak_bytes: bytes of buffer that it needs; bound_bytes: proven lower bound over all orders.
+    """
 
     order: tuple[int, ...]
     peak_bytes: int
@@ -32,17 +34,19 @@ class InnerOrder:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proven that no order needs less."""
+        """Whether the peak is proven optimal."""
         return self.peak_bytes == self.bound_bytes
 
     @property
     def gap(self) -> float:
-        """0.0 where proven optimal, else how far the peak is above the bound, as a fraction."""
+        """Optimality gap: how far the peak lies above the bound, as a fraction; 0.0 if proven
+        optimal.
+        """
         return (self.peak_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """The order of the paper."""
+    """Return the paper's order."""
     run = _TraceBack(problem, group)
     order: list[int] = []
     while run.left:
@@ -51,25 +55,30 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
 
 
 def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Next, what became ready last."""
+    """Return the order in which the node that became ready last runs next."""
     return _by_heuristic(problem, group, Heuristic.DEPTH_FIRST)
 
 
 def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Next, what became ready first."""
+    """Return the order in which the node that became ready first runs next."""
     return _by_heuristic(problem, group, Heuristic.BREADTH_FIRST)
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """As given; the peak is the size of the least circular buffer that never runs over what someone
-    will still read."""
+    """Return the given order, with the size of the least circular buffer as its peak.
+
+    The buffer never overwrites a tensor that is read later.
+    """
     order = tuple(bits(group))
     return InnerOrder(order, circular_bytes(problem, group, order))
 
 
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
-    """The order of least peak, exactly where the search finishes; a beam, whose work grows with the
-    square of the nodes, only where that is no more than the states."""
+    """Return the order of least peak; optimal if the search finishes within `max_states` states.
+
+    A beam search follows only where its work, quadratic in the number of nodes, is within the
+    budget.
+    """
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))
     width = BEAM_WIDTH if len(nodes) ** 2 <= max_states else 0
@@ -90,19 +99,22 @@ ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], InnerOrder]] =
 
 
 def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> InnerOrder:
-    """An order of a group with its peak."""
+    """Return an order of a group with its peak."""
     nodes = {i: k for k, i in enumerate(bits(group))}
-    table = table_of(problem.steps(group))
+    table = step_table(problem.steps(group))
     peak, _ = table.peak(0, table.start_bytes, [nodes[i] for i in order])
     return InnerOrder(order, peak)
 
 
 def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> int:
-    """Bytes of the least circular buffer for an order: from the place of a tensor to that of the
-    last one that is put there while it is live, for the worst tensor."""
+    """Return the bytes of the least circular buffer for an order.
+
+    For each tensor, the span from its place to that of the last tensor allocated while it is live;
+    the maximum over all tensors.
+    """
     outside = list(bits(problem.read_from_outside(group)))
     sizes = [problem.sizes[t] for t in (*outside, *order)]
-    ends = [0, *accumulate(sizes)]  # of what is in the buffer when so many tensors were put there
+    ends = [0, *accumulate(sizes)]  # ends[k]: buffer position after k allocations
     place = {t: k for k, t in enumerate((*outside, *order))}
     stays = problem.wanted_outside(group)
     most = 0
@@ -115,19 +127,18 @@ def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...])
 
 def _by_heuristic(problem: GroupingProblem, group: int, kind: Heuristic) -> InnerOrder:
     nodes = tuple(bits(group))
-    found = heuristic_order(table_of(problem.steps(group)), kind)
+    found = heuristic_order(step_table(problem.steps(group)), kind)
     return inner_order(problem, group, tuple(nodes[k] for k in found))
 
 
 class _TraceBack:
-    """A group that runs node by node, by the paper's two rules.
+    """The paper's two rules, node by node.
 
-    1. Of the nodes that can run, one that is the last reader of a tensor that is there.
-    2. Else: of the tensors that are there and partly read, then of the others, the one that has
-       been there longest: if what remains of its readers waits for other nodes, go back along the
-       nodes that they wait for to one that can run.
+    1. Among the ready nodes, run one that is the last reader of a live tensor. 2. Otherwise take
+    the live tensor that has existed longest, partly read tensors first.  Where its remaining
+    readers wait for other nodes, go back along the producers to a node that is ready.
 
-    Where that leaves a choice, the paper says nothing: here the first node in the given order.
+    The paper does not break ties; this implementation takes the first node in the given order.
     """
 
     def __init__(self, problem: GroupingProblem, group: int) -> None:
@@ -136,7 +147,7 @@ class _TraceBack:
         self._there = list(bits(problem.read_from_outside(group)))
 
     def next(self) -> int:
-        """Runs a node, and says which."""
+        """Run a node, and return it."""
         ready = [i for i in bits(self.left) if not self._problem.before[i] & self.left]
         node = self._frees(ready)
         if node is None:
@@ -151,7 +162,7 @@ class _TraceBack:
         return self._problem.readers[tensor] & self.left
 
     def _frees(self, ready: list[int]) -> int | None:
-        """The first node that is the last reader of a tensor that does not stay."""
+        """Return the first node that is the last reader of a tensor that is not used outside."""
         for i in ready:
             for t in bits(self._problem.reads[i]):
                 if self._pending(t) == 1 << i and not self._stays(t):
@@ -159,13 +170,13 @@ class _TraceBack:
         return None
 
     def _stays(self, tensor: int) -> bool:
-        """Whether a tensor of the group is wanted outside."""
+        """Return whether a tensor of the group is used outside."""
         problem = self._problem
         inside = tensor < len(problem.nodes) and self._group >> tensor & 1
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
 
     def _traced(self, ready: list[int]) -> int:
-        """The node to which the tensor there longest leads back."""
+        """Return the ready node to which the oldest live tensor leads back."""
         for tensor in self._there:
             if self._stays(tensor):
                 continue

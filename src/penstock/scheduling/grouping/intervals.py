@@ -1,7 +1,7 @@
-"""intervals: the best groups that are neighbours in a given order, by dynamic programming.
+"""Optimal groups that are intervals of a given order, by dynamic programming.
 
-A grouping whose groups do not wait for each other in a circle is contiguous in some order, so for
-the right order nothing is lost.
+Every grouping without cyclic dependences is contiguous in some order, so for the right order the
+result is optimal.
 """
 
 from __future__ import annotations
@@ -10,43 +10,49 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, OrderCost
-from penstock.scheduling.step_table import mask_of
+from penstock.scheduling.grouping.cost import NEVER, OrderCost
+from penstock.scheduling.order.step_table import bit_mask
+
+UNREACHED = np.iinfo(np.int64).max
+"""Cost of the positions that no groups reach so far; larger than any cost."""
 
 
 def intervals(
     order: Sequence[int],
     cost: OrderCost,
     most: int | None = None,
-    cuts: Sequence[int] | None = None,
+    ends: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The groups of least cost that are intervals of an order, of at most so many nodes each; none
-    where there are no such groups.  The order may be of some nodes only.
+    """Return the groups of least cost that are intervals of an order; none if there are no such
+    groups.
 
-    `cuts`: the positions at which a group may end, sorted; without it, all."""
+    order: nodes in a topological order; it may omit nodes.
+    most: maximum number of nodes per group.
+    ends: sorted positions at which groups may end; all positions if omitted.
+    """
     count = len(order)
     may_end = np.ones(count + 1, np.bool_)
-    if cuts is not None:
+    if ends is not None:
         may_end[:] = False
-        may_end[list(cuts)] = True
-    least = np.full(count + 1, UNLIMITED, np.int64)  # of groups that cover what is before
-    begin = np.zeros(count + 1, np.int64)  # of the last of them
+        may_end[list(ends)] = True
+    least = np.full(count + 1, UNREACHED, np.int64)  # least cost of groups up to each position
+    begin = np.zeros(count + 1, np.int64)  # where the last of these groups begins
     least[0] = 0
     for lower in range(count):
-        if least[lower] == UNLIMITED:
+        if least[lower] == UNREACHED:
             continue
         upper = count if most is None else min(count, lower + most)
-        costs = cost.growing(order, lower, upper)
-        ends = np.arange(lower + 1, lower + 1 + len(costs))
-        better = (costs != NEVER) & may_end[ends] & (least[lower] + costs < least[ends])
-        least[ends[better]] = least[lower] + costs[better]
-        begin[ends[better]] = lower
-    if least[count] == UNLIMITED:
+        costs = cost.interval_costs(order, lower, upper)
+        uppers = np.arange(lower + 1, lower + 1 + len(costs))
+        better = (costs != NEVER) & may_end[uppers] & (least[lower] + costs < least[uppers])
+        least[uppers[better]] = least[lower] + costs[better]
+        begin[uppers[better]] = lower
+    if least[count] == UNREACHED:
         return ()
     groups: list[int] = []
     upper = count
     while upper:
         lower = int(begin[upper])
-        groups.append(mask_of(order[lower:upper]))
+        groups.append(bit_mask(order[lower:upper]))
         upper = lower
     return tuple(reversed(groups))

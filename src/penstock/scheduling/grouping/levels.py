@@ -1,10 +1,10 @@
-"""levels: the paper's clustering by depth, given the best order inside every level.
+"""The paper's clustering by depth, extended by an optimal order within each level.
 
-The paper orders nodes by depth and does not say how nodes of one depth are ordered, so here any
-node of the first level that is not complete may come next.
+The paper orders nodes by depth but does not order nodes of equal depth; here, any remaining node of
+the first incomplete level may come next.
 
-Source: Zheng et al., Efficient Scheduling of Irregular Network Structures on CNN Accelerators,
-IEEE TCAD 39(11), 2020, section 4.2.
+Source: Zheng et al., Efficient Scheduling of Irregular Network Structures on CNN Accelerators, IEEE
+TCAD 39(11), 2020, section 4.2.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.step_table import mask_of
+from penstock.scheduling.order.step_table import bit_mask
 
 
 def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
-    """Nodes by depth."""
+    """Return the nodes of each depth."""
     depths = problem.depths
     return tuple(
-        mask_of(i for i, depth in enumerate(depths) if depth == level)
+        bit_mask(i for i, depth in enumerate(depths) if depth == level)
         for level in range(max(depths, default=-1) + 1)
     )
 
 
 def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
-    """Of a set of nodes, what remains of the first level that is not complete."""
+    """Return a function from a set of executed nodes to the rest of the first incomplete level."""
     levels = level_masks(problem)
 
     def ready(done: int) -> int:

@@ -1,9 +1,8 @@
-"""merging: pointwise nodes joined to their producers beforehand, the paper's rule.
+"""Merging of pointwise nodes with their producers, the paper's rule.
 
-Such a node computes nothing twice when it is fused, so the paper fuses it without a search.  (Where
-it is wider than what it reads, the wide tensor then crosses where the narrow one could have.)  The
-paper does not say with which of several producers a node is joined: here, with the last with which
-no circle arises.
+Fusion of a pointwise node recomputes nothing, so the paper fuses it without a search.  (If its
+output is larger than its input, the larger tensor may then cross a group boundary.)  The paper does
+not choose between several producers; here it is the last one that creates no cycle.
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.2, algorithm 1, lines 1 to 3.
 """
@@ -17,11 +16,11 @@ from penstock.scheduling.grouping.cost import NEVER, OrderCost
 from penstock.scheduling.grouping.greedy import Links
 from penstock.scheduling.grouping.grouping import runnable
 from penstock.scheduling.grouping.intervals import intervals
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 
 def clusters(cost: OrderCost) -> tuple[int, ...]:
-    """Sets of nodes, by depth: how many sets are on the longest path that leads to each."""
+    """Return the merged sets of nodes, in order of their depth (longest path in sets)."""
     problem = cost.problem
     links = Links(problem, [1 << i for i in range(len(problem.nodes))])
     home = list(range(len(problem.nodes)))
@@ -37,14 +36,15 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
 
 
 def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
-    """The best groups of whole clusters, in order of depth."""
+    """Return the optimal groups of whole clusters, in order of depth."""
     found = clusters(cost)
     order = [i for cluster in found for i in bits(cluster)]
-    cuts = accumulate(cluster.bit_count() for cluster in found)
-    return intervals(order, cost, cuts=tuple(cuts))
+    ends = accumulate(cluster.bit_count() for cluster in found)
+    return intervals(order, cost, ends=tuple(ends))
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
+    """Return groups in order of their depth, ties in topological order."""
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"
     links = Links(cost.problem, list(order))

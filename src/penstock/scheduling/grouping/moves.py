@@ -1,11 +1,11 @@
-"""moves: better groups near given ones.
+"""Local search: better groupings near a given one.
 
-    join, split   two groups that share a tensor, and those between them, are grouped anew: exactly
-                  where they are few nodes, else along several orders
-    move          a node goes to a group with which it shares a tensor
+    join, split   regroup two groups that share a tensor, with the groups between them: exactly if
+                  they have few nodes, else along several orders
+    move          move a node to a group with which it shares a tensor
 
-The moves are those of Tan et al., Cocco (ASPLOS 2024); there they are drawn, here all are tried,
-until none helps or the work is done.
+The moves are those of Tan et al., Cocco (ASPLOS 2024).  Cocco draws them at random; here all are
+tried until none improves the grouping or the budget is spent.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.scheduling.grouping.cost import NEVER, OrderCost
-from penstock.scheduling.grouping.grouping import group_of_nodes, runnable
+from penstock.scheduling.grouping.grouping import group_by_node, runnable
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.search import GroupSearch
-from penstock.scheduling.step_table import bits
+from penstock.scheduling.order.step_table import bits
 
 EXACT_NODES = 16
-"""Up to so many nodes are grouped anew by search."""
+"""Maximum number of nodes for exact regrouping."""
 EXACT_WORK = 8_000
-"""Nodes of the groups that such a search may look at."""
+"""Budget of one exact regrouping, in nodes of the groups examined."""
 
 
 @dataclass(slots=True)
 class Moves:
-    """Groups that are being improved; `orders`: of all nodes, along which larger regions are
-    grouped; `work`: what remains to be spent."""
+    """Groups under improvement.
+
+    orders: orders of all nodes, along which larger regions are regrouped.
+    work: remaining budget.
+    """
 
     cost: OrderCost
     orders: Sequence[Sequence[int]]
@@ -36,14 +39,14 @@ class Moves:
     work: int
 
     def improve(self) -> tuple[int, ...]:
-        """The groups when no move helps, or the work is done."""
+        """Return the groups after no move improves them or the budget is spent."""
         tried: set[int] = set()
         while self.work > 0 and (self._regroup(tried) or self._move()):
             pass
         return self.groups
 
     def _regroup(self, tried: set[int]) -> bool:
-        """Groups regions anew, each once; whether anything was better."""
+        """Regroup every region not tried before; return whether any became cheaper."""
         helped = False
         for region in self._regions():
             if self.work <= 0:
@@ -53,7 +56,7 @@ class Moves:
             tried.add(region)
             old = tuple(group for group in self.groups if group & region)
             if sum(old) != region:
-                continue  # its groups have changed since
+                continue  # an earlier move changed its groups
             new = self._grouped(region, sum(map(self.cost.of, old)))
             if new:
                 self._replace(old, new)
@@ -61,7 +64,7 @@ class Moves:
         return helped
 
     def _regions(self) -> Iterator[int]:
-        """Two groups that share a tensor, and those between them."""
+        """Yield the unions of two groups that share a tensor with the groups between them."""
         groups = self.groups
         above, below = self._reach()
         for a, b in self._pairs():
@@ -69,8 +72,8 @@ class Moves:
             yield path if path else groups[a] | groups[b]
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Numbers of groups that share a tensor, the first before the second."""
-        problem, of = self.cost.problem, group_of_nodes(self.groups)
+        """Return the indices of groups that share a tensor, in topological order."""
+        problem, of = self.cost.problem, group_by_node(self.groups)
         found: set[tuple[int, int]] = set()
         for t, readers in enumerate(problem.readers):
             sharing = {of[i] for i in bits(readers)}
@@ -81,9 +84,11 @@ class Moves:
         return sorted(found)
 
     def _reach(self) -> tuple[list[int], list[int]]:
-        """Of each group, the nodes of those from which a path leads to it, and to which one leads
-        from it, itself among them."""
-        problem, of = self.cost.problem, group_of_nodes(self.groups)
+        """Return, for each group, the nodes of its ancestor groups and of its descendant groups.
+
+        Both include the group itself.
+        """
+        problem, of = self.cost.problem, group_by_node(self.groups)
         above, below = list(self.groups), list(self.groups)
         writers = [
             {of[i] for i in bits(problem.read_from_outside(group) & problem.everything)}
@@ -98,7 +103,7 @@ class Moves:
         return above, below
 
     def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
-        """Groups of a region that cost less than the ceiling, if any are found."""
+        """Return groups of a region that cost less than the ceiling, or none."""
         if region.bit_count() <= EXACT_NODES:
             search = GroupSearch(self.cost, region)
             found = search.run(min(EXACT_WORK, self.work), ceiling)
@@ -116,9 +121,9 @@ class Moves:
         return best
 
     def _move(self) -> bool:
-        """Moves single nodes to other groups; whether anything was better."""
+        """Move single nodes to neighbouring groups; return whether any move helped."""
         problem, helped = self.cost.problem, False
-        of = group_of_nodes(self.groups)
+        of = group_by_node(self.groups)
         for i in range(len(problem.nodes)):
             node, home = 1 << i, self.groups[of[i]]
             near = problem.before[i] | problem.readers[i]
@@ -127,7 +132,7 @@ class Moves:
                 new = tuple(group for group in (home & ~node, target | node) if group)
                 self.work -= target.bit_count()
                 if self._cheaper(new, (home, target)) and self._replace((home, target), new):
-                    helped, of = True, group_of_nodes(self.groups)
+                    helped, of = True, group_by_node(self.groups)
                     break
             if self.work <= 0:
                 break
@@ -138,7 +143,7 @@ class Moves:
         return NEVER not in costs and sum(costs) < sum(map(self.cost.of, old))
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
-        """Puts new groups in the place of old ones, unless groups then waited in a circle."""
+        """Replace old groups by new ones, unless that creates a cycle; return whether it did."""
         kept = (group for group in self.groups if group not in old)
         order = runnable(self.cost.problem, (*kept, *new))
         if order is None:

@@ -1,11 +1,11 @@
-"""Orders of nodes, by name: an order decides which groups `intervals` can see."""
+"""Orders of nodes by name; an order determines which groups `intervals` can form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from penstock.scheduling.grouping.problem import GroupingProblem
-from penstock.scheduling.step_orders import Heuristic, heuristic_order
+from penstock.scheduling.order.step_orders import Heuristic, heuristic_order
 
 ORDERS: Mapping[str, Heuristic] = {
     "asap": Heuristic.EARLY,
@@ -15,10 +15,11 @@ ORDERS: Mapping[str, Heuristic] = {
     "bfs": Heuristic.BREADTH_FIRST,
     "file": Heuristic.FILE,
 }
-"""By the longest path from the start (the paper's) and to the end; depth first, also from the end;
-breadth first; as given."""
+"""asap, alap: by the longest path from the start (the paper's order) or to the end. dfs, reverse:
+depth first, from the start or from the end. bfs: breadth first.  file: as given.
+"""
 
 
 def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
-    """Every order that has a name."""
+    """Return all named orders of a problem's nodes."""
     return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}

@@ -1,7 +1,7 @@
-"""GroupingProblem: nodes that each write one tensor, to be parted into groups.
+"""GroupingProblem: nodes, each of which writes one tensor, to be partitioned into groups.
 
-Nodes stand in a topological order and are known by their index in it; a set of nodes is a bit mask,
-bit i for node i.  Tensor i is the one that node i writes; tensor `len(nodes) + k` is input k.
+Nodes are numbered in a topological order.  A set of nodes is a bit mask, bit i for node i.  Tensor
+i is the one that node i writes; tensor `len(nodes) + k` is network input k.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from penstock.errors import InternalError
-from penstock.scheduling.step_table import StepTable, bits, mask_of, table_of
-from penstock.scheduling.steps import OrderProblem, Step
+from penstock.scheduling.order.step_table import StepTable, bit_mask, bits, step_table
+from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A node: bytes of what it writes and of its weights, and the tensors that it reads.
+    """A node: bytes of its output and weights, and the tensors that it reads.
 
-    `pointwise`: a tile of its output needs but the same tile of its inputs, so that running it with
-    its producer computes nothing twice."""
+    pointwise: whether a tile of its output needs only the same tile of its inputs, so that fusion
+        with its producer recomputes nothing.
+    """
 
     name: str
     output_bytes: int
@@ -31,7 +32,11 @@ class GroupNode:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """Nodes in topological order, bytes of each input, and the nodes whose tensors are outputs."""
+    """Nodes in topological order.
+
+    input_bytes: bytes of each network input.
+    outputs: nodes whose tensors are network outputs.
+    """
 
     nodes: tuple[GroupNode, ...]
     input_bytes: tuple[int, ...]
@@ -42,10 +47,12 @@ class GroupingProblem:
         for i, node in enumerate(self.nodes):
             if any(t not in tensors or i <= t < len(self.nodes) for t in node.reads):
                 raise InternalError(
-                    "grouping-001", "a node reads what is not written before it", where=node.name
+                    "grouping-001",
+                    "a node reads a tensor not written before it",
+                    where=node.name,
                 )
         if any(i not in range(len(self.nodes)) for i in self.outputs):
-            raise InternalError("grouping-002", "an output is no node's")
+            raise InternalError("grouping-002", "an output is not the tensor of a node")
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -54,7 +61,7 @@ class GroupingProblem:
 
     @cached_property
     def readers(self) -> tuple[int, ...]:
-        """Of each tensor, the nodes that read it."""
+        """For each tensor, the mask of the nodes that read it."""
         found = [0] * len(self.sizes)
         for i, node in enumerate(self.nodes):
             for tensor in node.reads:
@@ -63,16 +70,17 @@ class GroupingProblem:
 
     @cached_property
     def reads(self) -> tuple[int, ...]:
-        """Of each node, the tensors that it reads, as a mask of tensors."""
-        return tuple(mask_of(node.reads) for node in self.nodes)
+        """For each node, the mask of the tensors that it reads."""
+        return tuple(bit_mask(node.reads) for node in self.nodes)
 
     @cached_property
     def before(self) -> tuple[int, ...]:
-        """Of each node, those that write what it reads."""
+        """For each node, the mask of the nodes that write what it reads."""
         return tuple(reads & self.everything for reads in self.reads)
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
+        """For each node, the mask of all nodes that it depends on."""
         found: list[int] = []
         for before in self.before:
             above = before
@@ -83,6 +91,7 @@ class GroupingProblem:
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
+        """For each node, the mask of all nodes that depend on it."""
         found = [0] * len(self.nodes)
         for i in reversed(range(len(self.nodes))):
             for reader in bits(self.readers[i]):
@@ -91,7 +100,7 @@ class GroupingProblem:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Nodes on the longest path from a start to each node, itself not counted."""
+        """For each node, the length of the longest path from a start to it, in edges."""
         found: list[int] = []
         for before in self.before:
             found.append(max((found[i] + 1 for i in bits(before)), default=0))
@@ -99,21 +108,25 @@ class GroupingProblem:
 
     @property
     def everything(self) -> int:
+        """The mask of all nodes."""
         return (1 << len(self.nodes)) - 1
 
     @cached_property
     def output_mask(self) -> int:
-        return mask_of(self.outputs)
+        """The mask of the nodes whose tensors are network outputs."""
+        return bit_mask(self.outputs)
 
     def read_from_outside(self, group: int) -> int:
-        """Tensors that a group reads and does not write, as a mask of tensors."""
+        """Return the mask of the tensors that a group reads and does not write."""
         read = 0
         for i in bits(group):
             read |= self.reads[i]
         return read & ~group
 
     def wanted_outside(self, group: int) -> int:
-        """Nodes of a group whose tensors are outputs, or are read outside of it."""
+        """Return the nodes of a group whose tensors are network outputs or have readers outside of
+        it.
+        """
         wanted = group & self.output_mask
         for i in bits(group & ~wanted):
             if self.readers[i] & ~group:
@@ -122,15 +135,19 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """All nodes as steps, for orders of them."""
-        return table_of(self.steps(self.everything))
+        """All nodes as the steps of an order problem."""
+        return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:
-        """The nodes of a group as steps, in order: what comes from outside is there from the start
-        and goes with its last reader; what is wanted outside stays."""
+        """Return the nodes of a group as the steps of an order problem, in order.
+
+        Tensors from outside are inputs; tensors that are used outside are outputs.
+        """
         outside = list(bits(self.read_from_outside(group)))
         steps = tuple(
-            Step(f"n{i}", tuple(f"t{t}" for t in dict.fromkeys(self.nodes[i].reads)), (f"t{i}",))
+            OrderStep(
+                f"n{i}", tuple(f"t{t}" for t in dict.fromkeys(self.nodes[i].reads)), (f"t{i}",)
+            )
             for i in bits(group)
         )
         tensors = (*outside, *bits(group))
@@ -142,13 +159,15 @@ class GroupingProblem:
         )
 
     def between(self, writer: int, reader: int) -> int:
-        """Two nodes, and those on paths between them: they are in every group of the two."""
+        """Return two nodes and all nodes on paths between them; every group of the two has them."""
         inner = self.descendants[writer] & self.ancestors[reader]
         return inner | 1 << writer | 1 << reader
 
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
-        """Some nodes, sorted, and of all tensors those that they write; more outputs than those of
-        the whole."""
+        """Return the problem of some nodes (sorted), with only the tensors that they write.
+
+        outputs: nodes whose tensors count as outputs besides the network's.
+        """
         index = {i: k for k, i in enumerate(nodes)}
         found = tuple(
             replace(node, reads=tuple(index[t] for t in node.reads if t in index))
@@ -158,14 +177,14 @@ class GroupingProblem:
         return GroupingProblem(found, (), frozenset(kept))
 
 
-def problem_of(
+def problem_from_edges(
     names: Sequence[str],
     edges: Sequence[tuple[int, int]],
     output_bytes: Sequence[int],
     weight_bytes: Sequence[int],
     outputs: Sequence[int],
 ) -> GroupingProblem:
-    """A problem without inputs, from edges between nodes that stand in topological order."""
+    """Return a problem without inputs, from edges between nodes in topological order."""
     reads: list[list[int]] = [[] for _ in names]
     for writer, reader in edges:
         reads[reader].append(writer)

@@ -1,42 +1,48 @@
-"""GroupSearch: the cheapest groups that lead from nothing to a region, found best first.
+"""GroupSearch: best-first search for the groups of least cost that cover a region.
 
     down-set -> any group that can run next -> larger down-set -> .. -> the region
 
-A grouping is a path through down-sets (all nodes that have run): each step adds a group.  Down-sets
-are opened in order of the cost of reaching them plus a bound of what must follow, so the first path
-to reach the end is the cheapest, and what is to be opened next is a proven bound at any time.
+A grouping is a path through down-sets (sets of executed nodes closed under dependences); each edge
+adds a group.  Down-sets are expanded in order of the cost of reaching them plus a lower bound of
+the remaining cost.  So the first path to the end is optimal, and at any time the next estimate is a
+proven lower bound.
 
-The bound: where costs are bytes, a tensor that is there and still has readers is read once more at
-least; an output of the region yet to be written is written; and so is, and is read, a tensor whose
-writer and reader no group can hold together (a *forced* one).
+The lower bound, for costs in bytes: an existing tensor with remaining readers is read at least once
+more; an output of the region that is not yet written is written; and a *forced* tensor, whose
+writer and some reader cannot share a group, is both written and read.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.grouping.cost import NEVER, UNLIMITED, GroupCost
-from penstock.scheduling.step_table import bits, mask_of
+from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.order.step_table import bit_mask, bits
 
 Ready = Callable[[int], int]
-"""Of a down-set, the nodes that may be added to it."""
+"""From a down-set to the mask of the nodes that may be added to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """Groups cheaper than the ceiling, none if there are none; that is proven if the search
-    `finished`.  `bound`: no grouping in its reach costs less; `work`: nodes of groups looked at."""
+    """The result of a search.
+
+    groups: groups cheaper than the ceiling; none if there are none, which is proven if `finished`.
+    bound: lower bound of the cost of any grouping in the search space; infinite if there is none.
+    work: nodes of the groups examined.
+    """
 
     groups: tuple[int, ...]
-    bound: int
+    bound: float
     finished: bool
     work: int
 
 
 class GroupSearch:
-    """Search over a region: nodes such that no path between two of them leaves it."""
+    """Search over a region: a set of nodes such that no path between two of them leaves it."""
 
     def __init__(self, cost: GroupCost, region: int, ready: Ready | None = None) -> None:
         self._cost, self._region = cost, region
@@ -48,8 +54,11 @@ class GroupSearch:
         self._written, self._read = _due(cost, region) if cost.additive else (0, 0)
         self.work = 0
 
-    def run(self, max_work: int, ceiling: int = UNLIMITED) -> GroupFinding:
-        """The cheapest groups, if they cost less than the ceiling."""
+    def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
+        """Return the groups of least cost, if they cost less than the ceiling.
+
+        max_work: budget, in nodes of the groups examined.
+        """
         reached = {0: 0}
         came: dict[int, int] = {}
         closed: set[int] = set()
@@ -67,7 +76,7 @@ class GroupSearch:
                 if spent == NEVER:
                     continue
                 total = reached[done] + spent
-                if total >= reached.get(after, UNLIMITED):
+                if total >= reached.get(after, math.inf):
                     continue
                 estimate_after = total + self.remaining(after)
                 if estimate_after >= ceiling:
@@ -79,7 +88,7 @@ class GroupSearch:
         return GroupFinding((), ceiling, True, self.work)
 
     def remaining(self, done: int) -> int:
-        """A bound of what must follow a down-set."""
+        """Return a lower bound of the cost after a down-set."""
         if not self._cost.additive:
             return 0
         problem, rest = self._cost.problem, self._region & ~done
@@ -90,7 +99,7 @@ class GroupSearch:
         return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
-        """Down-sets that a group more leads to, as far as there may be such a group."""
+        """Yield the down-sets reached by one more group, as far as such a group may be feasible."""
         seen: set[int] = set()
         stack = [(done, self._ready(done))]
         while stack and self.work < max_work:
@@ -110,17 +119,17 @@ class GroupSearch:
 
     def _all_ready(self, done: int) -> int:
         before = self._before
-        return mask_of(i for i in bits(self._region & ~done) if not before[i] & ~done)
+        return bit_mask(i for i in bits(self._region & ~done) if not before[i] & ~done)
 
     def _ready_after(self, done: int, ready: int, i: int) -> int:
-        """What is ready when node i has been added, from what was ready before."""
+        """Return the nodes that are ready after node i is added, from those ready before."""
         if self._restricted:
             return self._ready(done)
         readers = self._cost.problem.readers[i] & self._region
-        return ready & ~(1 << i) | mask_of(r for r in bits(readers) if not self._before[r] & ~done)
+        return ready & ~(1 << i) | bit_mask(r for r in bits(readers) if not self._before[r] & ~done)
 
     def _neighbours(self, i: int) -> int:
-        """Nodes that share a tensor with a node."""
+        """Return the nodes that share a tensor with node i."""
         problem = self._cost.problem
         near = problem.before[i] | problem.readers[i]
         for tensor in bits(problem.reads[i]):
@@ -128,6 +137,7 @@ class GroupSearch:
         return near
 
     def _connected(self, group: int) -> bool:
+        """Return whether a group is connected through shared tensors."""
         found, fresh = 0, group & -group
         while fresh:
             found |= fresh
@@ -139,6 +149,7 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
+    """Return the groups along the path to a down-set."""
     groups: list[int] = []
     while done:
         groups.append(done & ~came[done])
@@ -147,8 +158,9 @@ def _path(came: dict[int, int], done: int) -> list[int]:
 
 
 def _due(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Tensors of a region that are written whatever its groups, and those of them that are read in
-    it, as masks."""
+    """Return the tensors of a region that every grouping writes, and those that every grouping
+    reads.
+    """
     problem = cost.problem
     written, read = problem.wanted_outside(region), 0
     for i in bits(region):

@@ -1,8 +1,8 @@
-"""Sweep: bytes moved by the groups that begin at a position of an order, each a node longer than
-the one before; compiled by numba.
+"""Traffic of all groups that begin at one position of an order; compiled by numba.
 
-The graph stands in columns: node i reads the tensors read[read_start[i]:read_start[i + 1]], tensor
-t is read by reader[reader_start[t]:reader_start[t + 1]]; `kept[t]` is 1 for outputs of the network.
+The graph is given as arrays (compressed adjacency lists): node i reads the tensors
+read[read_start[i]:read_start[i + 1]]; tensor t is read by the nodes
+reader[reader_start[t]:reader_start[t + 1]]; kept[t] is 1 for network outputs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,13 @@ import numpy.typing as npt
 from penstock.compiled import compiled
 
 Column = npt.NDArray[np.int64]
+UNBOUNDED = (1 << 63) - 1
+"""Largest int64: stands for no limit, since compiled code cannot compare with None."""
+
+
+def unbounded_if_none(limit: int | None) -> int:
+    """Return a limit for compiled code."""
+    return UNBOUNDED if limit is None else limit
 
 
 @compiled
@@ -31,19 +38,24 @@ def sweep(
     weight_cap: int,
     buffer_cap: int,
 ) -> tuple[Column, Column, Column]:
-    """Of each group order[lower:k + 1], lower <= k < upper: bytes moved; bytes that are live at a
-    time in every order of its nodes; and the most live at a time in this order.
+    """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
-    `position[i]`: where node i stands in the order.  Ends before the first group that exceeds a cap
-    whatever its order, and with it all larger ones.
+    position[i]: position of node i in the order, or -1.
+    weight_cap, buffer_cap: capacity in bytes; the sweep ends before the first group that exceeds
+        one of them in every order of its nodes.
+
+    Returns three arrays: bytes moved; a lower bound of the live bytes at the peak over all orders;
+        and the live bytes at the peak in this order.
     """
     most = upper - lower
     costs, least = np.zeros(most, np.int64), np.zeros(most, np.int64)
     reached = np.zeros(most, np.int64)
-    live = np.zeros(most, np.int64)  # while order[lower + k] runs
+    live = np.zeros(most, np.int64)  # live[k]: live bytes while order[lower + k] runs
     nodes = len(position)
-    left = np.full(len(sizes), -1, np.int64)  # readers of a tensor outside of the group
-    last = np.full(len(sizes), -1, np.int64)  # who read a tensor from outside last, from `lower` on
+    unread = np.full(
+        len(sizes), -1, np.int64
+    )  # unread[t]: readers of tensor t outside of the group
+    last = np.full(len(sizes), -1, np.int64)  # last[t]: last k that read t from outside, or -1
     weight, coming, going, needed, waiting = 0, 0, 0, 0, 0
     for k in range(most):
         i = order[lower + k]
@@ -54,12 +66,12 @@ def sweep(
         needed = max(needed, own)
         if weight > weight_cap or needed > buffer_cap:
             return costs[:k], least[:k], reached[:k]
-        live[k] = waiting + sizes[i]  # `waiting`: written in the group, and wanted by someone
+        live[k] = waiting + sizes[i]  # waiting: bytes written in the group with later uses
         for r in range(read_start[i], read_start[i + 1]):
             t = read[r]
             if t < nodes and lower <= position[t] < lower + k:
-                left[t] -= 1
-                if left[t] == 0 and kept[t] == 0:
+                unread[t] -= 1
+                if unread[t] == 0 and kept[t] == 0:
                     going -= sizes[t]
                     waiting -= sizes[t]
             else:
@@ -68,8 +80,8 @@ def sweep(
                 for j in range(last[t] + 1, k + 1):
                     live[j] += sizes[t]
                 last[t] = k
-        left[i] = reader_start[i + 1] - reader_start[i]
-        if left[i] > 0 or kept[i] == 1:
+        unread[i] = reader_start[i + 1] - reader_start[i]
+        if unread[i] > 0 or kept[i] == 1:
             going += sizes[i]
             waiting += sizes[i]
         costs[k] = coming + going
@@ -88,7 +100,10 @@ def moved_bytes(
     kept: Column,
     sizes: Column,
 ) -> int:
-    """Bytes that a group reads from outside, each tensor once, and writes that are wanted there."""
+    """Return the bytes that a group reads from outside, each tensor once, plus those used outside.
+
+    members: the group's nodes.
+    """
     inside = np.zeros(len(sizes), np.bool_)
     inside[members] = True
     counted = inside.copy()

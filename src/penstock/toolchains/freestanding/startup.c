@@ -1,4 +1,4 @@
-/* Start-up of a Cortex-M: two vectors, the FPU, data and zeros, then main() if there is one. */
+/* Start-up code of a Cortex-M: vector table, FPU enable, .data and .bss, then main() if defined. */
 #include <stdint.h>
 
 extern uint32_t __data_load[], __data_lower[], __data_upper[];
@@ -15,7 +15,7 @@ typedef struct {
 
 __attribute__((section(".vectors"), used)) const Vectors vectors = {__stack_top, Reset_Handler};
 
-/* Where a program that has ended stays. */
+/* Loops for ever after main() returns. */
 __attribute__((noinline)) void Stay(void) {
     for (;;) {
     }

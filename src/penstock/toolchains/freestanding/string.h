@@ -1,8 +1,8 @@
-/* string.h for compilers that bring none: what a freestanding C11 program of ours may use.
+/* string.h for compilers without one: the functions that generated C11 code uses.
  *
- * A freestanding clang treats memcpy as any other function, so that a four-byte copy becomes a call.
- * The builtins keep their meaning: small copies become loads and stores, large ones become calls of
- * the compiler's own run-time library. */
+ * A freestanding clang treats memcpy like any other function: even a four-byte copy is a call.  As
+ * builtins, small copies become loads and stores, and large ones call the compiler's run-time
+ * library. */
 #ifndef PENSTOCK_FREESTANDING_STRING_H
 #define PENSTOCK_FREESTANDING_STRING_H
 

@@ -1,12 +1,12 @@
-"""interpreter: a functional model of Arm's Ethos-U55 and U65, driven by register command streams.
+"""A functional model of Arm's Ethos-U55 and Ethos-U65 that executes register command streams.
 
-    execute(stream, regions, accelerator)    runs a stream on arrays of bytes, and judges it
-    disassemble(stream), assemble(text)      the stream as text, and back
-    driver_payload(payload)                  the stream inside what Arm's driver is given
+    execute(stream, regions, accelerator)    runs a stream on arrays of bytes and checks it
+    disassemble(stream), assemble(text)      converts a stream to text and back
+    driver_payload(payload)                  extracts the stream from a payload of Arm's driver
 
-It knows what registers mean, and nothing of who wrote the stream: no compiler, no plan.  It
-computes every operation bit for bit, checks that every access lies in its region, and that waits
-and block dependencies suffice (`hazards.py`).  It is no model of time.
+The model interprets registers and is independent of the code that generates streams. It computes
+every operation bit-exactly, and checks that every access is inside its region and that waits and
+block dependencies suffice (`hazards.py`). It does not model time.
 """
 
 from __future__ import annotations

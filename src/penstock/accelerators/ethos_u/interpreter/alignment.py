@@ -1,6 +1,6 @@
-"""alignment: addresses and sizes that the hardware wants to be multiples of 16 bytes.
+"""Checks that addresses and sizes are multiples of 16 bytes where the hardware requires it.
 
-Source: the checks of vela's register command stream generator, for U55 and U65.
+Source: the checks of Vela's register command stream generator, for U55 and U65.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
-from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
+from penstock.accelerators.ethos_u.interpreter.hardware import NpuHardware
 from penstock.accelerators.ethos_u.interpreter.memory import SHARED
 from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
@@ -20,8 +20,8 @@ from penstock.uma import BackendError
 STEP = 16
 
 
-def check_alignment(operation: Operation, hardware: Hardware) -> None:
-    """Raises BackendError where an address or a size is no multiple of 16."""
+def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
+    """Raise BackendError if an address or a size is not a multiple of 16."""
     if isinstance(operation, DmaOperation):
         numbers = _of_copy(operation, hardware)
     else:
@@ -30,16 +30,17 @@ def check_alignment(operation: Operation, hardware: Hardware) -> None:
         if number % STEP:
             raise BackendError(
                 "ethosu-113",
-                f"{name} {number:#x} is no multiple of {STEP}",
+                f"{name} {number:#x} is not a multiple of {STEP}",
                 where=operation.where,
-                why="bricks, weights and copies lie at multiples of 16, copies on U65 in shared "
-                "memory alone",
-                help="align buffers to 16 bytes, and fill up what lies in them",
+                why="channel blocks, weights and copies are at multiples of 16; on U65, copies only"
+                " if they access shared memory",
+                help="align buffers to 16 bytes, and pad their contents",
             )
 
 
-def _of_copy(operation: DmaOperation, hardware: Hardware) -> Iterator[tuple[str, int]]:
-    """U65 moves any bytes but those of shared memory."""
+def _of_copy(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
+    """Yield what must be aligned in a copy. U65 supports unaligned copies of external memory
+    only."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):
@@ -62,7 +63,8 @@ def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
 
 
 def _of_bricks(map: FeatureMap) -> Iterator[tuple[str, int]]:
-    """Of tiles that are used; the others may begin anywhere."""
+    """Yield what must be aligned in a map of channel blocks; tiles that are not used need not
+    be."""
     height, width, depth = map.shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0

@@ -1,7 +1,7 @@
-"""arithmetic: what block operations compute, on whole maps; numbers are exact integers.
+"""Arithmetic of block operations on whole feature maps, in exact integers.
 
-An operation's accumulators are int64 [height, width, depth] of its output; `output.py` makes
-outputs of them.
+Accumulators are int64 arrays [height, width, depth] of the output; `output.py` converts them to
+output elements.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, Scale
+from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, ScaleFactor
 from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 
 LEAST = -(1 << 48)
 """Less than any element."""
 SHIFT = {1: 20, 2: 15, 4: 15}
-"""By bytes of an element: bits by which operands of a sum are shifted to the left, where one is
-scaled to the other; half of them is what the other counts.
+"""Left shift in bits of the scaled operand of a sum, by bytes of an element, if only one operand is
+scaled. The other operand is shifted by one bit less.
 
-Source: vela, whose advanced scaling of sums is to be TFLite's, bit for bit; its scale of an operand
-is in units of these bits."""
+Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit.
+"""
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Sums of products: `kernel` int64 [height, width, input channels, output channels].
+    """Return sums of products. `kernel` is int64 [height, width, input channels, output channels].
 
-    Products are summed as float64, which holds such sums exactly."""
+    Products are summed in float64, which represents these sums exactly.
+    """
     centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
     height, width, depth = operation.ofm.shape
     total = np.zeros((height * width, depth))
@@ -37,14 +38,14 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
 
 def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Sums of products, channel by channel: `kernel` int64 [height, width, 1, channels]."""
+    """Return sums of products per channel. `kernel` is int64 [height, width, 1, channels]."""
     centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
     taps = _windows(operation, centred)
     return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
 
 
 def largest(operation: BlockOperation, ifm: Any) -> Any:
-    """The greatest element of each window."""
+    """Return the maximum of each window."""
     filled = _enlarged(operation, ifm - operation.ifm.zero_point, LEAST)
     found = np.full(operation.ofm.shape, LEAST)
     for _, window in _windows(operation, filled):
@@ -53,25 +54,25 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """The sum of each window."""
+    """Return the sum of each window."""
     filled = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
     return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
 
 
 def window_counts(operation: BlockOperation) -> Any:
-    """How many elements of each window are no padding."""
+    """Return the number of elements of each window that are not padding."""
     ones = _enlarged(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
     return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
 
 
 def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """The sum over channels."""
+    """Return the sum over channels."""
     return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """What an element-wise operation makes of its inputs, before its scale; `other` is the second
-    input, a map or a number, None where there is none."""
+    """Return the result of an element-wise operation before scaling. `other` is the second input,
+    an array or a scalar, or None."""
     one = ifm - operation.ifm.zero_point
     second = operation.second
     if second is None:
@@ -83,12 +84,12 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Both operands of a sum, scaled."""
+    """Return both operands of a sum, scaled."""
     of = operation.operands
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
     shift = SHIFT[operation.ifm.element_bytes]
-    wide = Scale(of.a.scale, of.a.shift + shift)
+    wide = ScaleFactor(of.a.scale, of.a.shift + shift)
     if of.scaled == "a":
         return _scaled(left << shift, wide, of.rounding), right << shift - 1
     return left << shift - 1, _scaled(right << shift, wide, of.rounding)
@@ -113,7 +114,7 @@ def _leaky(operation: BlockOperation, one: Any) -> Any:
 
 
 def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
-    """Of 32 bits."""
+    """Return the number of leading zeros in 32 bits."""
     bits = one & 0xFFFFFFFF
     return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
 
@@ -134,14 +135,15 @@ UNARY: dict[str, Callable[[BlockOperation, Any], Any]] = {
 }
 
 
-def _scaled(values: Any, scale: Scale, rounding: str) -> Any:
+def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
     return scaled(values, scale.scale, scale.shift, rounding)
 
 
 def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
-    """The input as the window sees it: enlarged by two where asked for, with padding around.
+    """Return the input that the window reads: upscaled by two if requested, and padded.
 
-    With upscale zeros, an element is followed by zeros."""
+    With upscale zeros, zeros are inserted between elements.
+    """
     height, width = operation.height, operation.width
     if operation.upscale != "none":
         values = values.repeat(2, axis=0).repeat(2, axis=1)[:height, :width]
@@ -154,7 +156,7 @@ def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """By tap, the element that each output sees there."""
+    """Yield, for each tap, the element that it contributes to each output."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

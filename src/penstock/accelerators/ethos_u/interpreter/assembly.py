@@ -1,8 +1,8 @@
-"""disassemble and assemble: a stream as text, and back.
+"""Conversion of streams to text and back.
 
-A line is a command: the offset of its first byte, its name, and what its fields hold, `name=value`,
-or just the value where there is one field called value.  An empty line ends an operation.  Offsets
-are left out where text is written by hand, and so are fields that hold 0; `#` begins a comment.
+A line is a command: the offset of its first byte, its name, and its fields as `name=value`; a field
+called value is written without its name. An empty line follows each operation. Input may omit
+offsets and fields that are 0; `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from collections.abc import Iterator
 
 from penstock.accelerators.ethos_u.interpreter.commands import (
     KIND,
-    Command,
-    Format,
-    commands_of,
+    CommandFormat,
+    RegisterCommand,
+    decode_commands,
     formats,
 )
 from penstock.uma import BackendError
 
 ONLY = ["value"]
-"""Fields of a command whose value stands alone."""
+"""Names of the fields of a command whose value is written without a name."""
 
 
 def disassemble(stream: bytes) -> str:
-    """The text of a stream.  Raises BackendError where the stream is none."""
-    return "".join(map(_line, commands_of(stream)))
+    """Return the text of a stream. Raises BackendError if the stream is invalid."""
+    return "".join(map(_line, decode_commands(stream)))
 
 
 def assemble(text: str) -> bytes:
-    """The stream of a text.  Raises BackendError where a line is no command."""
+    """Return the stream of a text. Raises BackendError if a line is not a command."""
     return b"".join(_words(text))
 
 
-def _line(command: Command) -> str:
+def _line(command: RegisterCommand) -> str:
     name, fields = command.format.name, command.fields
     shown = {key: _number(name, value) for key, value in fields.items()}
     if list(fields) == ONLY:
@@ -45,12 +45,12 @@ def _line(command: Command) -> str:
 
 
 def _number(name: str, value: int) -> str:
-    """Addresses in hexadecimal."""
+    """Return a number, in hexadecimal for addresses."""
     return f"{value:#x}" if "BASE" in name or name.endswith(("SRC", "DST")) else str(value)
 
 
 def _words(text: str) -> Iterator[bytes]:
-    """The words of every line that has a command."""
+    """Yield the words of each line that contains a command."""
     by_name = {format.name: format for format in formats().values()}
     for number, line in enumerate(text.splitlines(), 1):
         first, *rest = [*line.split("#")[0].split(), ""]
@@ -63,15 +63,15 @@ def _words(text: str) -> Iterator[bytes]:
         except (KeyError, ValueError, struct.error) as error:
             raise BackendError(
                 "ethosu-112",
-                f"there is no such command, field or value: {' '.join(words)}",
+                f"unknown command, field or value: {' '.join(words)}",
                 where=f"text of a register command stream for Ethos-U, line {number}",
                 why=f"{type(error).__name__}: {error}",
                 help="write NAME field=value .., as disassemble() does",
             ) from error
 
 
-def _value(format: Format, settings: list[str]) -> int:
-    """Fields as one value.  Raises KeyError or ValueError."""
+def _value(format: CommandFormat, settings: list[str]) -> int:
+    """Return the fields as one value. Raises KeyError or ValueError."""
     by_name = {field.name: field for field in format.fields}
     found = 0
     for setting in settings:
@@ -84,7 +84,7 @@ def _value(format: Format, settings: list[str]) -> int:
     return found
 
 
-def _packed(format: Format, value: int) -> bytes:
+def _packed(format: CommandFormat, value: int) -> bytes:
     if format.code & KIND:
         return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
     return struct.pack("<HH", format.code, value)

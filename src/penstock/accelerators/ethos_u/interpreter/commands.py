@@ -1,7 +1,7 @@
-"""commands: the words of a stream as commands by name, and what commands there are.
+"""Decoding of the words of a stream into named commands.
 
-`registers.toml` holds them.  A command is one word, or two; the first has the code and 16 bits of
-parameter, the second is 32 bits of payload.
+`registers.toml` defines the commands. A command consists of one or two words. The first contains
+the code and a 16-bit parameter, the optional second a 32-bit payload.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ STOP = "NPU_OP_STOP"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """Bits of a command's value, [low, high]; two's complement where `signed`."""
+class BitField:
+    """Bits [low, high] of a command's value, in two's complement if `signed`."""
 
     name: str
     low: int
@@ -34,56 +34,58 @@ class Field:
 
     @property
     def span(self) -> int:
-        """How many values there are."""
+        """Number of distinct values."""
         return 1 << (self.high - self.low + 1)
 
     def of(self, value: int) -> int:
-        """What the field holds."""
+        """Return the value of the field."""
         found = (value >> self.low) % self.span
         return found - self.span if self.signed and found >= self.span // 2 else found
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """A command that there is: its name, code with kind, and fields of its value."""
+class CommandFormat:
+    """The format of a command: its name, code with kind, and fields."""
 
     name: str
     code: int
-    fields: tuple[Field, ...]
+    fields: tuple[BitField, ...]
 
     @property
     def mask(self) -> int:
-        """The bits of its value that belong to a field."""
+        """Mask of the bits that belong to a field."""
         return sum((field.span - 1) << field.low for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command of a stream: the offset of its first word, its format, and its value; that has 16
-    bits, or 48 with a payload: that, and the parameter above it."""
+class RegisterCommand:
+    """A command of a stream: index of its first word, format, and value.
+
+    The value has 16 bits, or 48 bits with a payload: the payload with the parameter above it.
+    """
 
     word: int
-    format: Format
+    format: CommandFormat
     value: int
 
     @property
     def fields(self) -> dict[str, int]:
-        """What its fields hold, by name."""
+        """Values of the fields, by name."""
         return {field.name: field.of(self.value) for field in self.format.fields}
 
 
 @lru_cache
 def tables() -> Mapping[str, Any]:
-    """All that `registers.toml` says."""
+    """Return the contents of `registers.toml`."""
     return tomllib.loads(Path(__file__).with_name("registers.toml").read_text("utf-8"))
 
 
 @lru_cache
-def formats() -> Mapping[int, Format]:
-    """Every command that there is, by code with kind."""
+def formats() -> Mapping[int, CommandFormat]:
+    """Return the format of every command, by code with kind."""
     kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
     found = (
-        Format(name, kind | code, tuple(map(_field, fields)))
+        CommandFormat(name, kind | code, tuple(map(_field, fields)))
         for table, kind in kinds
         for name, (code, *fields) in tables()[table].items()
     )
@@ -91,17 +93,18 @@ def formats() -> Mapping[int, Format]:
 
 
 def choice(what: str, number: int) -> Any:
-    """The value of a field by what it means; None where it means nothing."""
+    """Return the meaning of a field's value, or None if the value is undefined."""
     found = tables()["choices"][what]
     return found[number] if number < len(found) else None
 
 
-def commands_of(stream: bytes) -> Iterator[Command]:
-    """The commands of a stream, up to the one that stops it.
+def decode_commands(stream: bytes) -> Iterator[RegisterCommand]:
+    """Yield the commands of a stream up to the stop command.
 
-    Raises BackendError where a word is none, or none stops the stream."""
+    Raises BackendError if a word is not a command or if the stop command is missing.
+    """
     if len(stream) % 4:
-        raise wrong_stream(len(stream) // 4, f"it has {len(stream)} bytes, no multiple of 4")
+        raise wrong_stream(len(stream) // 4, f"{len(stream)} bytes are not a multiple of 4")
     words = np.frombuffer(stream, "<u4").tolist()
     at = 0
     while at < len(words):
@@ -114,18 +117,18 @@ def commands_of(stream: bytes) -> Iterator[Command]:
 
 
 def wrong_stream(word: int, what: str) -> BackendError:
-    """A stream that is none."""
+    """Return the error for an invalid stream."""
     return BackendError(
         "ethosu-101",
         what,
         where=f"a register command stream for Ethos-U, word {word} (byte {4 * word:#x})",
-        why="a stream is commands of one or two words of 32 bits that Ethos-U55 and U65 know",
-        help=f"disassemble it up to there; the last command is {STOP}",
+        why="a stream consists of commands of Ethos-U55 and U65, of one or two 32-bit words",
+        help=f"disassemble it up to that word; the last command must be {STOP}",
     )
 
 
-def _command(words: list[int], at: int) -> tuple[Command, int]:
-    """The command that begins at a word, and its size in words."""
+def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
+    """Return the command that begins at a word, and its size in words."""
     word = words[at]
     format = formats().get(word & (KIND | CODE))
     if format is None or word & 0xFFFF & ~(KIND | CODE):
@@ -137,10 +140,10 @@ def _command(words: list[int], at: int) -> tuple[Command, int]:
         value, size = value << 32 | words[at + 1], 2
     if value & ~format.mask:
         raise wrong_stream(at, f"{format.name} {value:#x} has bits of no field")
-    return Command(at, format, value), size
+    return RegisterCommand(at, format, value), size
 
 
-def _field(text: str) -> Field:
+def _field(text: str) -> BitField:
     name, bits, *signed = text.split()
     high, low = map(int, bits.split(":"))
-    return Field(name, low, high, bool(signed))
+    return BitField(name, low, high, bool(signed))

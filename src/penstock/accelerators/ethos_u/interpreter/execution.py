@@ -1,4 +1,4 @@
-"""execute: runs a register command stream on arrays of bytes, and judges what it relies on."""
+"""Execution of a register command stream on arrays of bytes, with checks of what it relies on."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 from penstock.accelerators.ethos_u.interpreter import arithmetic
 from penstock.accelerators.ethos_u.interpreter.alignment import check_alignment
-from penstock.accelerators.ethos_u.interpreter.commands import Command, commands_of
-from penstock.accelerators.ethos_u.interpreter.footprint import Footprint, footprint_of
-from penstock.accelerators.ethos_u.interpreter.hardware import Hardware, hardware_of
+from penstock.accelerators.ethos_u.interpreter.commands import RegisterCommand, decode_commands
+from penstock.accelerators.ethos_u.interpreter.footprint import Footprint, operation_footprint
+from penstock.accelerators.ethos_u.interpreter.hardware import NpuHardware, find_hardware
 from penstock.accelerators.ethos_u.interpreter.hazards import Flight
-from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Memory, Span
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, ByteSpan, RegionMemory
 from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     Operation,
-    Padding,
     Second,
+    WindowPadding,
 )
 from penstock.accelerators.ethos_u.interpreter.output import (
     SLOT_BYTES,
@@ -34,7 +34,7 @@ from penstock.accelerators.ethos_u.interpreter.output import (
 )
 from penstock.accelerators.ethos_u.interpreter.ranges import size_bytes
 from penstock.accelerators.ethos_u.interpreter.registers import Registers
-from penstock.accelerators.ethos_u.interpreter.weights import biases_of, kernel_of
+from penstock.accelerators.ethos_u.interpreter.weights import decode_biases, decode_weights
 from penstock.uma import BackendError, UnsupportedError, UsageError
 
 WEIGHTED = {"conv": arithmetic.convolution, "depthwise": arithmetic.depthwise}
@@ -46,22 +46,25 @@ POOLED = {
 SCALED = ("mul", "add", "sub", "abs")
 """Element-wise operations whose result is scaled."""
 WIDE = 4
-"""Bytes of elements whose products are only shifted: the factor of OFM_SCALE does not count.
+"""Element size in bytes of products that are only shifted, without the factor of OFM_SCALE.
 
-Source: vela's softmax, where the second operand is what would be the scale (16 bits), and products
-shifted by 31 bits are to be gemmlowp's high multiplication (8 bits)."""
+Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and products
+shifted by 31 bits implement gemmlowp's high multiplication (8 bits).
+"""
 POOLING_BITS = 31
-"""Of the reciprocal that the hardware takes where a window's own elements are counted."""
+"""Bits of the reciprocal that the hardware uses if it counts the elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What a stream did: how often which operation ran, and the bytes that operations read and
-    wrote, each counted once for an operation, by region.
+    """A summary of an executed stream.
 
-    `ordered` names pairs of operations of which the later writes what the earlier may still read or
-    write, so that they are right only because the hardware finishes blocks in order.  `unfinished`
-    names copies that nothing says are done when the stream ends."""
+    It contains the number of executions of each operation, and the bytes that operations read and
+    wrote, each byte counted once per operation, by region. `ordered` names pairs of operations of
+    which the later one overwrites what the earlier one may still access; they are correct only
+    because the hardware completes blocks in order. `unfinished` names copies that may be
+    outstanding when the stream ends.
+    """
 
     operations: Mapping[str, int]
     bytes_read: Mapping[int, int]
@@ -78,35 +81,37 @@ def execute(
     *,
     waited: bool = False,
 ) -> Execution:
-    """Runs a stream of words, little-endian; `regions` are arrays of uint8 by number, changed in
-    place.  `accelerator` is one of ethos-u55-32, -64, -128, -256 and ethos-u65-256.  `observe` is
-    told of every operation when it is done.  `waited`: the stream has to wait for every copy before
-    it ends.
+    """Execute a stream of little-endian words.
 
-    Raises BackendError where the stream is wrong: an unknown command, a register not set, a hazard;
-    CapacityError where an access lies outside of its region, UnsupportedError where there is no
-    functional model of what it asks for, UsageError where there is none of the accelerator."""
+    `regions` are uint8 arrays by number, modified in place. `accelerator` is one of ethos-u55-32,
+    -64, -128, -256 and ethos-u65-256. `observe` is called with each completed operation. If
+    `waited`, the stream must wait for all copies before it ends.
+
+    Raises BackendError if the stream is invalid (an unknown command, a register that is not set, a
+    hazard), CapacityError if an access is outside its region, UnsupportedError if the stream uses a
+    feature that is not modelled, and UsageError if the accelerator is not modelled.
+    """
     for number, region in regions.items():
         if not _is_bytes(region):
             raise UsageError(
                 "ethosu-116",
-                f"region {number} is no array of bytes",
+                f"region {number} is not an array of bytes",
                 where="execute() of penstock.accelerators.ethos_u.interpreter",
-                why="a region is a NumPy array of uint8 with one axis, changed in place",
-                help="give array.view(np.uint8).reshape(-1) of a contiguous array",
+                why="a region is a one-dimensional NumPy array of uint8, modified in place",
+                help="pass array.view(np.uint8).reshape(-1) of a contiguous array",
             )
-    return _Run(hardware_of(accelerator), regions, observe, waited).run(stream)
+    return _Run(find_hardware(accelerator), regions, observe, waited).run(stream)
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run under way; `brought` says which bytes of shared memory hold what a copy put there."""
+    """The state of an execution. `brought` marks the bytes of shared memory that a copy wrote."""
 
-    hardware: Hardware
+    hardware: NpuHardware
     regions: Mapping[int, Any]
     observe: Callable[[Operation], None]
     waited: bool
-    memory: Memory = field(init=False)
+    memory: RegionMemory = field(init=False)
     brought: Any = field(init=False)
     flight: Flight = field(init=False)
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -116,13 +121,13 @@ class _Run:
     def __post_init__(self) -> None:
         shared = np.zeros(self.hardware.shared_bytes, np.uint8)
         self.brought = np.zeros(self.hardware.shared_bytes, np.bool_)
-        self.memory = Memory({**self.regions, SHARED: shared})
+        self.memory = RegionMemory({**self.regions, SHARED: shared})
         self.flight = Flight(self.hardware)
 
     def run(self, stream: bytes) -> Execution:
-        """All of a stream."""
+        """Execute the whole stream."""
         registers = Registers()
-        for command in commands_of(stream):
+        for command in decode_commands(stream):
             name = command.format.name
             if name.startswith("NPU_SET_"):
                 registers.set(command)
@@ -134,10 +139,10 @@ class _Run:
         counters = dict(self.counts), dict(self.read), dict(self.written)
         return Execution(*counters, tuple(self.flight.ordered), unfinished)
 
-    def _operation(self, registers: Registers, command: Command) -> None:
+    def _operation(self, registers: Registers, command: RegisterCommand) -> None:
         operation = registers.operation(command, self.counts.total())
         self._check(operation)
-        footprint = footprint_of(operation, self.hardware)
+        footprint = operation_footprint(operation, self.hardware)
         self.flight.begin(operation, footprint)
         if isinstance(operation, DmaOperation):
             self._copy(operation)
@@ -147,7 +152,7 @@ class _Run:
         self.observe(operation)
 
     def _check(self, operation: Operation) -> None:
-        """Raises BackendError or CapacityError where addresses are wrong."""
+        """Raise BackendError or CapacityError if addresses are invalid."""
         check_alignment(operation, self.hardware)
         if isinstance(operation, BlockOperation):
             for map in operation.inputs:
@@ -183,13 +188,13 @@ class _Run:
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Of a convolution: sums, biases, scales."""
+        """Return the scaled result of a convolution, biases included."""
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
         data = self.memory.bytes_of(operation.scales, operation.where)
-        bias, scale, shift = biases_of(operation, data)
-        kernel = kernel_of(operation, stream, self.hardware)
+        bias, scale, shift = decode_biases(operation, data)
+        kernel = decode_weights(operation, stream, self.hardware)
         sums = WEIGHTED[operation.kind](operation, ifm, kernel) + bias
         check_accumulators(operation, sums)
         if operation.global_scale:
@@ -211,9 +216,9 @@ class _Run:
         return self.memory.read(second.map) if second.map else second.scalar
 
     def _table(self, operation: BlockOperation) -> Any:
-        """Bytes of an operation's table."""
+        """Return the bytes of an operation's table."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
-        span = Span("table", SHARED, at, at + table_bytes(operation))
+        span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)
         if not self.brought[span.lower : span.upper].all():
             raise BackendError(
@@ -228,7 +233,7 @@ class _Run:
 
 
 def _is_bytes(region: Any) -> bool:
-    """Whether something is an array of bytes that lie one after the other."""
+    """Return whether a value is a contiguous array of bytes."""
     if not isinstance(region, np.ndarray):
         return False
     return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
@@ -239,9 +244,10 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    """Of a pooling, scaled: by the global scale, or an average by the elements that it is of."""
+    """Return the scaled result of a pool: by the global scale, or an average over the counted
+    elements."""
     found = POOLED[operation.kind](operation, ifm)
-    own = operation.kind == "average_pool" and operation.padding != Padding()
+    own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
         return scaled_output(operation, found, operation.scale.scale, operation.scale.shift)
     if operation.kind != "average_pool":
@@ -251,9 +257,9 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
     if not sizes[0]:
         raise UnsupportedError(
             "ethosu-106",
-            "the functional model has not: an average of a window that is padding throughout",
+            "not modelled: an average of a window that contains only padding",
             where=operation.where,
-            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
         )
     scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
     scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))
@@ -261,8 +267,9 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """1 / `count` as a scale and a shift, so that quotients come out as if divided.
+    """Return 1 / `count` as scale and shift, such that the quotients are exact.
 
-    Source: vela's scale of average pools, which it emits where padding does not matter."""
+    Source: Vela's scale of average pools, which it emits where padding does not matter.
+    """
     _, bits = frexp(count - 1)
     return ((1 << POOLING_BITS + bits) + (1 << bits)) // count, POOLING_BITS + bits

@@ -1,10 +1,10 @@
-"""FeatureMap: where the elements of an input or output lie.
+"""Feature maps: addresses of the elements of an input or output.
 
-A map of height, width and depth lies in up to four tiles, each with its own base address: columns
-from `width_0` on are on the right, in tiles 1 and 3, rows from `height_0` (on the left) or
-`height_1` (on the right) on are below, in tiles 2 and 3.  Within a tile rows are `stride_y` apart,
-and either pixels `stride_x`, channels beside each other, or, in bricks, 16 channels of a pixel lie
-beside the same of the next one, and bricks of channels are `stride_c` apart (NHCWB16).
+A map of height, width and depth consists of up to four tiles, each with its own base address.
+Columns from `width_0` on are to the right, in tiles 1 and 3. Rows from `height_0` (left) or
+`height_1` (right) on are below, in tiles 2 and 3. Within a tile, rows are `stride_y` apart. In
+NHWC, pixels are `stride_x` apart and channels are adjacent. In NHCWB16, the 16 channels of a block
+of one pixel are followed by those of the next pixel, and channel blocks are `stride_c` apart.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BRICK = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """Rows, columns and channels, half-open."""
+class ElementBox:
+    """Half-open ranges of rows, columns and channels."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -29,18 +29,19 @@ class Box:
 
     @property
     def sides(self) -> tuple[tuple[int, int], ...]:
-        """Rows, columns, channels."""
+        """The ranges of rows, columns and channels."""
         return self.rows, self.columns, self.channels
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """It, as an index."""
+        """The box as an array index."""
         return tuple(slice(*side) for side in self.sides)
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """`name` is ifm, ifm2 or ofm; strides in bytes; `shape` is height, width, depth."""
+    """A feature map. `name` is ifm, ifm2 or ofm; strides are in bytes; `shape` is height, width,
+    depth."""
 
     name: str
     region: int
@@ -59,24 +60,25 @@ class FeatureMap:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of its elements."""
+        """Type of its elements."""
         return np.dtype(f"<{'i' if self.signed else 'u'}{self.element_bytes}")
 
     @property
-    def whole(self) -> Box:
-        """All of it."""
+    def whole(self) -> ElementBox:
+        """The box of all elements."""
         height, width, depth = self.shape
-        return Box((0, height), (0, width), (0, depth))
+        return ElementBox((0, height), (0, width), (0, depth))
 
-    def addresses(self, box: Box | None = None) -> Any:
-        """Of the elements of a box: int64, of its shape."""
+    def addresses(self, box: ElementBox | None = None) -> Any:
+        """Return the addresses of the elements of a box, as int64 in its shape."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
         return self._pixels(rows, columns)[..., None] + self._within(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest byte, and one past the highest: those of the corners of tiles and bricks."""
+        """Return the lowest byte, and one past the highest; both are at corners of tiles and
+        channel blocks."""
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
@@ -84,8 +86,8 @@ class FeatureMap:
         found = self._pixels(rows, columns)[..., None] + self._within(channels)
         return int(found.min()), int(found.max()) + self.element_bytes
 
-    def ranges(self, box: Box | None = None) -> Ranges:
-        """The bytes of a box."""
+    def ranges(self, box: ElementBox | None = None) -> Ranges:
+        """Return the bytes of a box."""
         box = box or self.whole
         lower, upper = box.channels
         step = BRICK if self.bricks else max(upper, 1)
@@ -96,13 +98,13 @@ class FeatureMap:
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
-        """Offset of channels from the first one of their pixel."""
+        """Return the offsets of channels relative to channel 0 of their pixel."""
         if not self.bricks:
             return channels * self.element_bytes
         return channels // BRICK * self.stride_c + channels % BRICK * self.element_bytes
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Addresses of channel 0 of the pixels of some rows and columns."""
+        """Return the addresses of channel 0 of pixels given by rows and columns."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -114,6 +116,6 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """The first and last of each part of an axis that is cut."""
+    """Return the first and last index of each section of an axis that is divided at `cuts`."""
     ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
     return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

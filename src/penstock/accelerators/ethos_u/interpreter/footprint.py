@@ -1,4 +1,4 @@
-"""Footprint: the bytes that an operation reads and writes, exactly, by region."""
+"""The exact bytes that an operation reads and writes, by region."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.accelerators.ethos_u.interpreter.blocks import block, block_reads, job_reads
-from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
-from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Span
+from penstock.accelerators.ethos_u.interpreter.hardware import NpuHardware
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, ByteSpan
 from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
@@ -21,15 +21,15 @@ Bytes = Mapping[int, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Ranges by region; `SHARED` is shared memory, of which an operation works in all that is not
-    kept for tables."""
+    """Ranges by region. Region `SHARED` is shared memory; an operation uses all of it except the
+    part reserved for tables."""
 
     reads: Bytes
     writes: Bytes
 
 
-def footprint_of(operation: Operation, hardware: Hardware) -> Footprint:
-    """What an operation reads and writes."""
+def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprint:
+    """Return the bytes that an operation reads and writes."""
     if isinstance(operation, DmaOperation):
         return Footprint(_spans([operation.source]), _spans([operation.target]))
     reads = [(map.region, map.ranges()) for map in operation.inputs]
@@ -37,7 +37,7 @@ def footprint_of(operation: Operation, hardware: Hardware) -> Footprint:
     table = operation.activation.table
     if table is not None:
         at = hardware.table_address + SLOT_BYTES * table
-        spans.append(Span("table", SHARED, at, at + table_bytes(operation)))
+        spans.append(ByteSpan("table", SHARED, at, at + table_bytes(operation)))
     reads += [(s.region, span(s.lower, s.upper)) for s in spans]
     work = hardware.table_address
     if table is None and hardware.overwrites_tables:
@@ -47,22 +47,22 @@ def footprint_of(operation: Operation, hardware: Hardware) -> Footprint:
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """What a job reads of the inputs."""
+    """Return the input bytes that a job reads."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """What a block reads of the inputs."""
+    """Return the input bytes that a block reads."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """What a block writes."""
+    """Return the bytes that a block writes."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 
 def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
-    """The first bytes that both have: region, lower, upper."""
+    """Return the first range that both have: region, lower, upper."""
     for region in sorted(one.keys() & other.keys()):
         found = meet(one[region], other[region])
         if found:
@@ -70,7 +70,7 @@ def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
     return None
 
 
-def _spans(spans: Iterable[Span]) -> Bytes:
+def _spans(spans: Iterable[ByteSpan]) -> Bytes:
     return _joined((s.region, span(s.lower, s.upper)) for s in spans)
 
 

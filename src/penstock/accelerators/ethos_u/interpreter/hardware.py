@@ -1,4 +1,4 @@
-"""Hardware: what the configurations of Ethos-U differ in, as far as results depend on it."""
+"""The properties of Ethos-U configurations that affect results."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from penstock.uma import UsageError
 
 BANK_BYTES = 1024
 TABLE_BYTES = 2048
-"""For tables of activations, at the end of shared memory."""
+"""Size of the activation tables, at the end of shared memory."""
 SHARED_BANKS = 16
-"""Of shared memory, so few that accumulators use the tables' place, too."""
+"""Number of banks of a shared memory so small that accumulators overwrite the tables."""
 MOST_KERNELS = 2
-"""Under way or queued at the same time."""
+"""Maximum number of block operations that are executing or queued."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware:
-    """A configuration: channels of a micro block, banks of shared memory, copies under way at the
-    same time at the most, and whether they may begin and end anywhere outside."""
+class NpuHardware:
+    """A configuration: channels per micro block, banks of shared memory, maximum number of
+    outstanding copies, and whether copies of external memory may be unaligned."""
 
     name: str
     ofm_channels: int
@@ -30,29 +30,29 @@ class Hardware:
 
     @property
     def table_address(self) -> int:
-        """Of the first table in shared memory."""
+        """Address of the first table in shared memory."""
         return self.banks * BANK_BYTES - TABLE_BYTES
 
     @property
     def shared_bytes(self) -> int:
-        """Of shared memory."""
+        """Size of shared memory."""
         return self.banks * BANK_BYTES
 
     @property
     def overwrites_tables(self) -> bool:
-        """Whether accumulators of operations without a table lie where tables are."""
+        """Whether operations without a table overwrite the tables with accumulators."""
         return self.banks == SHARED_BANKS
 
 
-def hardware_of(name: str) -> Hardware:
-    """The configuration of a name.  Raises UsageError."""
+def find_hardware(name: str) -> NpuHardware:
+    """Return the configuration with that name. Raises UsageError."""
     known = tables()["accelerators"]
     if name not in known:
         raise UsageError(
             "ethosu-115",
-            f"there is no functional model of the accelerator {name!r}",
+            f"the accelerator {name!r} is not modelled",
             where="penstock.accelerators.ethos_u.interpreter",
-            why=f"there are models of {', '.join(known)}",
-            help="name one of those",
+            why=f"the modelled ones are {', '.join(known)}",
+            help="use one of these",
         )
-    return Hardware(name, **known[name])
+    return NpuHardware(name, **known[name])

@@ -1,28 +1,29 @@
-"""hazards: whether a stream waits for what it needs.
+"""Hazard checks: whether a stream waits for everything that it depends on.
 
-Operations run beside each other.  What is known of who is finished:
+Operations run concurrently. An operation is known to be complete in these cases:
 
 - KERNEL_WAIT n and DMA_WAIT n: all but the last n block operations, or copies.
-- When a block operation begins, all but the one before it: at most two are under way.  When a copy
-  begins where as many as there may be are under way: the oldest.
-- BLOCKDEP d of a block operation: every job begins when at most d jobs before it are unfinished, so
-  its job i when at most d - i of the operation before are.  A block of that counts as one job, as
-  in vela; if it were more, fewer blocks would be unfinished.
+- The start of a block operation: all block operations but the previous one, because at most two are
+  outstanding. The start of a copy when the maximum number of copies is outstanding: the oldest
+  copy.
+- BLOCKDEP d of a block operation: a job starts when at most d earlier jobs are unfinished, so job i
+  starts when at most d - i jobs of the previous operation are. A block of the previous operation
+  counts as one job, as in Vela; if it counted as more, fewer blocks would be unfinished.
 
-Blocks finish in order, and a block is read before it or a later one is written, since all go
-through one pipeline.  So between block operations only what is read too early is an error; where
-one writes what the one before may still read or write, that is told (`ordered`).  Vela relies on
-that order as well: it takes BLOCKDEP from what is read alone.  Between copies and block operations
-there is no order: every meeting is an error, and so is one of accumulators and tables in shared
-memory.
+Blocks complete in order, and a block is read before it or a later one is written, because all
+blocks pass through one pipeline. Between block operations, the only error is therefore a read
+before the preceding write. If an operation overwrites what the previous one may still access, it is
+reported in `ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only. Copies
+and block operations are not ordered, so every conflict between them is an error, and so is one
+between accumulators and tables in shared memory.
 
-A stream may end while a copy is under way.  Where an output of a network is a copy of another
-tensor, streams of vela's older core do, and are right only if NPU_OP_STOP waits for it; nothing
-else that is known says so.  So that is told (`end`), and an error only where whoever runs the
-stream wants it to wait.  That block operations are under way at the end is the rule.
+A stream may end while a copy is outstanding. If an output of a network is a copy of another tensor,
+streams of Vela's older core do so; they are correct only if NPU_OP_STOP waits for copies, which no
+public documentation states. Such copies are therefore reported (`end`), and are an error only if
+the caller requires waiting. Block operations are normally outstanding at the end.
 
-Source: vela, calculation of waits and BLOCKDEP; that of order and of at most two operations is what
-its streams need to be right.
+Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
+operations are assumptions that Vela's streams require.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from penstock.accelerators.ethos_u.interpreter.footprint import (
     common,
     job_input,
 )
-from penstock.accelerators.ethos_u.interpreter.hardware import MOST_KERNELS, Hardware
+from penstock.accelerators.ethos_u.interpreter.hardware import MOST_KERNELS, NpuHardware
 from penstock.accelerators.ethos_u.interpreter.memory import SHARED
 from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
@@ -57,14 +58,15 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
 from penstock.accelerators.ethos_u.interpreter.ranges import NONE
 from penstock.uma import BackendError
 
-READ_EARLY = "reads what the earlier one writes"
-WRITTEN_EARLY = "writes what the earlier one reads"
-WRITTEN_TWICE = "writes what the earlier one writes"
+READ_EARLY = "reads what the earlier operation writes"
+WRITTEN_EARLY = "writes what the earlier operation reads"
+WRITTEN_TWICE = "writes what the earlier operation writes"
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Bytes [lower, upper) of a region that two operations use, of which one writes."""
+    """Bytes [lower, upper) of a region that two operations access, at least one of them by
+    writing."""
 
     how: str
     region: int
@@ -73,7 +75,7 @@ class Meeting:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """The conflict as a phrase."""
         place = "shared memory" if self.region == SHARED else f"region {self.region}"
         return f"{self.how}: bytes [{self.lower:#x}, {self.upper:#x}) of {place}"
 
@@ -83,34 +85,33 @@ InFlight = tuple[Operation, Footprint]
 
 @dataclass(slots=True)
 class Flight:
-    """The operations that are not known to be finished, oldest first."""
+    """The operations that may be outstanding, oldest first."""
 
-    hardware: Hardware
+    hardware: NpuHardware
     kernels: list[InFlight] = field(default_factory=list[InFlight])
     copies: list[InFlight] = field(default_factory=list[InFlight])
     ordered: list[str] = field(default_factory=list[str])
 
     def wait(self, command: str, outstanding: int) -> None:
-        """What KERNEL_WAIT and DMA_WAIT do."""
+        """Execute KERNEL_WAIT or DMA_WAIT."""
         _forget(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """The copies that may be under way when the stream ends.  Raises BackendError where there
-        are any and all have to be `waited` for."""
+        """Return the copies that may be outstanding at the end of the stream. Raises BackendError
+        if there are any and `waited` is True."""
         found = tuple(copy.where for copy, _ in self.copies)
         if found and waited:
             raise BackendError(
                 "ethosu-110",
-                "it may still be under way when the stream ends",
+                "it may be outstanding when the stream ends",
                 where=found[-1],
-                why="no NPU_OP_DMA_WAIT after it says that it is done, and what runs next may read "
-                "what it writes",
+                why="no NPU_OP_DMA_WAIT follows it, and the next operation may read what it writes",
                 help="wait for it (NPU_OP_DMA_WAIT) before NPU_OP_STOP",
             )
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """One more operation.  Raises BackendError where it may be too early."""
+        """Add an operation. Raises BackendError if it may start too early."""
         if isinstance(operation, DmaOperation):
             _forget(self.copies, self.hardware.dmas - 1)
             _check(operation, footprint, [*self.kernels, *self.copies])
@@ -131,7 +132,7 @@ class Flight:
         earlier: BlockOperation,
         used: Footprint,
     ) -> None:
-        """Against the block operation before, as BLOCKDEP allows."""
+        """Check an operation against the previous block operation, as BLOCKDEP allows."""
         _check_table(operation, footprint, earlier, used)
         if _meeting(_outside(footprint), _outside(used)) is None:
             return
@@ -143,13 +144,14 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """A job against a block of an earlier operation that may be unfinished when it begins."""
+        """Check a job against a block of the previous operation that may be unfinished when it
+        starts."""
         written = block_output(earlier, number)
         found = common(job_input(operation, job), written)
         if found:
             why = (
-                f"NPU_SET_BLOCKDEP {operation.blockdep} lets job {job} begin before block {number} "
-                "of the earlier one is written"
+                f"NPU_SET_BLOCKDEP {operation.blockdep} lets job {job} start before block {number} "
+                "of the earlier operation is written"
             )
             raise _hazard(operation, earlier, Meeting(READ_EARLY, *found), why)
         output = block_output(operation, job * block_count(operation) // job_count(operation))
@@ -161,33 +163,34 @@ class Flight:
 
 
 def _forget(flight: list[InFlight], most: int) -> None:
-    """Leaves the last ones: those before are finished."""
+    """Keep only the last `most` operations; the earlier ones are complete."""
     del flight[: max(0, len(flight) - most)]
 
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
-    """Raises BackendError where an operation meets another of any kind."""
+    """Raise BackendError if an operation conflicts with others of any kind."""
     for earlier, used in others:
         meeting = _meeting(footprint, used)
         if meeting:
             name = "DMA_WAIT" if isinstance(earlier, DmaOperation) else "KERNEL_WAIT"
-            why = f"no NPU_OP_{name} says that the earlier one is done"
+            why = f"no NPU_OP_{name} ensures that the earlier operation is complete"
             raise _hazard(operation, earlier, meeting, why)
 
 
 def _check_table(
     operation: BlockOperation, footprint: Footprint, earlier: Operation, used: Footprint
 ) -> None:
-    """Raises BackendError where a block operation works where the earlier one has its table."""
+    """Raise BackendError if the accumulators of a block operation overwrite the table of an earlier
+    one."""
     found = common({SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)})
     if found:
-        meeting = Meeting("has its accumulators where the earlier one has its table", *found)
+        meeting = Meeting("has its accumulators where the earlier operation has its table", *found)
         why = f"NPU_SET_BLOCKDEP {operation.blockdep} lets it begin before the earlier one is done"
         raise _hazard(operation, earlier, meeting, why)
 
 
 def _meeting(later: Footprint, earlier: Footprint) -> Meeting | None:
-    """Where two operations that may run beside each other meet."""
+    """Return the first conflict between two concurrent operations, or None."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (
         (READ_EARLY, later.reads, earlier.writes),
         (WRITTEN_EARLY, later.writes, earlier.reads),
@@ -198,7 +201,7 @@ def _meeting(later: Footprint, earlier: Footprint) -> Meeting | None:
 
 
 def _outside(footprint: Footprint) -> Footprint:
-    """Without shared memory."""
+    """Return the footprint without shared memory."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
         for sets in (footprint.reads, footprint.writes)
@@ -207,7 +210,7 @@ def _outside(footprint: Footprint) -> Footprint:
 
 
 def check_itself(operation: BlockOperation, footprint: Footprint) -> None:
-    """Raises BackendError where a block writes what a later block of the same operation reads."""
+    """Raise BackendError if a block overwrites what a later block of the same operation reads."""
     if common(_outside(footprint).reads, footprint.writes) is None:
         return
     writer = np.zeros(operation.ofm.shape, np.int64)
@@ -228,24 +231,27 @@ def _check_order(
     written: tuple[Any, Any],
     read: tuple[Any, Any],
 ) -> None:
-    """Raises BackendError where bytes are written by an earlier block than their last reader."""
+    """Raise BackendError if bytes are written by a block before their last reader."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
     if len(early):
         first = early[0]
         how = (
-            f"writes in block {writer[first]} what block {reader[first]} of it reads of "
+            f"writes in block {writer[first]} what its block {reader[first]} reads of "
             f"{map.name.upper()}"
         )
         meeting = Meeting(how, map.region, int(both[first]), int(both[first]) + 1)
         raise _hazard(
-            operation, operation, meeting, "blocks run in order, with input as it is then"
+            operation,
+            operation,
+            meeting,
+            "blocks are processed in order and read their input at that time",
         )
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Addresses of all bytes of a map, sorted, each once, and the greatest value there."""
+    """Return the sorted unique byte addresses of a map, and the maximum value at each."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)
@@ -263,5 +269,5 @@ def _hazard(later: Operation, earlier: Operation, meeting: Meeting, why: str) ->
         where=later.where if alone else f"{later.where}, against {earlier.where}",
         why=why,
         help=("" if alone else "wait for it (NPU_OP_KERNEL_WAIT, NPU_OP_DMA_WAIT, a lower "
-              "NPU_SET_BLOCKDEP), or ") + "move what meets",
+              "NPU_SET_BLOCKDEP), or ") + "separate the conflicting bytes",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Memory: the regions that a stream names, and shared memory; every access is checked."""
+"""The memory regions of a stream, and shared memory, with checked accesses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
 from penstock.uma import BackendError, CapacityError
 
 SHARED = -1
-"""The number that stands for shared memory among those of regions."""
+"""The number of shared memory among the regions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes of a region, or of shared memory; `name` says which register gave the address."""
+class ByteSpan:
+    """Bytes of a region or of shared memory. `name` is the register that holds the address."""
 
     name: str
     region: int
@@ -26,35 +26,38 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """Arrays of bytes by number of region; changed in place."""
+class RegionMemory:
+    """Byte arrays by number of the region; they are modified in place."""
 
     regions: Mapping[int, Any]
 
     def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
-        """Raises CapacityError where a map does not lie in its region, or is `written` where that
-        may only be read; BackendError where its elements lie between addresses of elements."""
+        """Check that a feature map is valid.
+
+        Raises CapacityError if the map is not inside its region, or if `written` and the region is
+        read-only; BackendError if its elements are misaligned.
+        """
         self._region(map.region, map.name, where, written)
         self._within(map.name, map.region, *map.limits, where)
         if (map.addresses() % map.element_bytes).any():
             raise _misplaced(map, where)
 
     def read(self, map: FeatureMap) -> Any:
-        """The elements of a map that was checked, of its shape, int64."""
+        """Return the elements of a checked map in its shape, as int64."""
         return self._elements(map)[self._indices(map)].astype(np.int64)
 
     def write(self, map: FeatureMap, values: Any) -> None:
-        """Puts elements into a map that was checked."""
+        """Write elements to a checked map."""
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
-    def bytes_of(self, span: Span, where: str, written: bool = False) -> Any:
-        """A view of some bytes, to be `written` or not.  Raises CapacityError."""
+    def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
+        """Return a view of bytes; `written` requires write access. Raises CapacityError."""
         region = self._region(span.region, span.name, where, written)
         self._within(span.name, span.region, span.lower, span.upper, where)
         return region[span.lower : span.upper]
 
     def _elements(self, map: FeatureMap) -> Any:
-        """The region of a map as elements of its type."""
+        """Return the region of a map as elements of its type."""
         region = self.regions[map.region]
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
@@ -72,17 +75,17 @@ class Memory:
         found = self.regions[number]
         if written and not found.flags.writeable:
             what = f"{name.upper()} is written in {_named(number)}, which may only be read"
-            raise _outside(what, where, "its array is marked so (flags.writeable)")
+            raise _outside(what, where, "its array is read-only (flags.writeable)")
         return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
-        """Raises CapacityError where bytes are not in their region."""
+        """Raise CapacityError if bytes are not inside their region."""
         size = len(self.regions[number])
         if lower < 0 or upper > size:
             raise _outside(
-                f"{name.upper()} takes bytes [{lower:#x}, {upper:#x}) of {_named(number)}",
+                f"{name.upper()} accesses bytes [{lower:#x}, {upper:#x}) of {_named(number)}",
                 where,
-                f"it has {size} ({size:#x}) bytes",
+                f"{_named(number)} has {size} ({size:#x}) bytes",
             )
 
 
@@ -96,16 +99,16 @@ def _outside(what: str, where: str, why: str) -> CapacityError:
         what,
         where=where,
         why=why,
-        help="give execute() every region at its full size, and mend bases and strides",
+        help="pass every region to execute() at its full size, and correct bases and strides",
     )
 
 
 def _misplaced(map: FeatureMap, where: str) -> BackendError:
     return BackendError(
         "ethosu-104",
-        f"elements of {map.name.upper()} lie at addresses that are no multiples of "
+        f"elements of {map.name.upper()} are at addresses that are not multiples of "
         f"{map.element_bytes}",
         where=where,
-        why=f"its elements have {map.element_bytes} bytes each",
-        help="mend its bases and strides",
+        why=f"an element has {map.element_bytes} bytes",
+        help="correct its bases and strides",
     )

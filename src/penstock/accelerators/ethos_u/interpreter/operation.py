@@ -1,6 +1,6 @@
-"""Operation: what registers say when an operation begins.
+"""Operations: the decoded register state at the start of an operation.
 
-A `BlockOperation` computes an output map from one or two input maps, block by block; a
+A `BlockOperation` computes an output map from one or two input maps, block by block. A
 `DmaOperation` copies bytes.
 """
 
@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
-from penstock.accelerators.ethos_u.interpreter.memory import Span
+from penstock.accelerators.ethos_u.interpreter.memory import ByteSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """A window: taps, strides, and dilation in rows and columns; and in which order its weights
-    lie: `part_kernel_first`, in pieces of `decomposition` rows and columns (dilated)."""
+class KernelWindow:
+    """A window: taps, strides and dilation in rows and columns.
+
+    The order of weights is `part_kernel_first` or depth first, in pieces of at most `decomposition`
+    rows and columns after dilation.
+    """
 
     height: int = 1
     width: int = 1
@@ -28,18 +31,18 @@ class Kernel:
 
     @property
     def reach_y(self) -> int:
-        """Rows from the first to the last tap, both counted."""
+        """Number of rows from the first to the last tap, inclusive."""
         return (self.height - 1) * self.dilation_y + 1
 
     @property
     def reach_x(self) -> int:
-        """Columns from the first to the last tap, both counted."""
+        """Number of columns from the first to the last tap, inclusive."""
         return (self.width - 1) * self.dilation_x + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Padding:
-    """Rows and columns around the input that count as zero, or not at all where pooled."""
+class WindowPadding:
+    """Rows and columns around the input. They count as zero in convolutions; pools ignore them."""
 
     top: int = 0
     left: int = 0
@@ -48,7 +51,7 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScaleFactor:
     """A factor, `scale` / 2 ** `shift`."""
 
     scale: int = 1
@@ -56,9 +59,9 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Activation:
-    """Limits of the output, then a table by number, where `table` is one; `clip_range` says which
-    type is limited, where it is not the output's."""
+class ActivationRange:
+    """Clamping of the output, followed by a table lookup if `table` is not None. `clip_range` is
+    the range of a type that replaces the output's."""
 
     lower: int
     upper: int
@@ -68,10 +71,12 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second input of an element-wise operation: a map or a number, less `zero_point`.
+    """The second input of an element-wise operation: a feature map or a scalar, minus `zero_point`.
 
-    `first` says that it is the left operand.  Operands are scaled by `a` and `b`, or only one of
-    them, `scaled`, by `a` with 32 bits, while the other is shifted as far."""
+    `first` is True if it is the left operand. Either both operands are scaled, by `a` and `b`, or
+    only operand `scaled` is, by a 32-bit `a`, while the other is shifted by the same number of
+    bits.
+    """
 
     map: FeatureMap | None
     scalar: int
@@ -81,19 +86,22 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """How those of sums and differences are scaled: "both" by `a` and `b`, or one, "a" or "b", by
-    `a`, the other shifted."""
+    """Scaling of the operands of sums and differences: "both" by `a` and `b`; or only operand "a"
+    or "b", by `a`, while the other is shifted."""
 
     scaled: str = "both"
-    a: Scale = Scale()
-    b: Scale = Scale()
+    a: ScaleFactor = ScaleFactor()
+    b: ScaleFactor = ScaleFactor()
     rounding: str = "tfl"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOperation:
-    """`kind` is conv, depthwise, or a pooling or element-wise mode; `height` and `width` are of
-    the input as the window sees it: enlarged by two, where `upscale` is not none."""
+    """An operation that computes a feature map block by block.
+
+    `kind` is conv, depthwise, or a pooling or element-wise mode. `height` and `width` are those of
+    the input that the window reads: doubled if `upscale` is not none.
+    """
 
     number: int
     word: int
@@ -103,29 +111,29 @@ class BlockOperation:
     ofm: FeatureMap
     height: int
     width: int
-    kernel: Kernel
-    padding: Padding
+    kernel: KernelWindow
+    padding: WindowPadding
     upscale: str
-    weights: Span | None
-    scales: Span | None
+    weights: ByteSpan | None
+    scales: ByteSpan | None
     block: tuple[int, int, int]
     global_scale: bool
-    scale: Scale
+    scale: ScaleFactor
     rounding: str
     operands: Operands
-    activation: Activation
+    activation: ActivationRange
     accumulator_bits: int
     blockdep: int
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The maps that it reads."""
+        """The feature maps that it reads."""
         second = self.second.map if self.second else None
         return (self.ifm, second) if second else (self.ifm,)
 
     @property
     def where(self) -> str:
-        """It, in messages."""
+        """Its position in the stream, for messages."""
         return f"operation {self.number} ({self.kind}), word {self.word}"
 
 
@@ -135,13 +143,13 @@ class DmaOperation:
 
     number: int
     word: int
-    source: Span
-    target: Span
+    source: ByteSpan
+    target: ByteSpan
     kind: str = "dma"
 
     @property
     def where(self) -> str:
-        """It, in messages."""
+        """Its position in the stream, for messages."""
         return f"operation {self.number} (dma), word {self.word}"
 
 

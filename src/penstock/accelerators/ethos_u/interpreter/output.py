@@ -1,4 +1,4 @@
-"""output: from accumulators to what is written: scale, zero point, limits, table."""
+"""Conversion of accumulators to output elements: scale, zero point, clamp, table."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from penstock.uma import BackendError, UnsupportedError
 
 TABLE_ENTRIES = 256
 WIDE_ENTRIES = 512
-"""Of a table for 16 bits."""
+"""Number of entries of a table for 16-bit elements."""
 WIDE_STEP_BITS = 7
-"""Between two entries of it lie so many bits of values."""
+"""log2 of the distance between two of these entries."""
 SLOT_BYTES = 256
-"""Tables begin at multiples of it."""
+"""Tables begin at multiples of this size."""
 SIGNED_RANGES = {2: False, 3: True, 5: True}
-"""Clip ranges that replace the output's type, and whether they are signed."""
+"""Clip ranges that replace that of the output's type, and whether they are signed."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Values with the zero point, between the limits of the activation.
+    """Add the zero point and clamp to the limits of the activation.
 
-    Without a table, 32 bits have neither, but end at the least and greatest value.  Source: vela's
-    softmax, where zero points stand that do not count (legacy core)."""
+    Without a table, 32-bit outputs have neither, but saturate. Source: Vela's softmax, whose
+    registers contain zero points that have no effect (older core).
+    """
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:
         return np.clip(values, -1 << 31, (1 << 31) - 1)
@@ -33,15 +34,15 @@ def limited(operation: BlockOperation, values: Any) -> Any:
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Size of the table of an operation that has one, by what it writes."""
+    """Return the size of an operation's table, which depends on its output type."""
     return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
         operation.ofm.element_bytes
     ]
 
 
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
-    """What a table says of values: by value from the least on; with 16 bits between entries of
-    base and slope."""
+    """Look values up in a table. The table is indexed from the least value; with 16 bits, it is
+    interpolated between entries of base and slope."""
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)
@@ -51,35 +52,35 @@ def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
 
 
 def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any) -> Any:
-    """Accumulators times a scale, one or one for each channel."""
+    """Return accumulators times a scale, which is a scalar or per channel."""
     return scaled(values, scale, shift, operation.rounding)
 
 
 def check_accumulators(operation: BlockOperation, values: Any) -> None:
-    """Raises BackendError where a sum does not fit the accumulators: what they hold then is not
-    known."""
+    """Raise BackendError if a sum overflows the accumulators, whose contents are then
+    unspecified."""
     bits = operation.accumulator_bits
     if bits not in (32, 40):
         raise UnsupportedError(
             "ethosu-106",
-            f"the functional model has not: accumulators of {bits} bits here",
+            f"not modelled: accumulators of {bits} bits here",
             where=operation.where,
-            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
         )
     most = 1 << bits - 1
     least, greatest = int(values.min()), int(values.max())
     if least < -most or greatest >= most:
         raise BackendError(
             "ethosu-109",
-            f"sums of {least} to {greatest} do not fit accumulators of {bits} bits",
+            f"sums of {least} to {greatest} overflow accumulators of {bits} bits",
             where=operation.where,
-            why="what accumulators hold beyond their range is not known",
+            why="the result of an overflow is unspecified",
             help="take 40 bits (NPU_SET_ACC_FORMAT), or smaller weights",
         )
 
 
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
-    """Between entries of 16 bits of base and 16 of slope, which is for a whole step."""
+    """Interpolate between entries of 16-bit base and slope; the slope is per table step."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

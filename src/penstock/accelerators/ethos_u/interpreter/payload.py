@@ -1,7 +1,7 @@
-"""driver_payload: the command stream that is inside what is handed to Arm's driver.
+"""Extraction of the command stream from a payload of Arm's driver.
 
-A payload is "COP1", or "COP2", and driver actions: a word each, with its kind in bits 7:0.  The
-stream lies behind the action that says how many words it has.  Source: ethosu_driver.c of Arm's
+A payload is "COP1" or "COP2", followed by driver actions of one word each, with the kind in bits
+7:0. The stream follows the action that states its size in words. Source: ethosu_driver.c of Arm's
 ethos-u-core-driver.
 """
 
@@ -14,11 +14,11 @@ from penstock.uma import BackendError
 MAGIC = (b"COP1", b"COP2")
 CONFIGURE, STREAM, NOTHING = 1, 2, 5
 WORDS_OF = {CONFIGURE: 3, NOTHING: 1}
-"""Words of an action, with its own."""
+"""Words of an action, including the action itself."""
 
 
 def driver_payload(payload: bytes) -> bytes:
-    """The stream of a payload.  Raises BackendError where it is none."""
+    """Return the stream of a payload. Raises BackendError if the payload is invalid."""
     if payload[:4] not in MAGIC or len(payload) % 4:
         raise _wrong(0, f"it begins with {payload[:4]!r}")
     words = np.frombuffer(payload, "<u4").tolist()
@@ -34,7 +34,8 @@ def driver_payload(payload: bytes) -> bytes:
 
 
 def _stream(payload: bytes, action: int, at: int) -> bytes:
-    """The words behind the action that begins a stream; bits 15:8 are the high ones."""
+    """Return the words after the action that begins a stream; bits 15:8 are the high bits of its
+    size."""
     size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
     if len(payload) < 4 * at + size:
         raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")
@@ -46,6 +47,6 @@ def _wrong(word: int, what: str) -> BackendError:
         "ethosu-102",
         what,
         where=f"a payload for Arm's Ethos-U driver, word {word}",
-        why="a payload is COP1 or COP2, and driver actions of which one is a command stream",
-        help="give a command stream without a payload to execute() as it is",
+        why="a payload is COP1 or COP2 and driver actions, one of which is a command stream",
+        help="pass a command stream that is not in a payload directly to execute()",
     )

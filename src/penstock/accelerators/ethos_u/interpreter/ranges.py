@@ -1,4 +1,4 @@
-"""ranges: sets of bytes, as sorted half-open ranges that do not touch: int64 [n, 2]."""
+"""Sets of bytes as sorted, disjoint, non-adjacent half-open ranges: int64 arrays [n, 2]."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 Ranges = Any
-"""int64 [n, 2]."""
+"""An int64 array [n, 2]."""
 NONE: Ranges = np.zeros((0, 2), np.int64)
 
 
 def span(lower: int, upper: int) -> Ranges:
-    """One range."""
+    """Return a single range."""
     return np.array([[lower, upper]], np.int64) if upper > lower else NONE
 
 
 def runs(starts: Any, sizes: Any) -> Ranges:
-    """The union of ranges that begin at `starts` and have `sizes`, of shapes that broadcast.
+    """Return the union of ranges given by `starts` and `sizes`, whose shapes are broadcast.
 
     >>> runs(np.array([8, 0, 4]), 4).tolist()
     [[0, 12]]
@@ -33,13 +33,13 @@ def runs(starts: Any, sizes: Any) -> Ranges:
 
 
 def union(*sets: Ranges) -> Ranges:
-    """The bytes of any."""
+    """Return the union of sets."""
     joined = np.concatenate([NONE, *sets])
     return runs(joined[:, 0], joined[:, 1] - joined[:, 0])
 
 
 def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
-    """The first range of bytes that both have; None where there is none.
+    """Return the first range in the intersection of two sets, or None if it is empty.
 
     >>> meet(span(0, 8), span(6, 20))
     (6, 8)
@@ -57,5 +57,5 @@ def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
 
 
 def size_bytes(ranges: Ranges) -> int:
-    """Of all ranges together."""
+    """Return the total size of the ranges."""
     return int((ranges[:, 1] - ranges[:, 0]).sum())

@@ -1,6 +1,6 @@
-"""Registers: what was set last, and the operation that it makes.
+"""Register state, and the operations that it defines.
 
-A register that an operation needs must have been set: what it holds before is not known.
+Every register that an operation uses must have been set, because initial values are unspecified.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from penstock.accelerators.ethos_u.interpreter.commands import Command, choice
+from penstock.accelerators.ethos_u.interpreter.commands import RegisterCommand, choice
 from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
-from penstock.accelerators.ethos_u.interpreter.memory import SHARED, Span
+from penstock.accelerators.ethos_u.interpreter.memory import SHARED, ByteSpan
 from penstock.accelerators.ethos_u.interpreter.operation import (
-    Activation,
+    ActivationRange,
     BlockOperation,
     DmaOperation,
-    Kernel,
+    KernelWindow,
     Operands,
     Operation,
-    Padding,
-    Scale,
+    ScaleFactor,
     Second,
+    WindowPadding,
 )
 from penstock.uma import BackendError, UnsupportedError
 
@@ -29,35 +29,38 @@ UNARY = ("lrelu", "abs", "clz")
 SUMS = ("add", "sub")
 WEIGHTED = ("conv", "depthwise")
 MOST_ELEMENTS = 1 << 24
-"""Of a map, so that a wrong stream takes no machine down."""
+"""Maximum elements of a feature map; protects the host against invalid streams."""
 MOST_TAPS = 1 << 14
-"""Rows times columns that a kernel reaches over; the hardware's are 64 x 64, dilated twice."""
+"""Maximum rows times columns that a kernel spans; the hardware supports 64 x 64 with dilation 2."""
 FIRST_TABLE, LAST_TABLE = 16, 23
 NO_FUNCTION = 0
 
 
 @dataclass(slots=True)
 class Registers:
-    """Values by name without NPU_SET_, then by field."""
+    """Values by register name without NPU_SET_, then by field."""
 
     values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
-    def set(self, command: Command) -> None:
-        """What a command of that kind does."""
+    def set(self, command: RegisterCommand) -> None:
+        """Execute a command that sets a register."""
         self.values[command.format.name.removeprefix("NPU_SET_")] = command.fields
 
-    def operation(self, command: Command, number: int) -> Operation:
-        """The operation that a command begins.  Raises BackendError where a register was not set,
-        UnsupportedError where what it says has no functional model."""
+    def operation(self, command: RegisterCommand, number: int) -> Operation:
+        """Return the operation that a command starts.
+
+        Raises BackendError if a register was not set, UnsupportedError if the operation is not
+        modelled.
+        """
         return _Reader(self.values, command, number).operation()
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads registers for one operation."""
+    """Reads the registers of one operation."""
 
     values: dict[str, dict[str, int]]
-    command: Command
+    command: RegisterCommand
     number: int
 
     def operation(self) -> Operation:
@@ -65,7 +68,7 @@ class _Reader:
         if name == "DMA_START":
             return self._copy()
         if "PARALLEL_MODE" in self.values and self._get("PARALLEL_MODE"):
-            raise self._not_modelled("two cores that work on one operation (PARALLEL_MODE)")
+            raise self._not_modelled("two cores on one operation (PARALLEL_MODE)")
         if name in ("POOL", "ELEMENTWISE"):
             table = {"POOL": "pooling", "ELEMENTWISE": "elementwise"}[name]
             kind = choice(table, self.command.fields["mode"])
@@ -81,26 +84,26 @@ class _Reader:
             self._end("DMA0_DST", length),
         )  # fmt: skip
 
-    def _end(self, name: str, length: int) -> Span:
-        """Where a copy is from or to."""
+    def _end(self, name: str, length: int) -> ByteSpan:
+        """Return the source or destination of a copy."""
         if self._get(f"{name}_REGION", "stride_mode"):
-            raise self._not_modelled(f"copies of more than one run of bytes ({name}_REGION)")
+            raise self._not_modelled(f"strided copies ({name}_REGION)")
         inside = self._get(f"{name}_REGION", "internal")
         region = SHARED if inside else self._get(f"{name}_REGION", "region")
         at = self._get(name)
-        return Span(name, region, at, at + length)
+        return ByteSpan(name, region, at, at + length)
 
     def _block(self, kind: str, elementwise: bool) -> BlockOperation:
-        kernel = Kernel() if elementwise else self._kernel()
-        padding = Padding() if elementwise else self._padding()
+        kernel = KernelWindow() if elementwise else self._kernel()
+        padding = WindowPadding() if elementwise else self._padding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
         if upscale is None or (elementwise and upscale != "none"):
             raise self._not_modelled(f"IFM_UPSCALE {self._get('IFM_UPSCALE')} here")
         ofm = self._map("OFM", self._sizes("OFM"))
         global_scale = bool(self._get("OFM_PRECISION", "global_scale"))
-        scale = self._scale("OFM_SCALE") if global_scale else Scale()
-        if kind == "average_pool" and padding != Padding() and scale != Scale():
-            raise self._not_modelled("an average over padding that is scaled as well (OFM_SCALE)")
+        scale = self._scale("OFM_SCALE") if global_scale else ScaleFactor()
+        if kind == "average_pool" and padding != WindowPadding() and scale != ScaleFactor():
+            raise self._not_modelled("an average with padding and a scale (OFM_SCALE)")
         out_height, out_width, _ = ofm.shape
         height = (out_height - 1) * kernel.stride_y + kernel.reach_y - padding.top - padding.bottom
         width = (out_width - 1) * kernel.stride_x + kernel.reach_x - padding.left - padding.right
@@ -125,13 +128,13 @@ class _Reader:
             blockdep=self._get("BLOCKDEP"),
         )  # fmt: skip
 
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> KernelWindow:
         of = self._fields("KERNEL_STRIDE")
         reach = tuple(self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
         if prod(reach) > MOST_TAPS:
-            raise self._not_modelled(f"a kernel that reaches over {reach} elements")
+            raise self._not_modelled(f"a kernel that spans {reach} elements")
         dilation_y, dilation_x = of["dilation_y"] + 1, of["dilation_x"] + 1
-        return Kernel(
+        return KernelWindow(
             self._get("KERNEL_HEIGHT_M1") // dilation_y + 1,
             self._get("KERNEL_WIDTH_M1") // dilation_x + 1,
             (of["stride_y"] | of["stride_y_high"] << 1) + 1,
@@ -142,17 +145,17 @@ class _Reader:
             4 if of["decomposition"] else 8,
         )
 
-    def _padding(self) -> Padding:
+    def _padding(self) -> WindowPadding:
         sides = ("TOP", "LEFT", "BOTTOM", "RIGHT")
-        return Padding(*(self._get(f"IFM_PAD_{side}") for side in sides))
+        return WindowPadding(*(self._get(f"IFM_PAD_{side}") for side in sides))
 
     def _sizes(self, name: str) -> tuple[int, int, int]:
-        """Height, width and depth."""
+        """Return height, width and depth."""
         height, width, depth = (self._get(f"{name}_{axis}_M1") + 1 for axis in _AXES)
         return height, width, depth
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
-        """The map of a name, with its zero point."""
+        """Return the feature map with that name, including its zero point."""
         if prod(shape) > MOST_ELEMENTS:
             raise self._not_modelled(f"{name} of {shape} elements")
         precision = self._fields(f"{name}_PRECISION")
@@ -173,7 +176,7 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> Second | None:
-        """The second input of an operation with an output of a shape."""
+        """Return the second input of an operation whose output has the given shape, or None."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -186,26 +189,26 @@ class _Reader:
         )
         return Second(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
-    def _span(self, name: str) -> Span:
+    def _span(self, name: str) -> ByteSpan:
         at = self._get(f"{name}_BASE")
         length = self._get(f"{name}_LENGTH")
-        return Span(name, self._get(f"{name}_REGION"), at, at + length)
+        return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
 
     def _operands(self) -> Operands:
         return Operands(
             self._chosen("scale_mode", "IFM_PRECISION", "scale_mode"),
             self._scale("OPA_SCALE"),
-            Scale(self._get("OPB_SCALE", "scale")),
+            ScaleFactor(self._get("OPB_SCALE", "scale")),
             self._rounding("IFM_PRECISION"),
         )
 
-    def _scale(self, name: str) -> Scale:
-        return Scale(self._get(name, "scale"), self._get(name, "shift"))
+    def _scale(self, name: str) -> ScaleFactor:
+        return ScaleFactor(self._get(name, "scale"), self._get(name, "shift"))
 
     def _rounding(self, name: str) -> str:
         return self._chosen("rounding", name, "rounding")
 
-    def _activation(self, ofm: FeatureMap) -> Activation:
+    def _activation(self, ofm: FeatureMap) -> ActivationRange:
         function = self._get("ACTIVATION", "function")
         table = function - FIRST_TABLE if FIRST_TABLE <= function <= LAST_TABLE else None
         if table is None and function != NO_FUNCTION:
@@ -213,7 +216,7 @@ class _Reader:
         lower, upper = (
             _number(self._get(f"ACTIVATION_{end}"), ofm.signed) for end in ("MIN", "MAX")
         )
-        return Activation(lower, upper, table, self._get("ACTIVATION", "clip_range"))
+        return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _chosen(self, what: str, register: str, field: str) -> str:
         value = self._get(register, field)
@@ -231,17 +234,17 @@ class _Reader:
                 "ethosu-105",
                 f"register NPU_SET_{register} was not set",
                 where=self._where(),
-                why="what a register holds before a stream sets it is not known",
-                help="set it before the operation that needs it",
+                why="the initial values of registers are unspecified",
+                help="set it before the operation that uses it",
             )
         return self.values[register]
 
     def _not_modelled(self, what: str) -> UnsupportedError:
         return UnsupportedError(
             "ethosu-106",
-            f"the functional model has not: {what}",
+            f"not modelled: {what}",
             where=self._where(),
-            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
         )
 
     def _where(self) -> str:
@@ -252,5 +255,5 @@ _AXES = ("HEIGHT", "WIDTH", "DEPTH")
 
 
 def _number(value: int, signed: bool) -> int:
-    """A value of 16 bits."""
+    """Return a 16-bit value, sign-extended if `signed`."""
     return value - (1 << 16) if signed and value >= 1 << 15 else value

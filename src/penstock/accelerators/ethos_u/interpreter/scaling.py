@@ -1,11 +1,11 @@
-"""scaling: products with a scale, shifted right, rounded as the hardware rounds.
+"""Products with a scale, shifted right, with the rounding modes of the hardware.
 
-    tfl        as TFLite's MultiplyByQuantizedMultiplier: twice, where more than 31 bits are shifted
+    tfl        as TFLite's MultiplyByQuantizedMultiplier: twice if the shift exceeds 31 bits
     truncate   towards zero
-    natural    to the nearest, halves up
+    natural    to nearest, ties upwards
 
-Source: TOSA specification, apply_scale_32 with double_round, which is TFLite's; the vela API names
-the other two.
+Source: TOSA specification, apply_scale_32 with double_round, which equals TFLite's rounding; the
+other two are named by Vela's API.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 DOUBLED = 31
-"""Bits that TFLite's high multiplication shifts by itself."""
+"""Bits by which TFLite's high multiplication shifts."""
 SAFE = 1 << 62
-"""Products below are exact, rounded and all, in 64 bits."""
+"""Products below this bound are exact in 64 bits, including rounding."""
 
 
 def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
-    """`values` * `scale` / 2 ** `shift`, of any shapes that broadcast: int64, rounded."""
+    """Return `values` * `scale` / 2 ** `shift`, rounded to int64. The shapes are broadcast."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))

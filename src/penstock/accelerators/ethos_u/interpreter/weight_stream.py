@@ -1,10 +1,11 @@
-"""weight_stream: the bits of a stream of weights as numbers.
+"""Decoder of compressed weight streams.
 
-A stream is slices, each with a header, a palette where that is new, and chunks.  A weight is an
-index: in Golomb-Rice code, whose quotients stand in unary code in a chunk of twelve, and remainders
-behind the quotients of the next chunk; or all of it remainder.  Indices beyond the palette are
-numbers themselves.  Where zeros are many, runs of them stand in such chunks in between, one before
-(where the palette is new) and one behind every weight.  Source: Arm's weight decoder, mlw_decode.c.
+A stream consists of slices, each with a header, an optional new palette, and chunks. A weight is
+encoded as an index: in a Golomb-Rice code, whose unary quotients are in a chunk of twelve and whose
+remainders follow the quotients of the next chunk; or as a remainder only. Indices beyond the
+palette are values themselves. If zeros are frequent, chunks of zero runs are interleaved: one run
+before the first weight (if the palette is new) and one after every weight. Source: Arm's weight
+decoder, mlw_decode.c.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from typing import Any
 import numpy as np
 
 END, NO_RUNS, NOT_CODED = 7, 6, 7
-"""As the divider of runs: the end of a stream, and no runs; as that of weights: all remainder."""
+"""Divider codes. For runs: end of the stream, no runs. For weights: remainders only."""
 CHUNK, SHORT_CHUNK = 12, 8
-"""Symbols of a chunk; of one of runs with a great divider, or of weights of many bits."""
+"""Symbols of a chunk; the short one is used for runs with a large divider, and for weights with
+many bits."""
 MOST_AHEAD = 8
-"""Weights that chunks of weights may be ahead of those of runs."""
+"""Maximum number of weights by which chunks of weights may precede those of runs."""
 MOST_WEIGHTS = 1 << 24
 
 
 class DamagedError(ValueError):
-    """The bits are no stream of weights."""
+    """The bits are not a valid weight stream."""
 
 
 def decoded(stream: bytes) -> Any:
-    """The weights of a stream, int64, in its order.  Raises DamagedError."""
+    """Return the weights of a stream in order, as int64. Raises DamagedError."""
     bits = _Bits(stream)
     found: list[Any] = []
     palette: _Palette | None = None
@@ -47,7 +49,7 @@ def decoded(stream: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Bits:
-    """Bits of bytes, the lowest first; `at` is the next one."""
+    """A reader of bits, least significant first; `at` is the next position."""
 
     data: bytes
     at: int = 0
@@ -59,21 +61,21 @@ class _Bits:
         self.one_by_one = np.unpackbits(np.frombuffer(self.data, np.uint8), bitorder="little")
 
     def take(self, count: int) -> int:
-        """The next bits as a number."""
+        """Return the next `count` bits as a number."""
         at = self.skip(count)
         raw = self.data[at >> 3 : (at + count + 7) >> 3]
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> int:
-        """Leaves bits out, and says where they begin."""
+        """Skip bits and return their position."""
         begin = self.at
         self.at += count
         if self.at > self.size:
-            raise DamagedError(f"it ends at bit {self.size}, in the middle of a slice")
+            raise DamagedError(f"it ends at bit {self.size}, inside a slice")
         return begin
 
     def numbers(self, places: Any, width: int) -> Any:
-        """The numbers of some bits each that begin at places."""
+        """Return the numbers of `width` bits at the given positions."""
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -82,7 +84,8 @@ class _Bits:
 
 @dataclass(frozen=True, slots=True)
 class _Palette:
-    """Numbers of indices; beyond them `offset` and on, of so many bits where all is remainder."""
+    """The palette of a slice: values by index. Larger indices are offset by `offset`; `bits` is the
+    width of an index without Golomb-Rice code."""
 
     numbers: Any
     offset: int
@@ -97,14 +100,14 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Of an index where all is remainder."""
+        """Bits of an index without Golomb-Rice code."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Weights of indices: the lowest bit of their number is the sign."""
+        """Return the weights of indices; the lowest bit of a value is the sign."""
         if (indices >= 512).any():
-            raise DamagedError(f"it has a weight {int(indices.max())}, of more than 9 bits")
+            raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
         inside = np.append(self.numbers, 0)[np.minimum(indices, size)]
         numbers = np.where(indices < size, inside, indices - size + self.offset)
@@ -113,8 +116,9 @@ class _Palette:
 
 @dataclass(slots=True)
 class _Coded:
-    """The numbers of one kind in a slice: how many there are and have been begun; bits of unary
-    code; where remainders lie and how many, `waiting` of them behind the chunk that comes next."""
+    """The state of decoding one kind of number in a slice: how many there are and have begun, the
+    unary bits, and the position and count of remainders. `waiting` remainders follow the next
+    chunk."""
 
     count: int
     divider: int
@@ -125,12 +129,12 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def chunk(self, symbols: int) -> None:
-        """A chunk that ends so many numbers."""
+        """Read a chunk of unary symbols."""
         self.begun += symbols
         self.waiting = symbols
 
     def remainders(self, bits: _Bits, on: bool) -> None:
-        """Of the chunk before; `on` says whether there is one in this turn."""
+        """Read the remainders of the previous chunk; `on` states whether this turn has a chunk."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -139,25 +143,25 @@ class _Coded:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Quotients with their remainders."""
+        """Return quotients combined with their remainders."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
         rest = bits.numbers(np.repeat(begins, counts) + self.divider * within, self.divider)
         if len(rest) != self.count or len(quotients) < self.count:
-            raise DamagedError("a slice has fewer numbers than it says")
+            raise DamagedError("a slice has fewer numbers than its header states")
         return (quotients[: self.count] << self.divider) + rest
 
 
 class _Slice:
-    """A slice whose header begins behind the divider of runs."""
+    """A slice; its header follows the divider of runs."""
 
     def __init__(self, bits: _Bits, run_divider: int, palette: _Palette | None) -> None:
         count, divider = bits.take(15) + 1, bits.take(3)
         self.bits, self.cut, self.new = bits, bool(bits.take(1)), bool(bits.take(1))
         palette = _Palette.read(bits) if self.new else palette
         if palette is None or run_divider in (4, 5) or divider == 6:
-            raise DamagedError(f"the slice before bit {bits.at} has a header that means nothing")
+            raise DamagedError(f"the slice before bit {bits.at} has an invalid header")
         self.palette = palette
         self.plain = divider == NOT_CODED
         self.has_runs = run_divider != NO_RUNS
@@ -167,7 +171,7 @@ class _Slice:
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
     def weights(self) -> Any:
-        """All of them, with zeros in between."""
+        """Return all weights, including zero runs."""
         while self._turn():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
@@ -178,8 +182,8 @@ class _Slice:
         return self._between(weights, runs)
 
     def _turn(self) -> bool:
-        """A chunk of each kind whose turn it is, then what remains of those before; whether there
-        was a chunk."""
+        """Read a chunk of each kind that is due, then the remainders of the previous ones. Return
+        whether there was a chunk."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -198,7 +202,8 @@ class _Slice:
         return on or on_runs
 
     def _quotients(self) -> Any:
-        """A symbol is 0, 1 or 2; 2 goes on with the next symbol, unless quotients are cut there."""
+        """Return quotients from symbols 0, 1 and 2; a 2 continues with the next symbol, unless
+        quotients are truncated."""
         first, second = np.array(self.coded.unary, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
@@ -206,15 +211,16 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.cut)
 
     def _run_quotients(self) -> Any:
-        """Ones, each ended by a zero."""
+        """Return quotients in unary code, each terminated by a zero."""
         chunks = np.array(self.runs.unary, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
     def _between(self, weights: Any, runs: Any) -> Any:
-        """Weights with runs of zeros behind each, and before the first where the palette is new."""
+        """Return weights with a run of zeros after each, and before the first if the palette is
+        new."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
-            raise DamagedError("it has more zeros than there can be weights")
+            raise DamagedError("it has more zeros than the maximum number of weights")
         before = runs.cumsum()[: len(weights)] if self.new else np.append(0, runs.cumsum())[:-1]
         found = np.zeros(len(weights) + int(runs.sum()), np.int64)
         found[np.arange(len(weights)) + before] = weights
@@ -222,6 +228,6 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Sums of symbols up to each that ends a number."""
+    """Return the sum of the symbols of each number."""
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

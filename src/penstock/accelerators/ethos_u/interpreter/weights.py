@@ -1,8 +1,8 @@
-"""weights: the compressed stream of weights as a kernel, and biases with their scales.
+"""Decoding of the weight stream of an operation, and of biases with their scales.
 
-The stream holds weights in the order in which the hardware takes them: by blocks of output
-channels, of input channels, pieces of the kernel and micro blocks.  Where a micro block or a piece
-reaches beyond what there is, zeros stand in.  Source: Arm's weight encoder, mlw_encode.c.
+The stream contains weights in the order in which the hardware consumes them: by blocks of output
+channels, blocks of input channels, pieces of the kernel, and micro blocks. Partial micro blocks and
+pieces are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from penstock.accelerators.ethos_u.interpreter.hardware import Hardware
-from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, Kernel
+from penstock.accelerators.ethos_u.interpreter.hardware import NpuHardware
+from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, KernelWindow
 from penstock.accelerators.ethos_u.interpreter.weight_stream import DamagedError, decoded
 from penstock.uma import BackendError, UnsupportedError
 
 MOST_WEIGHTS = 1 << 24
-"""Of an operation, so that a wrong stream takes no machine down."""
+"""Maximum weights of an operation; protects the host against invalid streams."""
 BIAS_BYTES = 10
-"""A bias of 40 bits, a scale of 32 and a shift of 6."""
+"""Bytes per channel: a bias of 40 bits, a scale of 32 bits and a shift of 6 bits."""
 PARALLEL_TAPS = 4
-"""Of a kernel, with 8 bits and input channels one by one: pieces are filled up to so many."""
+"""Pieces of a kernel are padded to a multiple of this number of taps, with 8-bit inputs, for
+depthwise and part-kernel-first order."""
 WIDE_PARALLEL_TAPS = 2
-"""The same with 16 bits."""
+"""The same for 16-bit inputs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the order of weights depends on; channels of `block` and micro blocks are output's,
-    `input_*` input's.  `bits` are the input's."""
+class WeightLayout:
+    """The parameters that determine the order of weights. `block` and micro blocks refer to output
+    channels, `input_*` to input channels; `bits` is the width of the input's elements."""
 
     outputs: int
     inputs: int
-    kernel: Kernel
+    kernel: KernelWindow
     depthwise: bool
     block: int
     micro: int
@@ -45,7 +46,7 @@ class Order:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """The parameters as a phrase."""
         kernel = self.kernel
         part = "part of the kernel" if kernel.part_kernel_first else "depth"
         first = "depthwise" if self.depthwise else f"{part} first"
@@ -55,11 +56,14 @@ class Order:
         )
 
 
-def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> Any:
-    """The weights of an operation: int64 [height, width, input channels, output channels]; input
-    channels are 1 where it is depthwise.  Raises BackendError where the stream has too few."""
+def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardware) -> Any:
+    """Return the weights of an operation as int64 [height, width, input channels, output channels].
+
+    The number of input channels is 1 for depthwise operations. Raises BackendError if the stream
+    has too few weights.
+    """
     depthwise = operation.kind == "depthwise"
-    order = Order(
+    order = WeightLayout(
         operation.ofm.shape[2],
         1 if depthwise else operation.ifm.shape[2],
         operation.kernel,
@@ -73,9 +77,9 @@ def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> A
     if kernel.height * kernel.width * order.inputs * order.outputs > MOST_WEIGHTS:
         raise UnsupportedError(
             "ethosu-106",
-            f"the functional model has not: so many weights, {order.text}",
+            f"not modelled: the number of weights, {order.text}",
             where=operation.where,
-            help="it has what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
         )
     places = _places(order)
     try:
@@ -83,10 +87,10 @@ def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> A
     except DamagedError as error:
         raise BackendError(
             "ethosu-114",
-            f"what lies at WEIGHT_BASE is no stream of weights: {error}",
+            f"the data at WEIGHT_BASE is not a valid weight stream: {error}",
             where=operation.where,
-            why="weights are compressed, and end where NPU_SET_WEIGHT_LENGTH says",
-            help="mend base and length, and encode weights as vela's npu_encode_weights does",
+            why="weights are compressed, and NPU_SET_WEIGHT_LENGTH is their size",
+            help="correct base and length, and encode weights as Vela's npu_encode_weights does",
         ) from error
     if len(values) < len(places):
         raise BackendError(
@@ -101,8 +105,8 @@ def kernel_of(operation: BlockOperation, stream: bytes, hardware: Hardware) -> A
     return found[:-1].reshape(kernel.height, kernel.width, order.inputs, order.outputs)
 
 
-def biases_of(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
-    """Biases, scales and shifts by output channel, int64.  Raises BackendError."""
+def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
+    """Return biases, scales and shifts by output channel, as int64. Raises BackendError."""
     channels = operation.ofm.shape[2]
     if len(data) < channels * BIAS_BYTES:
         raise BackendError(
@@ -122,14 +126,14 @@ def biases_of(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=256)
 def _weights(stream: bytes) -> Any:
-    """The weights of a stream, in its order.  Raises DamagedError."""
+    """Return the weights of a stream, in its order. Raises DamagedError."""
     return decoded(stream)
 
 
 @lru_cache(maxsize=256)
-def _places(order: Order) -> Any:
-    """Where each weight of a stream belongs in [height, width, inputs, outputs], flat; one past the
-    end where it belongs nowhere."""
+def _places(order: WeightLayout) -> Any:
+    """Return the flat index of each weight of the stream in [height, width, inputs, outputs], or
+    one past the end for padding."""
     pieces = [
         _piece(order, output, given, piece)
         for output in range(0, order.outputs, order.block)
@@ -139,15 +143,15 @@ def _places(order: Order) -> Any:
     return np.concatenate([piece.ravel() for piece in pieces])
 
 
-def _input_block(order: Order) -> int:
-    """Input channels that are gone through before the next piece of the kernel."""
+def _input_block(order: WeightLayout) -> int:
+    """Return the number of input channels processed before the next piece of the kernel."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
-def _pieces(kernel: Kernel) -> Iterator[tuple[range, range]]:
-    """Rows and columns of the pieces of a kernel."""
+def _pieces(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
+    """Yield rows and columns of the pieces of a kernel."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -157,11 +161,12 @@ def _pieces(kernel: Kernel) -> Iterator[tuple[range, range]]:
             )
 
 
-def _piece(order: Order, output: int, given: int, piece: tuple[range, range]) -> Any:
-    """Places of the weights of a piece for a block of outputs and one of inputs.
+def _piece(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
+    """Return the indices of the weights of a piece, for a block of outputs and one of inputs.
 
     Axes: micro blocks of inputs (part kernel first), of outputs, taps, micro blocks of inputs
-    (depth first), outputs and inputs of a micro block."""
+    (depth first), outputs and inputs of a micro block.
+    """
     rows, columns = piece
     kernel, first = order.kernel, order.kernel.part_kernel_first
     block = _input_block(order)
@@ -183,8 +188,8 @@ def _piece(order: Order, output: int, given: int, piece: tuple[range, range]) ->
     return np.where(inside, place, nowhere)
 
 
-def _taps(order: Order, taps: int) -> int:
-    """Taps of a piece with those that fill it up."""
+def _taps(order: WeightLayout, taps: int) -> int:
+    """Return the number of taps of a piece, padding included."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

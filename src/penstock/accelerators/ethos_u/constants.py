@@ -1,0 +1,52 @@
+"""constants: weights, biases and tables of an operator as the NPU reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.accelerators.ethos_u.encoding import EncodedConstants, WeightOrder, encoded
+from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
+from penstock.accelerators.ethos_u.operators import REDUCTIONS, extents
+from penstock.uma import Array, Offloaded
+
+ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Biases, multipliers and shifts, each by output channel."""
+
+
+def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:
+    """Weights and biases, encoded in the order that the operation selects."""
+    bias, multipliers, shifts = channel_scaling(offloaded)
+    every = weights.astype(np.int16).tobytes()
+    rows, columns, inputs = weights.shape[1:]
+    shape = (len(weights), rows, columns, inputs)
+    return encoded(WeightOrder.of(op), every, shape, bias, multipliers, shifts)
+
+
+def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
+    """The bias, multiplier and shift of each output channel."""
+    if offloaded.main.kind in REDUCTIONS:
+        p, channels = offloaded.parameters, offloaded.parameters["in_c"]
+        return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
+    found = offloaded.constant(2), offloaded.tables["multiplier"], offloaded.tables["shift"]
+    bias, multipliers, shifts = (tuple(each.tolist()) for each in found)
+    return bias, multipliers, shifts
+
+
+def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
+    """The look-up table of an activation; empty for other operations."""
+    if op.function is not NpuFunction.LOOKUP:
+        return b""
+    return offloaded.tables["table"].astype(np.int8).tobytes()
+
+
+def ohwi_weights(offloaded: Offloaded) -> Array:
+    """The weights, of shape (output channels, rows, columns, input channels)."""
+    p, kind = offloaded.parameters, offloaded.main.kind
+    if kind in REDUCTIONS:
+        return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)
+    weights = offloaded.constant(1)
+    if kind == "FullyConnected":
+        return weights.reshape((len(weights), *extents(offloaded.main.inputs[0].type.shape)))
+    if kind == "TransposeConv":
+        return weights[:, ::-1, ::-1]
+    return weights.transpose(3, 1, 2, 0) if kind == "DepthwiseConv2D" else weights

@@ -1,0 +1,100 @@
+"""Input and output arrays: seeded inputs, and .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from penstock.errors import ModelError, OutputError
+from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.ir.graph import Value
+from penstock.ir.tensor import Array
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.graphs import read
+from penstock.simulators.drawn_inputs import InputType, draw_inputs
+
+NPY_MAGIC = b"\x93NUMPY"
+
+
+def drawn_sets(compilation: Compilation, count: int) -> tuple[Mapping[str, Array], ...]:
+    """Sets of random inputs by name; the seed is fixed, so equal models have equal inputs."""
+    inputs = compilation.model.inputs
+    drawn = (draw_inputs(input_types(inputs), k, seed=0) for k in range(count))
+    names = [value.name for value in inputs]
+    return tuple(dict(zip(names, arrays, strict=True)) for arrays in drawn)
+
+
+def input_types(inputs: Sequence[Value]) -> list[InputType]:
+    """Shape, element type and zero point of each input."""
+    return [(v.type.shape, v.type.dtype.value, v.type.zero_point) for v in inputs]
+
+
+def read_inputs(
+    model: str, paths: Sequence[Path], reading: Reading = AS_IT_IS
+) -> Mapping[str, Array]:
+    """The inputs of a model from .npy files, given in the model's order.
+
+    Raises ModelError if number, shape or element type do not match."""
+    values = read(model, reading).inputs
+    if len(paths) != len(values):
+        raise ModelError(
+            "input-001",
+            f"{len(paths)} inputs are given, the model has {len(values)}",
+            where=model,
+            help="give --input once for each: " + ", ".join(f'"{v.name}"' for v in values),
+        )
+    return {v.name: _read_array(path, v) for path, v in zip(paths, values, strict=True)}
+
+
+def write_array(path: Path, array: Array) -> None:
+    """Write an array as .npy.  Raises OutputError."""
+    try:
+        with path.open("wb") as file:
+            np.save(file, array)
+    except OSError as error:
+        raise OutputError(
+            "output-003",
+            f"the output cannot be written: {error.strerror}",
+            where=str(path),
+            help="name a file in a folder that exists and may be written to",
+        ) from error
+
+
+def _read_array(path: Path, value: Value) -> Array:
+    try:
+        # Mapping the file bounds memory if its header promises more elements than it holds.
+        array: object = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _not_an_array(path, _reason(path, error)) from error
+    if not isinstance(array, np.ndarray):
+        if isinstance(array, np.lib.npyio.NpzFile):
+            array.close()
+        raise _not_an_array(path, "it is an archive of arrays (.npz)")
+    if (array.shape, array.dtype.name) != (value.type.shape, value.type.dtype.value):
+        raise ModelError(
+            "input-003",
+            f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
+            where=f'{path}, input "{value.name}"',
+            help="inputs are given in the model's order, in its types",
+        )
+    return np.array(array)
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """NumPy's message, except for files that NumPy takes for pickled Python objects."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    begins = path.read_bytes()[: len(NPY_MAGIC)]
+    return str(error) if begins == NPY_MAGIC else f"it begins with {begins!r}, not {NPY_MAGIC!r}"
+
+
+def _not_an_array(path: Path, why: str) -> ModelError:
+    return ModelError(
+        "input-002",
+        "not a .npy file",
+        where=str(path),
+        why=why,
+        help="write it with numpy.save",
+    )

@@ -1,0 +1,148 @@
+"""`compile` and its result: the compilation, its report and its files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Unpack
+
+from penstock.alternatives import Streamed, alternatives, streamed, streamed_model
+from penstock.api.progress import ignore_stage
+from penstock.api.settings import Settings, request
+from penstock.brief import Brief, shortened
+from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.errors import CapacityError
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.graphs import read
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import OnStage
+from penstock.reports.goal import totals
+from penstock.reports.html import framed, render_html
+from penstock.reports.report import LayerReport, Point, Report, layers, make_report
+from penstock.reports.timeline import Timeline, timelines
+from penstock.simulators.counts import ExecutionCounts
+from penstock.workers import Workers, executor_of, mapped
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Compiled(Brief):
+    """A compiled model: the results of all stages, and the report."""
+
+    compilation: Compilation
+    report: Report
+
+    def __repr__(self) -> str:
+        return shortened(f"Compiled({totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.page(self.report))
+
+    def bundle(self) -> Bundle:
+        """The C files with report.json and report.html."""
+        text = json.dumps(self.report.as_json(), indent=2) + "\n"
+        return self.compilation.bundle.with_files(
+            ("report.json", text.encode()), ("report.html", self.page(self.report))
+        )
+
+    def page(self, report: Report, measured: Sequence[ExecutionCounts | None] = ()) -> bytes:
+        """A report as HTML; `measured` holds the simulated counts of each step."""
+        request = self.compilation.request
+        budget = None if request.sram_bytes is None else request.sram_bytes - request.stack_bytes
+        return render_html(report, self.layers, self.timelines, measured or None, budget)
+
+    @property
+    def layers(self) -> tuple[LayerReport, ...]:
+        """One record per layer, in execution order."""
+        return layers(self.compilation.schedule, self.compilation.program)
+
+    @property
+    def offloaded_steps(self) -> frozenset[int]:
+        """Indices of the steps that accelerators run."""
+        found = (layer.step for layer in self.layers if layer.offloaded)
+        return frozenset(step for step in found if step is not None)
+
+    @property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """The contents of each memory over one inference, the arena first."""
+        return timelines(self.compilation.schedule, self.compilation.program)
+
+    def write(self, folder: str | Path) -> None:
+        """Write the bundle into a new folder.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder))
+
+
+def compile(
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
+    *,
+    workers: Workers = 1,
+    on_stage: OnStage = ignore_stage,
+    **settings: Unpack[Settings],
+) -> Compiled:
+    """Compile a model: a file, a zoo network `zoo:NAME`, or a request.
+
+    `workers` is a number of processes, or an executor, see `penstock.workers`; the result does not
+    depend on it.  `on_stage` receives the name of each stage as it begins.
+
+    Raises ModelError, UnsupportedError, TargetError, BackendError, UsageError; CapacityError if the
+    network exceeds a budget."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    with executor_of(workers) as executor:
+        elsewhere = _streamed_elsewhere(wanted, executor) if executor else None
+        done = compile_request(wanted, on_stage, executor)
+        with_streaming = next(elsewhere) if elsewhere else streamed(done.graph, wanted)
+    report = make_report(
+        done.model,
+        wanted.target.name,
+        done.schedule,
+        done.placement,
+        done.program,
+        done.point.unbudgeted_bytes,
+        wanted.stack_bytes,
+        _frontier(done),
+        with_streaming.least_bytes,
+    )
+    report = dataclasses.replace(
+        report,
+        numbers_assumed=wanted.reading.assume_int8,
+        optimize=wanted.goal.value,
+        alternatives=alternatives(done, with_streaming),
+    )
+    check_flash(report, wanted)
+    return Compiled(done, report)
+
+
+def check_flash(report: Report, wanted: Request) -> None:
+    """Raises CapacityError if constants and code exceed the flash budget."""
+    memory = wanted.target.memory_for("constant")
+    budget = memory.size_bytes if wanted.flash_bytes is None else wanted.flash_bytes
+    limit = min(memory.size_bytes, budget)
+    if report.flash_bytes.total > limit:
+        raise CapacityError(
+            "capacity-002",
+            f"constants and code need {report.flash_bytes.total} bytes of {memory.name}, "
+            f"there are {limit}",
+            where=report.model,
+            help="give more --flash, or a network with fewer weights",
+        )
+
+
+def _streamed_elsewhere(wanted: Request, executor: Executor) -> Iterator[Streamed]:
+    """The frontier with a streamed input, computed by a worker in the meantime."""
+    model = read(wanted.model, wanted.reading)
+    return mapped(partial(streamed_model, request=wanted), (model,), executor)
+
+
+def _frontier(done: Compilation) -> tuple[Point, ...]:
+    """The points of the frontier as the report lists them, least memory first."""
+    pairs = ((p, p.schedule.cost) for p in done.points)
+    return tuple(
+        Point(p.ram_bytes(done.request), cost.cycles, cost.macs, p is done.point)
+        for p, cost in pairs
+    )

@@ -1,0 +1,53 @@
+"""`explore`, the whole frontier of a model; `nodes`, its nodes and the engines that run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Unpack
+
+from penstock.api.progress import ignore_progress
+from penstock.api.settings import Settings, request
+from penstock.backends.offload import offload
+from penstock.exploration import Explored, OnProgress, explore_request
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.ir.composite import Composite
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.request import Request
+from penstock.reports.engine_work import NodeLine
+from penstock.workers import Workers, executor_of
+
+
+def explore(
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
+    *,
+    workers: Workers = 1,
+    on_progress: OnProgress = ignore_progress,
+    **settings: Unpack[Settings],
+) -> Explored:
+    """The frontier of a model: every schedule that some request can select.
+
+    Raises as `compile`, but no CapacityError: without a feasible point, none is marked as
+    chosen."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    with executor_of(workers) as executor:
+        return explore_request(wanted, on_progress, executor)
+
+
+def nodes(wanted: Request) -> tuple[NodeLine, ...]:
+    """The nodes of a simplified network after offload, each with the engine that runs it.
+
+    Raises ModelError, UnsupportedError, BackendError."""
+    processor = wanted.target.engines[0].name
+    graph = simplify(read(wanted.model, wanted.reading), wanted.rounding)
+    if wanted.accelerators:
+        graph = offload(graph, wanted.accelerators, wanted.target).graph
+    return tuple(
+        NodeLine(
+            node.kind,
+            node.output.type.shape,
+            node.op.engine if isinstance(node.op, Composite) else processor,
+            node.name,
+        )
+        for node in graph.nodes
+    )

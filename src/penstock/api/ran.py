@@ -1,0 +1,188 @@
+"""`run` and `profile`: inferences on a simulated core or on the host, with their measurements."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Unpack
+
+from penstock import execution, ladder
+from penstock.api.arrays import drawn_sets
+from penstock.api.compiled import Compiled, check_flash, compile
+from penstock.api.progress import ignore_stage
+from penstock.api.settings import Settings, request
+from penstock.brief import Brief, shortened
+from penstock.codegen.bundle import Bundle, write_bundle
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.ir.tensor import Array
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import OnStage
+from penstock.reports.engine_work import CycleCounts
+from penstock.reports.goal import totals
+from penstock.reports.html import framed
+from penstock.reports.report import Flash, Instructions, Json, Report
+from penstock.reports.resource_figure import resource_svg
+from penstock.simulators.counts import ExecutionCounts
+from penstock.workers import Workers
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ran(Brief):
+    """One or more inferences.
+
+    outputs: the outputs of each inference by name; empty if nothing was simulated.
+    report: the report with measured figures.
+    steps: the counts of each step; None for steps of accelerators, where the core executes a
+        stand-in for the driver.
+    functions: the name and the bytes of each function of the model's code.
+    unmeasured: the reason why a profile simulated nothing, or an empty text."""
+
+    compiled: Compiled
+    outputs: tuple[Mapping[str, Array], ...]
+    report: Report
+    steps: tuple[ExecutionCounts | None, ...]
+    functions: tuple[tuple[str, int], ...] = ()
+    unmeasured: str = ""
+
+    def __repr__(self) -> str:
+        return shortened(f"Ran({len(self.outputs)} inferences, {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report, self.steps))
+
+    def as_json(self) -> dict[str, Json]:
+        """The report with layers and functions."""
+        return {
+            **self.report.as_json(),
+            "layers": self.layer_rows(),
+            "functions": dict(self.functions),
+            "unmeasured": self.unmeasured or None,
+        }
+
+    def layer_rows(self) -> list[Json]:
+        """The layers as JSON objects, with simulated figures where there are any."""
+        found: list[Json] = []
+        for layer in self.compiled.layers:
+            row: dict[str, Json] = dataclasses.asdict(layer)
+            if layer.breakdown is not None:
+                row["limited_by"], row["utilisation"] = layer.limit, layer.utilisation
+            if self.steps:
+                counts = None if layer.step is None else self.steps[layer.step]
+                row["simulated_cycles"] = counts.cycles if counts else None
+                row["simulated_instructions"] = counts.instructions if counts else None
+            found.append(row)
+        return found
+
+    def bundle(self) -> Bundle:
+        """profile.json and profile.html; and resources.svg, if an accelerator states which
+        resource limits its layers."""
+        compiled, text = self.compiled, json.dumps(self.as_json(), indent=2) + "\n"
+        page = compiled.page(self.report, self.steps)
+        files = [("profile.json", text.encode()), ("profile.html", page)]
+        picture = resource_svg(compiled.layers)
+        if picture is not None:
+            files.append(("resources.svg", picture.encode()))
+        return Bundle(tuple(files))
+
+    def write(self, folder: str | Path) -> None:
+        """Write the bundle into a new folder.  Raises OutputError."""
+        write_bundle(self.bundle(), Path(folder))
+
+
+def run(
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
+    sets: Sequence[Mapping[str, Array]] | None = None,
+    *,
+    compiler: str = "zig",
+    workers: Workers = 1,
+    on_stage: OnStage = ignore_stage,
+    **settings: Unpack[Settings],
+) -> Ran:
+    """Compile a model and run it on the target's simulated core, or else on the host.
+
+    `sets` holds the inputs of each inference by name; by default, one set of random inputs.
+    `compiler` is "zig" or "gcc".
+
+    Raises as `compile`; CapacityError also if the measured stack exceeds its reserve, or the
+    measured code and constants the flash budget; ToolError if a compiler or simulator fails."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    compiled = compile(wanted, workers=workers, on_stage=on_stage)
+    done = compiled.compilation
+    sets = sets if sets is not None else drawn_sets(done, 1)
+    on_stage("run")
+    if wanted.target.core is None:
+        tensors = execution.run_on_host(done, sets).tensors
+        outputs = tuple({v.tensor: t[v.tensor] for v in done.program.outputs} for t in tensors)
+        return Ran(compiled, outputs, compiled.report, ())
+    return _on_core(compiled, sets, compiler)
+
+
+def profile(
+    wanted: Request,
+    *,
+    simulate: bool = True,
+    compiler: str = "zig",
+    workers: Workers = 1,
+    on_stage: OnStage = ignore_stage,
+) -> Ran:
+    """Compile a model and count its layers on the target's simulated core.
+
+    All figures are estimates if `simulate` is false, if the target has no simulated core, or if
+    the driver of an accelerator has no model in C; `Ran.unmeasured` states which.  Raises as
+    `run`."""
+    compiled = compile(wanted, workers=workers, on_stage=on_stage)
+    on_stage("run")
+    why = "" if simulate else "as asked for"
+    if not why and wanted.target.core is None:
+        why = f"target {wanted.target.name} has no simulated core"
+    if not why and (missing := ladder.without_c(compiled.compilation)):
+        why = f"{', '.join(missing)} has no model of its driver in C"
+    if why:
+        return Ran(compiled, (), compiled.report, (), unmeasured=why)
+    return _on_core(compiled, drawn_sets(compiled.compilation, 1), compiler)
+
+
+def _on_core(compiled: Compiled, sets: Sequence[Mapping[str, Array]], compiler: str) -> Ran:
+    """Run a model on the target's simulated core."""
+    done = compiled.compilation
+    with execution.firmware(done, compiler) as chip:
+        runs = [chip.run(inputs) for inputs in sets]
+        report = _with_measurements(compiled, runs, chip.sections)
+        functions = chip.functions
+    check_flash(report, done.request)
+    offloaded = compiled.offloaded_steps
+    steps = (None if k in offloaded else counts for k, counts in enumerate(runs[0].steps))
+    return Ran(compiled, tuple(r.tensors for r in runs), report, tuple(steps), functions)
+
+
+def _with_measurements(
+    compiled: Compiled, runs: Sequence[execution.CoreRun], sections: execution.Sections
+) -> Report:
+    """The report with the figures of the slowest run.
+
+    If accelerators run steps, the total stays unknown: stand-ins for their drivers say nothing
+    about it.  The processor's own share is known."""
+    offloaded = compiled.offloaded_steps
+    counts = max((_without_stand_ins(run, offloaded) for run in runs), key=lambda c: c.cycles)
+    report, processor = compiled.report, compiled.compilation.request.target.engines[0]
+    return dataclasses.replace(
+        report,
+        flash_bytes=Flash(sections.code + sections.weights, sections.weights, sections.code),
+        cycles=CycleCounts(report.cycles.estimated, None if offloaded else counts.cycles),
+        instructions=Instructions(None if offloaded else counts.instructions),
+        stack_bytes_measured=max(run.stack_bytes for run in runs),
+        engines=tuple(
+            engine.simulated(counts.cycles) if engine.name == processor.name else engine
+            for engine in report.engines
+        ),
+    )
+
+
+def _without_stand_ins(run: execution.CoreRun, offloaded: Collection[int]) -> ExecutionCounts:
+    """The counts of a run less those of the steps that accelerators run."""
+    stand_ins = sum((run.steps[k] for k in offloaded), ExecutionCounts())
+    return run.counts - stand_ins

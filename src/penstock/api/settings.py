@@ -1,0 +1,151 @@
+"""Settings: the keyword arguments that all functions of the API share; `request` resolves them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack
+
+from penstock.accelerators.registry import check_is_target, open_accelerators
+from penstock.backends.cores.targets import load_checked_target
+from penstock.errors import UsageError
+from penstock.fixedpoint import Rounding
+from penstock.frontends.reading import Reading
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.hardware.size import parse_size
+from penstock.hardware.target import Target
+from penstock.pipeline.request import DEFAULT_STACK_BYTES, Request
+from penstock.scheduling.cascades.selection import Optimize
+from penstock.scheduling.options import Options
+
+Size = int | str
+"""A number of bytes, or a text such as "64KiB"."""
+
+
+class Settings(TypedDict, total=False):
+    """Keyword arguments of all functions that take a model and a target.
+
+    sram: RAM budget, stack included.
+    memory: capacities of memories of the target or of accelerators, by memory name.
+    flash: budget for constants and code.
+    stack: stack reserve, part of the RAM budget.
+    rounding: requantisation of fully connected layers: "double" as TensorFlow Lite Micro, "single"
+        as newer LiteRT.
+    optimize: the goal that selects a point of the frontier.
+    stream_input: read inputs row by row through a callback.
+    options: options of the search.
+    accelerators: accelerators beside the processor, each "NAME[:attr=value,...]".
+    strict: reject networks that accelerators run only in part.
+    assume_int8, dimensions: see `frontends.reading`."""
+
+    sram: Size | None
+    memory: Mapping[str, Size]
+    flash: Size | None
+    stack: Size
+    rounding: Literal["double", "single"]
+    optimize: Optimize | Literal["speed", "balanced", "size"] | None
+    stream_input: bool
+    options: Options
+    accelerators: Sequence[str]
+    strict: bool
+    assume_int8: bool
+    dimensions: Mapping[str, int]
+
+
+def request(
+    model: str | Path, target: str = DEFAULT_TARGET, **settings: Unpack[Settings]
+) -> Request:
+    """A request with sizes and names resolved.
+
+    Raises UsageError, TargetError, BackendError."""
+    _check_names(settings)
+    check_is_target(target)
+    sizes = {name: _bytes(size, "--memory") for name, size in settings.get("memory", {}).items()}
+    chip = load_checked_target(target).resized(sizes)
+    opened = open_accelerators(settings.get("accelerators", ()), chip)
+    accelerators = tuple(one.resized(sizes) for one in opened)
+    chip = chip.beside(memory for one in accelerators for memory in one.arenas)
+    _check_memories(chip, sizes)
+    sram, flash = settings.get("sram"), settings.get("flash")
+    goal = _goal(settings, chip, sizes)
+    if goal is Optimize.SIZE:
+        chip = chip.optimised_for("size")
+    return Request(
+        str(model),
+        chip,
+        None if sram is None else _bytes(sram, "--sram"),
+        None if flash is None else _bytes(flash, "--flash"),
+        _bytes(settings.get("stack", DEFAULT_STACK_BYTES), "--stack"),
+        settings.get("stream_input", False),
+        _rounding(settings.get("rounding", "double")),
+        settings.get("options", Options()),
+        accelerators,
+        settings.get("strict", False),
+        Reading(settings.get("assume_int8", False), tuple(settings.get("dimensions", {}).items())),
+        goal,
+    )
+
+
+def _goal(settings: Settings, chip: Target, sizes: Mapping[str, int]) -> Optimize | None:
+    """The goal that the settings imply: the capacity of a memory is a budget, too."""
+    wanted = settings.get("optimize")
+    if wanted is not None:
+        return Optimize.of(wanted)
+    if any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+        return Optimize.SPEED
+    return None
+
+
+def _check_names(settings: Mapping[str, object]) -> None:
+    """Raises UsageError if a setting is unknown, such as a misspelled one."""
+    known = Settings.__annotations__
+    for name in settings.keys() - known.keys():
+        near = difflib.get_close_matches(name, known, 1)
+        help = f"did you mean {near[0]}? " if near else ""
+        if name in {field.name for field in dataclasses.fields(Options)}:
+            help = f"it is an option of the search: options=Options({name}=..)"
+        raise UsageError(
+            "usage-031",
+            f'there is no setting "{name}"',
+            where="the call",
+            why=f"the settings are {', '.join(known)}",
+            help=help or "see penstock.api.Settings",
+        )
+
+
+def _rounding(name: str) -> Rounding:
+    """Raises UsageError if there is no rounding of that name."""
+    try:
+        return Rounding(name)
+    except ValueError:
+        raise UsageError(
+            "usage-013",
+            f"{name!r} is not known",
+            where="--rounding",
+            help=f"take one of {', '.join(r.value for r in Rounding)}",
+        ) from None
+
+
+def _bytes(size: Size, option: str) -> int:
+    """A size in bytes.  Raises UsageError if it is malformed or negative."""
+    if isinstance(size, int) and size >= 0:
+        return size
+    try:
+        return parse_size(str(size))
+    except UsageError as error:
+        raise error.at(option) from None
+
+
+def _check_memories(target: Target, named: Iterable[str]) -> None:
+    """Raises UsageError if neither the target nor an accelerator has one of the named memories."""
+    names = [memory.name for memory in target.memories]
+    for region in named:
+        if region not in names:
+            raise UsageError(
+                "usage-011",
+                f"target {target.name} has no memory {region!r}",
+                where="--memory",
+                help=f"its memories are {', '.join(names)}",
+            )

@@ -1,0 +1,233 @@
+"""`verify` and `golden`: comparison with the reference, with ground truth and between backends."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Unpack
+
+from penstock import ladder
+from penstock.api.arrays import drawn_sets, input_types
+from penstock.api.compiled import Compiled, compile
+from penstock.api.progress import ignore_stage
+from penstock.api.settings import Settings, request
+from penstock.brief import Brief, shortened
+from penstock.errors import MismatchError, UsageError
+from penstock.frontends.onnx.file import decode, looks_like_onnx
+from penstock.frontends.open import read_bytes, understand_onnx, unpacked
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.ir.graph import Graph
+from penstock.ir.tensor import Array
+from penstock.pipeline.compilation import Compilation
+from penstock.pipeline.graphs import read
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import OnStage
+from penstock.reports.engine_work import is_offloaded
+from penstock.reports.goal import totals
+from penstock.reports.html import framed
+from penstock.reports.report import Report, RungReport
+from penstock.simulators.golden_archive import read_goldens, write_goldens
+from penstock.simulators.goldens import Goldens, make_goldens
+from penstock.simulators.onnx_reference import Judgement, Seen, judge
+from penstock.workers import Workers, executor_of
+
+DRAWN_SETS = 2
+"""Sets of random inputs that `verify` draws without an archive of goldens."""
+
+_MISMATCH_HELP = {
+    True: "if the goldens are this model's and unaltered, please report it with both files",
+    False: "this is a mistake in penstock; please report it with the model",
+}
+"""By whether the reference itself differs from the goldens."""
+_OFFLOADED_HELP = {
+    False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
+    "functions, and what their functional models do, with the operators' arithmetic",
+    True: "{engine} computes this tensor, and its functional models do so rightly: compare the "
+    "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
+}
+"""For tensors that an accelerator computes, by whether generated C ran."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verified(Brief):
+    """The result of every rung of the verification ladder."""
+
+    compiled: Compiled
+    rungs: tuple[ladder.Rung, ...]
+    report: Report
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{r.step}: {r.comparison.mismatches} mismatches" for r in self.rungs)
+        return shortened(f"Verified({found}; {totals(self.report)})")
+
+    def _repr_html_(self) -> str:
+        return framed(self.compiled.page(self.report))
+
+    def mismatch(self) -> MismatchError | None:
+        """The first difference on the lowest rung that has one, as an error; None if all agree."""
+        for rung in self.rungs:
+            first = rung.comparison.first
+            if first is not None:
+                return MismatchError(
+                    "verify-001",
+                    f"{rung.comparison.mismatches} mismatches on rung {rung.step}",
+                    where=_origin(self.compiled.compilation.model, first.tensor),
+                    why=str(first),
+                    help=self._help(rung.step, first.tensor),
+                )
+        return None
+
+    def _help(self, step: str, tensor: str) -> str:
+        parts = {part.name: part for part in self.compiled.compilation.parts.parts}
+        part = parts.get(tensor)
+        if step == "reference" or part is None or not is_offloaded(part):
+            return _MISMATCH_HELP[step == "reference"]
+        return _OFFLOADED_HELP[step in ladder.C_STEPS].format(
+            engine=part.engine, kernel=part.kernel.name
+        )
+
+    @property
+    def vanished(self) -> tuple[str, ...]:
+        """Tensors of the model that the compiled graph does not compute."""
+        return ladder.vanished(self.compiled.compilation)
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Tensors that passes added; only the tensors computed from them are compared."""
+        return ladder.added(self.compiled.compilation)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rung has a mismatch."""
+        return all(rung.comparison.mismatches == 0 for rung in self.rungs)
+
+
+def verify(
+    model: str | Path | Request,
+    target: str = DEFAULT_TARGET,
+    goldens: str | Path | None = None,
+    *,
+    reference: Literal["tflite", "onnx"] | None = None,
+    every_point: bool = False,
+    compiler: str = "zig",
+    workers: Workers = 1,
+    on_stage: OnStage = ignore_stage,
+    **settings: Unpack[Settings],
+) -> Verified:
+    """Run the verification ladder for a model, see `penstock.ladder`.
+
+    goldens: an archive of ground truth for the reference.
+    reference: "tflite" takes ground truth from TensorFlow Lite Micro; "onnx" compares each operator
+        with ONNX's reference evaluator, within one quantisation step.  By default, random inputs
+        have no ground truth beyond the operators' own arithmetic.
+    every_point: run all points of the frontier on the machine, with the first set of inputs.
+    compiler: "zig" or "gcc", for the program of the simulated core.
+
+    Raises as `run`."""
+    wanted = model if isinstance(model, Request) else request(model, target, **settings)
+    with executor_of(workers) as executor:
+        compiled = compile(wanted, workers=executor or 1, on_stage=on_stage)
+        done = compiled.compilation
+        truth = _truth(done, goldens, reference, on_stage)
+        real = real_judge(wanted) if reference == "onnx" else None
+        sets = drawn_sets(done, DRAWN_SETS)
+        if truth is not None:
+            sets = ladder.golden_inputs(done.model, truth)
+        climbing = ladder.climb(
+            done,
+            truth,
+            sets,
+            on_stage,
+            real=real,
+            every_point=every_point,
+            compiler=compiler,
+            executor=executor,
+        )
+        rungs = tuple(climbing)
+    verified = tuple(
+        RungReport(
+            r.step,
+            r.comparison.tensors,
+            r.comparison.elements,
+            r.comparison.mismatches,
+            r.note,
+            r.measured,
+        )
+        for r in rungs
+    )
+    return Verified(compiled, rungs, dataclasses.replace(compiled.report, verified=verified))
+
+
+def golden(model: str | Path, output: str | Path) -> Goldens:
+    """Write ground truth from TensorFlow Lite Micro to an archive.
+
+    Raises ModelError, UsageError, ToolError, OutputError."""
+    inputs = input_types(read(str(model)).inputs)
+    found = make_goldens(_file_bytes(str(model)), inputs, Path(model).name)
+    write_goldens(found, Path(output))
+    return found
+
+
+def real_judge(wanted: Request) -> ladder.RealJudge:
+    """A function that compares the operators of an ONNX model with real arithmetic.
+
+    Raises UsageError if the model is not ONNX, or is a float model taken as int8."""
+    path = Path(wanted.model)
+    raw = b"" if wanted.model.startswith("zoo:") else unpacked(read_bytes(path), path.name)
+    if wanted.reading.assume_int8 or not looks_like_onnx(raw, path.name):
+        raise UsageError(
+            "usage-033",
+            "ONNX's reference evaluator runs quantised ONNX models only",
+            where=wanted.model,
+            help="leave --reference out, or give a quantised .onnx file without --assume-int8",
+        )
+    understood = understand_onnx(decode(raw, path.name, path.parent), wanted.reading)
+    types = {value.name: value.type for value in understood.graph.variables()}
+
+    def judged(tensors: Mapping[str, Array]) -> Judgement:
+        def find(name: str) -> Seen | None:
+            place, order = understood.places.get(name, ("", ()))
+            if place not in tensors:
+                return None
+            back = tuple(order.index(a) for a in range(len(order)))
+            return Seen(tensors[place].transpose(back), types[place])
+
+        return judge(raw, path.parent, find)
+
+    return judged
+
+
+def _origin(graph: Graph, tensor: str) -> str:
+    """The node of the model file that computes a tensor; else the tensor itself."""
+    origins = (node.origin for node in graph.nodes if node.name == tensor)
+    return next(origins, "") or f'{graph.name}: tensor "{tensor}"'
+
+
+def _truth(
+    done: Compilation,
+    goldens: str | Path | None,
+    reference: str | None,
+    on_stage: OnStage,
+) -> Goldens | None:
+    """Ground truth from an archive or from TensorFlow Lite Micro, if either was asked for."""
+    if goldens is not None:
+        return read_goldens(Path(goldens))
+    if reference != "tflite":
+        return None
+    on_stage("tflite")
+    raw = _file_bytes(done.request.model)
+    return make_goldens(raw, input_types(done.model.inputs), done.model.name, DRAWN_SETS)
+
+
+def _file_bytes(model: str) -> bytes:
+    """The contents of a model file.  Raises UsageError for zoo networks."""
+    if model.startswith("zoo:"):
+        raise UsageError(
+            "usage-010",
+            "TensorFlow Lite Micro runs model files only",
+            where=model,
+            help="verify it without --reference, or give a .tflite file",
+        )
+    return read_bytes(Path(model))

@@ -1,0 +1,61 @@
+"""Ranges of the accumulators of each output channel, and the reference's requantisation of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, Rounding
+from penstock.ir.op import Site
+from penstock.opkit.requantise import Multipliers
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.requantise_last import RequantiseLast
+from penstock.ops.transpose_conv import TransposeConv
+from penstock.requantisation.channels import Channels, reachable
+
+Weighted = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
+"""Operators that accumulate a bias and products with constant weights."""
+Requantised = Weighted | RequantiseLast
+"""Operators that requantise accumulators channel by channel."""
+
+
+def reference_channels(op: Requantised, site: Site) -> Channels:
+    """The reference's requantisation of each output channel, with the accumulator range."""
+    if not isinstance(op, RequantiseLast):
+        return reference_channels_with(op, site, weight_matrix(op, site))
+    anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
+    reach = np.array(op.reach or anything, np.int64)
+    return _channels(op, site, op.multipliers, reach[:, 0], reach[:, 1])
+
+
+def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
+    """As `reference_channels`, with other weights (channels, taps).
+
+    Padding taps read zeros, which lie inside the range of inputs."""
+    x = site.inputs[0]
+    least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
+    lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
+    return _channels(op, site, op.multipliers(site), lower, above)
+
+
+def weight_matrix(op: Weighted, site: Site) -> Int64s:
+    """Constant weights as a matrix (output channels, taps)."""
+    weights = site.constant(1).astype(np.int64)
+    if isinstance(op, DepthwiseConv2D):
+        return weights.reshape(-1, weights.shape[3]).T.copy()
+    return weights.reshape(weights.shape[0], -1)
+
+
+def _channels(
+    op: Requantised, site: Site, multipliers: Multipliers, lower: Int64s, upper: Int64s
+) -> Channels:
+    return Channels(
+        np.array(multipliers.multipliers, np.int64),
+        np.array(multipliers.shifts, np.int64),
+        lower,
+        upper,
+        site.output.zero_point,
+        *op.activation.bounds(site.output),
+        op.rounding if isinstance(op, FullyConnected | RequantiseLast) else Rounding.DOUBLE,
+    )

@@ -1,0 +1,31 @@
+"""Element types as a condition of kernel selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+
+from penstock.ir.element_types import ElementTypes
+from penstock.ir.op import Kernel, Op, Site
+
+Choice = Callable[[Op, Site], Kernel | None]
+"""Returns a kernel for an operator, or None if there is none."""
+
+
+def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
+    """Decorator of a choice of kernels that declares the element types they are written for.
+
+    The decorated choice returns None for operators that `types` lacks, and at sites with other
+    element types, so that the next kernel is tried."""
+
+    def decorate(choose: Choice) -> Choice:
+        @wraps(choose)
+        def checked(op: Op, site: Site) -> Kernel | None:
+            declared = types.get(type(op))
+            if declared is None or declared.mismatch(site):
+                return None
+            return choose(op, site)
+
+        return checked
+
+    return decorate

@@ -1,0 +1,65 @@
+"""Requantisation forms chosen and proved per channel, for portable kernels.
+
+A form is the arithmetic that turns an accumulator into an output (`requantisation/form.py`).  Each
+channel has its own form, independent of its neighbours, as six numbers that `runtime/certified.h`
+reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from penstock.backends.cores.common.accumulators import Requantised, reference_channels
+from penstock.fixedpoint import Int64s, Rounding
+from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.requantisation.certify import ChannelCertificate, certify_each
+from penstock.requantisation.channels import Channels
+from penstock.requantisation.form import Class
+
+NUMBERS = 6
+"""Numbers per channel in the table of forms."""
+_REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
+"""First number of a channel whose exact arithmetic only the reference computes, by its rounding;
+otherwise the first number is the number of fraction bits."""
+
+
+def channel_forms(channels: Channels) -> tuple[str, Int64s]:
+    """The class letter of each channel, and the numbers of its form (channels, NUMBERS)."""
+    lone = certify_each(channels)
+    rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
+    classes = "".join(one.kind.value for one in lone)
+    return classes, np.array(rows, np.int64).reshape(-1, NUMBERS)
+
+
+def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tuple[int, ...]:
+    form = lone.form
+    if form is None:
+        multiplier, shift = int(channels.multiplier[channel]), int(channels.shift[channel])
+        return _REFERENCE[channels.rounding], multiplier, shift, channels.zero, 0, 0
+    constants = (form.offset, form.correction, form.factor, form.base)
+    return form.fraction_bits, *(int(one[0]) for one in constants), form.shift
+
+
+def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
+    """A portable kernel with the cheapest proven requantisation of each channel.
+
+    Returns the kernel unchanged if the operator does not requantise channel by channel."""
+    if not isinstance(op, Requantised):
+        return kernel
+    classes, forms = _forms(op, site)
+    if set(classes) == {Class.D.value}:
+        return replace(kernel, classes=classes)
+    others = tuple((name, t) for name, t in kernel.tables if name not in ("multiplier", "shift"))
+    return replace(kernel, tables=(*others, ("forms", form_table(forms))), classes=classes)
+
+
+def form_table(forms: Int64s) -> Table:
+    """The numbers of all channels as the int32 table that a kernel reads."""
+    return Table.of(forms.astype(np.int32).ravel())
+
+
+@lru_cache(maxsize=1024)
+def _forms(op: Requantised, site: Site) -> tuple[str, Int64s]:
+    return channel_forms(reference_channels(op, site))

@@ -1,0 +1,239 @@
+"""Counts how often each part of a portable kernel runs for a whole output.
+
+A kernel is a loop nest.  Its cycles are linear in the number of times that each part runs:
+
+    row      a row of the output                  output   an output element
+    pixel    a column of an output row            loop     an entry into an innermost loop
+    read     a lookup of an input row's address   step     an iteration of an innermost loop
+    copy     a run of bytes that is copied        byte     a byte of such a run
+    fill     a run of bytes that is filled        filled   a byte of such a run
+
+`cycle_model.py` multiplies the counts by the cycles of each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.region import Region
+
+MOST_SMALL_BYTES = 16
+"""Longest run of constant size that compilers copy inline instead of calling memcpy."""
+Counts = Mapping[str, float]
+"""Number of runs of each part of a kernel."""
+Params = Mapping[str, int]
+"""Parameters of a kernel by name (`Kernel.params`)."""
+
+
+def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
+    """How often the parts of a portable kernel run; None if the kernel is not portable."""
+    count = COUNT_FUNCTIONS.get(kernel.name)
+    if count is None and kernel.name != op.kernel(site).name:
+        return None
+    p = dict(kernel.params)
+    rows = row_count(site.output.shape)
+    own = _elementwise(op, site) if count is None else count(p, site)
+    return {"row": rows, **own} if kernel.by_rows else own
+
+
+def _elementwise(op: Op, site: Site) -> Counts:
+    """Counts of kernels that compute single output elements or vectors along the last axis."""
+    work = op.work(site, Region.whole(site.output.shape))
+    y = site.output
+    return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
+
+
+def _windows(p: Params, site: Site) -> tuple[int, int, int]:
+    """Taps inside the input, summed over the output rows and over the output columns of one image;
+    and the number of images."""
+    images = site.output.shape[0]
+    return (
+        taps_inside(p["in_h"], p["out_h"], p["kernel_h"], p["stride_h"], p["pad_top"],
+                    p.get("dilation_h", 1)),
+        taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"],
+                    p.get("dilation_w", 1)),
+        images,
+    )  # fmt: skip
+
+
+def taps_inside(
+    extent: int, outputs: int, taps: int, stride: int, before: int, dilation: int
+) -> int:
+    """Taps inside an axis of `extent` elements, summed over the windows of all outputs along it.
+
+    `before` is the padding before the first element.
+
+    >>> taps_inside(extent=4, outputs=4, taps=3, stride=1, before=1, dilation=1)
+    10
+    """
+    return sum(
+        0 <= k * stride - before + tap * dilation < extent
+        for k in range(outputs)
+        for tap in range(taps)
+    )
+
+
+def _convolution(p: Params, site: Site) -> Counts:
+    """Counts of `conv2d_s8`.
+
+    A window row is one innermost loop if its taps are adjacent; otherwise each tap is one."""
+    rows, columns, images = _windows(p, site)
+    channels, depth = p["out_c"], p["in_c"] // p["groups"]
+    is_run = p["groups"] == 1 and p["dilation_w"] == 1
+    loops = rows * (p["out_w"] if is_run else columns)
+    return {
+        "pixel": images * p["out_h"] * p["out_w"],
+        "output": site.output.elements,
+        "read": images * rows,
+        "loop": images * loops * channels,
+        "step": images * rows * columns * channels * depth,
+    }
+
+
+def _depthwise(p: Params, site: Site) -> Counts:
+    rows, columns, images = _windows(p, site)
+    return {
+        "pixel": images * p["out_h"] * p["out_w"],
+        "output": site.output.elements,
+        "read": images * rows,
+        "loop": images * rows * p["out_w"] * p["out_c"],
+        "step": images * rows * columns * p["out_c"],
+    }
+
+
+def _pool(p: Params, site: Site) -> Counts:
+    rows, columns, images = _windows(p, site)
+    return {
+        "pixel": images * p["out_h"] * p["out_w"],
+        "output": site.output.elements,
+        "loop": images * rows * p["out_w"] * p["out_c"],
+        "step": images * rows * columns * p["out_c"],
+    }
+
+
+def _reduction(p: Params, site: Site) -> Counts:
+    """Counts of reductions: each output looks up its input rows; innermost loops run over
+    channels."""
+    outputs = site.output.elements
+    reads = outputs * p["span_n"] * p["span_h"]
+    loops = reads * p["span_w"]
+    return {"output": outputs, "read": reads, "loop": loops, "step": loops * p["span_c"]}
+
+
+def _running(p: Params, site: Site) -> Counts:
+    """Counts of kernels that carry accumulators of a window from one input row to the next."""
+    rows = row_count(site.inputs[0].shape)
+    columns = taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], 1)
+    return {
+        "pixel": rows * p["out_w"],
+        "output": rows * p["out_w"] * p["in_c"],
+        "step": rows * columns * p["in_c"],
+    }
+
+
+def _running_product(p: Params, site: Site) -> Counts:
+    outputs = site.output.elements
+    return {"output": outputs, "step": outputs * p["row"]}
+
+
+def _fully_connected(p: Params, site: Site) -> Counts:
+    return {"output": site.output.elements, "step": site.output.elements * p["in_c"]}
+
+
+def _rearranged(p: Params, site: Site) -> Counts:
+    copies = site.output.size_bytes // p["run_bytes"]
+    return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
+
+
+def _copied(copies: int, size_bytes: int) -> Counts:
+    """Counts of copies of equal size; compilers inline small ones."""
+    small = "small " * (size_bytes <= MOST_SMALL_BYTES)
+    return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
+
+
+def _strided(p: Params, site: Site) -> Counts:
+    """Counts of `strided`, which copies the channels of a pixel as one run, or one by one if their
+    step is not 1, and fills padding."""
+    inside = {
+        axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
+                          -p[f"start_{axis}"], 1)
+        for axis in "nhwc"
+    }  # fmt: skip
+    rows = inside["n"] * inside["h"]
+    pixels = rows * inside["w"]
+    filled = rows * (p["out_w"] - inside["w"])
+    size = p["element_bytes"]
+    empty = p["out_n"] * p["out_h"] - rows
+    bytes_filled = (empty * p["out_w"] + filled) * p["out_c"] * size
+    if p["step_c"] != 1:
+        outside = pixels * (p["out_c"] - inside["c"])
+        return {
+            "pixel": pixels,
+            "output": pixels * inside["c"],
+            "fill": empty + filled + outside,
+            "byte": pixels * inside["c"] * size,
+            "filled": bytes_filled,
+        }
+    ends = (p["start_c"] < 0) + (p["out_c"] + p["start_c"] > p["in_c"])
+    return {
+        **_copied(pixels, p["out_c"] * size),
+        "fill": empty + filled + ends * pixels,
+        "filled": bytes_filled,
+    }
+
+
+def _listed(p: Params, site: Site) -> Counts:
+    copies = row_count(site.output.shape) * p["out_w"] * p["out_c"]
+    return {"pixel": copies // p["out_c"], **_copied(copies, p["element_bytes"])}
+
+
+def _concatenated_rows(p: Params, site: Site) -> Counts:
+    return {"byte": site.output.size_bytes}
+
+
+def _concatenated_columns(p: Params, site: Site) -> Counts:
+    copies = row_count(site.output.shape) * p["pieces"] * p["inputs"]
+    return {"copy": copies, "byte": site.output.size_bytes}
+
+
+def _transposed(p: Params, site: Site) -> Counts:
+    """Counts of `transpose_conv_s8`.
+
+    A tap of an output reads an input only at positions that the stride divides."""
+    outputs = site.output.elements
+    taps = p["kernel_h"] * p["kernel_w"]
+    products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]
+    return {
+        "output": outputs,
+        "read": outputs * p["kernel_h"],
+        "loop": outputs * taps / p["stride_h"],
+        "step": products * p["in_c"],
+    }
+
+
+def _lookup(p: Params, site: Site) -> Counts:
+    return {"output": site.output.elements}
+
+
+COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
+    "arg_extreme_s8": _reduction,
+    "average_pool2d_s8": _pool,
+    "concatenate_columns": _concatenated_columns,
+    "concatenate_rows": _concatenated_rows,
+    "conv2d_s8": _convolution,
+    "depthwise_conv2d_s8": _depthwise,
+    "fully_connected_s8": _fully_connected,
+    "listed": _listed,
+    "lookup_s8": _lookup,
+    "max_pool2d_s8": _pool,
+    "rearrange": _rearranged,
+    "reduce_extreme_s8": _reduction,
+    "running_max_s8": _running,
+    "running_product_s8": _running_product,
+    "running_sum_s8": _running,
+    "strided": _strided,
+    "total_s8": _reduction,
+    "transpose_conv_s8": _transposed,
+}
+"""Count functions by kernel name; `_elementwise` serves the other kernels."""

@@ -1,0 +1,311 @@
+"""Counts how often each part of a DSP kernel runs for a whole output.
+
+Loops in assembly are counted in cycles, instruction by instruction, with the timing of
+`simulators/cortex_m_timing.py`; the C code around them is counted in parts, as in
+`common/portable_counts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.backends.cores.common.portable_counts import Counts, Params, taps_inside
+from penstock.ir.op import Kernel, Op, Site, row_count
+
+QUAD = 4
+PAIRED = "conv2d_s8_dsp"
+"""The kernel that computes pairs of pixels across row boundaries."""
+BLOCK_PAIRS = 4
+"""Pairs of inputs per iteration of the unrolled loop."""
+TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
+"""Cycles of a tile of two windows and four outputs: prologue, epilogue and the first two pairs of
+inputs; each further block of four pairs; a half block of two pairs; corrections."""
+ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
+"""Cycles of one window and four outputs: sixteen inputs; four inputs; prologue and epilogue."""
+RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
+"""Cycles of two pixels read in place and four outputs: prologue and epilogue; a contiguous run;
+sixteen inputs of it; four inputs."""
+LONE_QUAD, LONE_BLOCK, LONE_FOUR = 64, 87, 25
+"""As above, for one pixel; a run takes `RUN` cycles, too."""
+
+
+def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
+    """How often the parts of a kernel run; None if it is not a DSP kernel."""
+    count = COUNT_FUNCTIONS.get(kernel.name)
+    if count is None:
+        return None
+    return {"row": row_count(site.output.shape), **count(dict(kernel.params), site)}
+
+
+def tile_cycles(pairs: int, signed: int) -> int:
+    """Cycles of two windows and four outputs, for the given number of pairs of inputs."""
+    blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
+    return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
+
+
+def row_cycles(fours: int, signed: int) -> int:
+    """Cycles of one window and four outputs, for the given number of inputs divided by four."""
+    blocks, rest = divmod(fours, 4)
+    return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
+
+
+def _clamped(p: Params, site: Site) -> int:
+    """Number of outputs clamped in a separate step: all of them, if the bounds are not int8's."""
+    return site.output.elements * (p["least"] > -128 or p["most"] < 127)
+
+
+def odd_cycles(kernel: Kernel) -> int:
+    """Cycles that a call adds if it computes an odd number of pixels; 0 for most kernels.
+
+    The work is counted as half the cycles of a pair per pixel.  The last pixel of an odd number is
+    computed alone if it can be read in place, and otherwise as if it were a pair."""
+    if kernel.name != PAIRED:
+        return 0
+    p = dict(kernel.params)
+    fours = _quads(p)
+    pair = fours * tile_cycles(p["pairs"], p["is_signed"])
+    alone = p["kernel_h"] * p["kernel_w"] == 1 and not p["row_rest"]
+    if alone and not (p["quads_rest"] or p["spread"] or p["outsiders"]):
+        return fours * row_cycles(p["row_fours"], p["is_signed"]) - pair // 2
+    return pair - pair // 2
+
+
+def _quads(p: Params) -> int:
+    """Groups of four output channels, the last of which may be incomplete."""
+    return p["quads"] + (p["quads_rest"] > 0)
+
+
+def _convolution(p: Params, site: Site) -> Counts:
+    """Counts of `conv2d_s8_dsp`.
+
+    The kernel gathers two neighbouring windows at once if all their taps lie inside the input, and
+    other windows singly."""
+    images, height, width, channels = site.output.shape
+    twos, lone, lines = _windows(p)
+    fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
+    pixels = images * height * width
+    pairs = pixels / 2
+    spread, outsiders = p["spread"], p["outsiders"]
+    twos, lone, lines = images * twos, images * lone, images * lines
+    runs = p["kernel_w"] if p["dilation_w"] > 1 else 1
+    return {
+        "cycles": pairs * _quads(p) * tile_cycles(p["pairs"], p["is_signed"]),
+        "tap row": images * height * taps,
+        "pair": pairs,
+        "rest": pairs * (p["quads_rest"] > 0),
+        "clamp": pairs * (_clamped(p, site) > 0),
+        "clamped": _clamped(p, site) if not spread else pixels * spread * (_clamped(p, site) > 0),
+        "two": twos,
+        "two row": twos * taps,
+        "two four": twos * taps * fours,
+        "two single": twos * taps * singles,
+        "window": lone,
+        "window row": lone * taps,
+        "window four": lone * taps * fours,
+        "window single": lone * taps * singles,
+        "line": lines * runs,
+        "line byte": lines * (4 * fours + singles),
+        "spread": pixels * (spread > 0),
+        "spread one": pixels * spread,
+        "spread all": pixels * channels * (spread > 0),
+        "outsiders": pixels * (outsiders > 0),
+        "outsider": pixels * outsiders,
+        "outsider pair": pixels * outsiders * p["pairs"],
+    }
+
+
+def _windows(p: Params) -> tuple[int, int, int]:
+    """Per image: twos of windows, single windows, and window rows gathered for single windows."""
+    width = p["out_w"]
+    before = min(width, p["inner_lower"])
+    inner = max(0, min(width, p["inner_upper"]) - before)
+    after = width - before - inner
+    twos = lone = lines = 0
+    waits = False
+    for row in range(p["out_h"]):
+        top = row * p["stride_h"] - p["pad_top"]
+        outside = sum(not 0 <= top + k * p["dilation_h"] < p["in_h"] for k in range(p["kernel_h"]))
+        odd = waits ^ bool(before % 2)
+        paired = (inner - odd) // 2 if not outside and inner > odd else 0
+        unpaired = inner - 2 * paired
+        twos += paired
+        lone += before + unpaired + after
+        lines += (before + after) * p["kernel_h"] + unpaired * outside
+        waits ^= bool(width % 2)
+    return twos, lone, lines
+
+
+def _direct(p: Params, site: Site) -> Counts:
+    """Counts of `conv2d_direct_s8_dsp`, which computes two pixels at a time.
+
+    It reads window rows as runs if both windows lie inside the input, and otherwise single taps."""
+    images, height, width, _ = site.output.shape
+    fours = p["in_c"] // QUAD
+    lower, upper = p["inner_lower"], p["inner_upper"]
+    inside = sum(
+        all(0 <= row * p["stride_h"] - p["pad_top"] + k * p["dilation_h"] < p["in_h"]
+            for k in range(p["kernel_h"]))
+        for row in range(height)
+    )  # fmt: skip
+    pairs, lone = images * height * (width // 2), images * height * (width % 2)
+    inner_pairs = (
+        images * inside * sum(lower <= k and k + 1 < upper for k in range(0, width - 1, 2))
+    )
+    inner_lone = images * inside * (width % 2) * (lower < width <= upper)
+    taps = p["kernel_h"] * p["kernel_w"]
+    kinds = (
+        (inner_pairs, inner_lone, p["kernel_h"], p["kernel_w"] * fours),
+        (pairs - inner_pairs, lone - inner_lone, taps, fours),
+    )
+    cycles = runs = 0
+    for some_pairs, some_lone, count, length in kinds:
+        blocks, rest = divmod(length, 4)
+        signed = CORRECTIONS * p["is_signed"]
+        two = RUNS_QUAD + signed + count * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+        one = LONE_QUAD + signed // 2 + count * (RUN + LONE_BLOCK * blocks + LONE_FOUR * rest)
+        cycles += _quads(p) * (some_pairs * two + some_lone * one)
+        runs += count * (2 * some_pairs + some_lone)
+    return {
+        "cycles": cycles,
+        "tap row": images * height * p["kernel_h"],
+        "pair": pairs + lone,
+        "pixel": 2 * pairs + lone,
+        "run": runs,
+        "rest": (pairs + lone) * (p["quads_rest"] > 0),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _groups(p: Params, site: Site) -> Counts:
+    """Counts of `conv2d_groups_s8_dsp`, which computes two pixels of a merged group at a time."""
+    images, height, width, _ = site.output.shape
+    taps = p["kernel_h"] * p["kernel_w"]
+    blocks, rest = divmod(p["group_in"] // QUAD, 4)
+    two = RUNS_QUAD + CORRECTIONS * p["is_signed"]
+    two += taps * (RUN + RUNS_BLOCK * blocks + RUNS_FOUR * rest)
+    pairs = images * height * -(-width // 2)
+    groups = pairs * p["groups"]
+    quads = -(-p["group_out"] // QUAD)
+    return {
+        "cycles": groups * quads * two,
+        "pair": pairs,
+        "tap row": 2 * pairs * p["kernel_h"],
+        "tap": 2 * pairs * taps,
+        "group": groups,
+        "group tap": groups * taps,
+        "whole": groups * (p["group_out"] >= QUAD),
+        "rest": groups * (p["group_out"] % QUAD > 0),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _depthwise(p: Params, site: Site) -> Counts:
+    """Counts of the depthwise kernels, which compute four channels at a time.
+
+    If 4 does not divide the number of channels, the last four overlap those before."""
+    images, height, width, _ = site.output.shape
+    times = p.get("multiplier_d", 1)
+    taps = p["kernel_h"] * p["kernel_w"]
+    runs = _runs(p, images)
+    pixels = images * height * width
+    passes = 1 + (p["in_c"] % QUAD > 0)
+    quads = pixels * -(-p["in_c"] // QUAD)
+    nine = taps == 9
+    return {
+        name: times * count
+        for name, count in {
+            "lines": images * height,
+            "pixel": pixels * passes,
+            "run": runs,
+            "pass": runs * passes,
+            "found row": runs * p["kernel_h"],
+            "found tap": runs * taps,
+            "moved tap": runs * taps * (passes - 1),
+            "nine": quads * nine,
+            "quad": quads * (not nine),
+            "tap": quads * taps * (not nine),
+            "corrected": quads * p["is_signed"],
+            "clamped": _clamped(p, site) / times,
+            "placed": site.output.elements / times * (times > 1),
+        }.items()
+    }
+
+
+def _runs(p: Params, images: int) -> int:
+    """How often tap addresses are computed: once per inner row for its inner columns, and for each
+    other pixel."""
+    lower, upper = p["inner_lower"], p["inner_upper"]
+    inside = sum(
+        row * p["stride_h"] >= p["pad_top"]
+        and row * p["stride_h"] - p["pad_top"] + (p["kernel_h"] - 1) * p["dilation_h"] < p["in_h"]
+        for row in range(p["out_h"])
+    )
+    reused = max(0, upper - lower - 1) * inside
+    return images * (p["out_h"] * p["out_w"] - reused)
+
+
+def _fully_connected(p: Params, site: Site) -> Counts:
+    batches, fours = p["batches"], p["in_c"] // QUAD
+    quads = -(-p["out_c"] // QUAD)
+    return {
+        "cycles": batches * quads * row_cycles(fours, p["is_signed"]),
+        "batch": batches,
+        "rest": batches * (p["out_c"] % QUAD),
+        "clamped": _clamped(p, site),
+    }
+
+
+def _pool(p: Params, site: Site) -> Counts:
+    """Counts of `pool2d_s8_dsp`, which computes eight channels at a time.
+
+    If 8 does not divide the number of channels, the last eight overlap those before."""
+    images, height, width, channels = site.output.shape
+    rows = taps_inside(p["in_h"], height, p["kernel_h"], p["stride_h"], p["pad_top"], 1)
+    columns = taps_inside(p["in_w"], width, p["kernel_w"], p["stride_w"], p["pad_left"], 1)
+    eights = -(-channels // 8)
+    pixels = images * height * width
+    averages, clamps = p["averages"], _clamped(p, site) > 0
+    return {
+        "tap row": images * rows,
+        "pixel": pixels,
+        "divided": pixels * averages,
+        "eight": pixels * eights,
+        "mean": pixels * eights * averages,
+        "eight row": images * rows * width * eights,
+        "largest tap": images * rows * columns * eights * (1 - averages),
+        "summed tap": images * rows * columns * eights * averages,
+        "clamped": pixels * eights * clamps,
+    }
+
+
+def _pairs(p: Params, site: Site) -> Counts:
+    """Counts of the elementwise kernels, which compute four elements at a time.
+
+    If 4 does not divide the length of a run, its last four elements overlap those before."""
+    rows = row_count(site.output.shape)
+    calls = rows * p["calls"]
+    runs = calls * p["runs"]
+    rest = calls * (p["length"] % QUAD > 0)
+    return {
+        "batch": calls,
+        "run": runs,
+        "rest": rest,
+        "repeated": calls * (p["repeated0"] + p["repeated1"]),
+        "four": runs * (p["length"] // QUAD) + rest,
+        "corrected": (runs * (p["length"] // QUAD) + rest) * (p.get("correction", 0) != 0),
+        "clamped": _clamped(p, site) / QUAD,
+    }
+
+
+COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
+    "add_s8_dsp": _pairs,
+    "conv2d_direct_s8_dsp": _direct,
+    "conv2d_groups_s8_dsp": _groups,
+    "conv2d_s8_dsp": _convolution,
+    "depthwise_conv2d_s8_dsp": _depthwise,
+    "depthwise_multiple_s8_dsp": _depthwise,
+    "fully_connected_s8_dsp": _fully_connected,
+    "mul_s8_dsp": _pairs,
+    "pool2d_s8_dsp": _pool,
+}
+"""Count functions by kernel name."""

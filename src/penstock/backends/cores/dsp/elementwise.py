@@ -1,0 +1,147 @@
+"""Element-wise sums and products on DSP cores, with broadcasting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.backends.cores.common.parameters import weighted_pairs
+from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.ir.op import Kernel, Site, Table, row_count
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array
+from penstock.opkit import broadcast
+from penstock.opkit.lookup import ELEMENTS
+from penstock.ops.add import Add
+from penstock.ops.mul import Mul
+from penstock.ops.sub import Sub
+from penstock.requantisation.certify import certify
+from penstock.requantisation.channels import Channels
+
+FOUR = 4
+FRACTION_BITS = 12
+"""Extra bits of a product of two int8 numbers, which has 17 bits with its sign."""
+Params = tuple[tuple[str, int], ...]
+"""Kernel parameters: names and values."""
+
+
+def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
+    """A lookup table if one input is a constant with a single value; otherwise a kernel with proven
+    arithmetic that computes four elements at a time.
+
+    Returns None if nothing is proven or portable C is faster."""
+    found = _looked_up(op, site)
+    if found is None:
+        found = _product(op, site) if isinstance(op, Mul) else _sum(op, site)
+    portable = op.kernel(site)
+    if found is None or DSP_CYCLES.cycles(op, site, found) > DSP_CYCLES.cycles(op, site, portable):
+        return None
+    return found
+
+
+def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
+    """A lookup table from the variable input to the output; None unless the other input is a
+    constant with a single value."""
+    for k, constant in enumerate(site.constants):
+        x = site.inputs[1 - k]
+        if constant is not None and x.shape == site.output.shape:
+            other = np.unique(site.constant(k))
+            if len(other) == 1:
+                return Kernel(
+                    "lookup_s8",
+                    params=(("width", x.elements // row_count(x.shape)),),
+                    tables=(("table", Table.of(_outputs(op, site, k, other))),),
+                    folded=(k,),
+                    by_rows=True,
+                )
+    return None
+
+
+def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
+    """Outputs for every int8 value of one input; input `k` is constant and has value `other`."""
+    left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
+    every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
+    inputs = (every, same) if k else (same, every)
+    alone = Site((left, right), output, (None, None))
+    return op.evaluate(alone, inputs, Region.whole(output.shape))
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """A weighted sum and a shift."""
+    rows, found = _rows(op, site), weighted_pairs(op, site)
+    if rows is None or found is None:
+        return None
+    return Kernel("add_s8_dsp", params=(*rows, *found), by_rows=True)
+
+
+def _product(op: Mul, site: Site) -> Kernel | None:
+    """A product and its proven requantisation."""
+    rows, found = _rows(op, site), certify(_channel(op, site), FRACTION_BITS)
+    if rows is None or found.outside.any():
+        return None
+    form = found.form
+    return Kernel(
+        "mul_s8_dsp",
+        params=(
+            *rows,
+            ("zero0", site.inputs[0].zero_point),
+            ("zero1", site.inputs[1].zero_point),
+            ("offset", int(form.offset[0])),
+            ("correction", int(form.correction[0])),
+            ("factor", int(form.factor[0])),
+            ("base", int(form.base[0])),
+            ("shift", form.shift),
+        ),
+        by_rows=True,
+        classes=found.classes[0].value * broadcast.extended(site.output.shape)[3],
+    )
+
+
+def _channel(op: Mul, site: Site) -> Channels:
+    """The reference's requantisation of products, whose range follows from the input ranges."""
+    ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
+    reached = np.multiply.outer(*ends)
+    multiplier, shift = op.multiplier(site)
+    return Channels(
+        np.array([multiplier], np.int64),
+        np.array([shift], np.int64),
+        np.array([reached.min()], np.int64),
+        np.array([reached.max() + 1], np.int64),
+        site.output.zero_point,
+        *op.activation.bounds(site.output),
+    )
+
+
+def _range(site: Site, k: int) -> tuple[int, int]:
+    """The least and the greatest value of input `k`, both included."""
+    if site.constants[k] is None:
+        return -128, 127
+    return int(site.constant(k).min()), int(site.constant(k).max())
+
+
+def _rows(op: Add | Sub | Mul, site: Site) -> Params | None:
+    """Parameters that split an output row into runs of elements.
+
+    A run is a whole row if each input is as wide as the output or has one element per row;
+    otherwise it is a pixel.  Returns None if runs have fewer than four elements."""
+    steps = dict(broadcast.params(site))
+    _, _, width, channels = broadcast.extended(site.output.shape)
+    shapes = [broadcast.extended(x.shape)[2:] for x in site.inputs]
+    is_one = all(shape in ((width, channels), (1, 1)) for shape in shapes)
+    runs, length = (1, width * channels) if is_one else (width, channels)
+    if length < FOUR:
+        return None
+    repeated = [wide * deep == 1 if is_one else deep == 1 for wide, deep in shapes]
+    together = 1 if length % FOUR or any(repeated) else runs
+    least, most = op.activation.bounds(site.output)
+    return (
+        *((name, steps[name]) for name in ("out_h", "step0_n", "step0_h", "step1_n", "step1_h")),
+        ("calls", runs // together),
+        ("runs", together),
+        ("length", length),
+        ("run_step0", steps["step0_w"]),
+        ("run_step1", steps["step1_w"]),
+        ("repeated0", int(repeated[0])),
+        ("repeated1", int(repeated[1])),
+        ("least", least),
+        ("most", most),
+    )

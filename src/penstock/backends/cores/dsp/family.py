@@ -1,0 +1,16 @@
+"""Core family `dsp`: Cortex-M4, M7 and M33."""
+
+from __future__ import annotations
+
+from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.backends.cores.dsp.kernels import dsp_kernel, fallback_kernel
+from penstock.backends.cores.family import CoreFamily
+
+FAMILY = CoreFamily(
+    name="dsp",
+    instruction_set="Armv7E-M, or Armv8-M with the DSP extension",
+    cores=("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
+    kernel=dsp_kernel,
+    fallback_kernel=fallback_kernel,
+    cycle_model=DSP_CYCLES,
+)

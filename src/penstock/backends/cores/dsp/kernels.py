@@ -1,0 +1,346 @@
+"""Selects and packs kernels for cores with the DSP extension: Cortex-M4, M7 and M33.
+
+The extension multiplies pairs of 16-bit numbers.  Kernels therefore widen int8 inputs to 16 bits,
+store two weights as one 16-bit number, and compute four output channels ("a quad") together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.backends.cores.common.element_types import for_element_types
+from penstock.backends.cores.common.forms import form_table, with_forms
+from penstock.backends.cores.common.layer import (
+    CertifiedLayer,
+    certified_layer,
+    constant_outputs,
+)
+from penstock.backends.cores.common.parameters import inner_columns
+from penstock.backends.cores.dsp import taps, tiles
+from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.backends.cores.dsp.elementwise import elementwise_kernel
+from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
+from penstock.backends.cores.dsp.pools import pool_kernel
+from penstock.fixedpoint import Int64s
+from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
+from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.ir.tensor import TensorType
+from penstock.opkit import sliding
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.max_pool2d import MaxPool2D
+from penstock.ops.mul import Mul
+from penstock.ops.sub import Sub
+
+MOST_STACK_BYTES = 192
+"""Largest working memory that a kernel keeps on the stack; more is scratch."""
+MOST_RUNS = 25
+"""Largest number of contiguous runs per window in `conv2d_direct_s8_dsp`."""
+_UNUSED = np.zeros(1, np.int16)
+"""Stands for a table that the kernel does not read: C has no empty arrays."""
+ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
+    Conv2D: INT8_LAYER,
+    DepthwiseConv2D: INT8_LAYER,
+    FullyConnected: INT8_LAYER,
+    Add: INT8,
+    Sub: INT8,
+    Mul: INT8,
+    AveragePool2D: INT8,
+    MaxPool2D: INT8,
+}
+"""Element types of the kernels by operator."""
+
+
+@for_element_types(ELEMENT_TYPES)
+def dsp_kernel(op: Op, site: Site) -> Kernel | None:
+    """The DSP kernel of an operator; None if it has none or portable C is faster."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case Conv2D():
+            return _grouped(op, site)
+        case DepthwiseConv2D() if op.multiplier > 1 or site.inputs[0].shape[3] < taps.QUAD:
+            return _grouped(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub() | Mul():
+            return elementwise_kernel(op, site)
+        case AveragePool2D() | MaxPool2D():
+            return pool_kernel(op, site)
+        case _:
+            return None
+
+
+def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
+    """The fastest kernel of a grouped convolution: grouped, ungrouped with zero weights between the
+    groups, depthwise with a channel multiplier, or portable."""
+    one = as_one_group(op, site)
+    found = (group_kernel(op, site), None if one is None else _convolution(*one))
+    found += (_depthwise(op, site),) if isinstance(op, DepthwiseConv2D) else ()
+    special = [kernel for kernel in found if kernel is not None]
+    return min(
+        (*special, _portable(op, site)), key=lambda kernel: DSP_CYCLES.cycles(op, site, kernel)
+    )
+
+
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """A convolution kernel for all output channels or, if that is faster, for variable channels
+    only; it then copies the constant channels from a table."""
+    is_constant, _ = constant_outputs(op, site)
+    channels = np.arange(len(is_constant))
+    every = _im2col(op, site, channels)
+    if every is None or not is_constant.any() or is_constant.all():
+        return every
+    variable = _im2col(op, site, channels[~is_constant])
+    if variable is None:
+        return every
+    if DSP_CYCLES.cycles(op, site, variable) >= DSP_CYCLES.cycles(op, site, every):
+        return every
+    return replace(variable, classes=every.classes, skips_constant=True)
+
+
+def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
+    """A kernel that gathers two windows in working memory (im2col) and multiplies them by the
+    weights of four output channels at a time.
+
+    Sums fit 24 bits.  If `channels` are not all output channels, outputs are collected in working
+    memory and then scattered over the pixel.  Returns None if requantisation is not proven."""
+    x, outputs = site.inputs[0], len(channels)
+    packed = _packed(op, site, channels, most_outside=outputs)
+    if packed is None:
+        return None
+    layer, weights = packed
+    outsiders = len(layer.outside)
+    is_spread = outputs < site.output.shape[3]
+    quads, quads_rest = (-(-outputs // tiles.QUAD), 0) if is_spread else divmod(outputs, tiles.QUAD)
+    row_elements = op.columns.size * x.shape[3]
+    pairs = -(-op.rows.size * row_elements // tiles.QUAD) * 2
+    is_padded = op.columns.dilation > 1 or _padding(op) > 0
+    found_at = 8 * pairs + row_elements * is_padded
+    work_bytes = found_at + 2 * tiles.QUAD * quads * is_spread
+    on_stack = work_bytes <= MOST_STACK_BYTES
+    return Kernel(
+        "conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *(inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
+            ("pairs", pairs),
+            ("row_fours", row_elements // tiles.QUAD),
+            ("row_rest", row_elements % tiles.QUAD),
+            ("quads", quads),
+            ("quads_rest", quads_rest),
+            ("spread", outputs * is_spread),
+            ("found_at", found_at),
+            ("outsiders", outsiders),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("places", Table.of(channels.astype(np.int16) if is_spread else _UNUSED)),
+            ("constants", Table.of(_constant_pixel(op, site)[: None if is_spread else 1])),
+            *(_outside(op, site, layer, channels) if outsiders else ()),
+        ),
+        folded=(1, 2),
+        scratch_bytes=0 if on_stack else work_bytes,
+        stack_bytes=work_bytes if on_stack else 0,
+        by_rows=True,
+        classes=layer.classes,
+    )
+
+
+def _outside(
+    op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
+) -> tuple[tuple[str, Table], ...]:
+    """Tables of the channels with a form of their own: position, weights in window order, bias and
+    form of each."""
+    weights = layer.weights[layer.outside][:, _tap_order(op, site)]
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
+    fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
+    return (
+        ("outside", Table.of(channels[layer.outside].astype(np.int16))),
+        ("outside_weights", Table.of(fours.astype(np.int8).ravel())),
+        ("outside_bias", Table.of(layer.bias[layer.outside].astype(np.int32))),
+        ("outside_forms", form_table(layer.forms)),
+    )
+
+
+def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
+    """The taps of a window in the order in which kernels widen it."""
+    return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
+
+
+def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
+    """An output pixel that holds the value of every constant channel."""
+    return constant_outputs(op, site)[1].astype(np.int8)
+
+
+@for_element_types(ELEMENT_TYPES)
+def fallback_kernel(op: Op, site: Site) -> Kernel | None:
+    """The fallback kernel of a convolution: one that needs no scratch."""
+    if not isinstance(op, Conv2D):
+        return None
+    return direct_kernel(op, site) or _portable(op, site)
+
+
+def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
+    """The portable kernel, with proven requantisation."""
+    return with_forms(op, site, op.kernel(site))
+
+
+@for_element_types(ELEMENT_TYPES)
+def direct_kernel(op: Op, site: Site) -> Kernel | None:
+    """A convolution kernel that reads its inputs in place, four channels at a time; None if the
+    operator has none."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _direct(op, site)
+        case _:
+            return None
+
+
+def _direct(op: Conv2D, site: Site) -> Kernel | None:
+    """The kernel that computes two pixels and four output channels at a time.
+
+    Sums fit 24 bits.  Returns None if the input channels are no multiple of four, the window is too
+    large, or requantisation is not proven."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    taps_count = op.rows.size * op.columns.size
+    if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
+        return None
+    packed = _packed(op, site, np.arange(outputs))
+    if packed is None:
+        return None
+    layer, weights = packed
+    columns = inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS
+    return Kernel(
+        "conv2d_direct_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            *columns,
+            ("quads", outputs // tiles.QUAD),
+            ("quads_rest", outputs % tiles.QUAD),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", weights),
+            ("scales", tiles.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
+        ),
+        folded=(1, 2),
+        by_rows=True,
+        classes=layer.classes,
+    )
+
+
+def _packed(
+    op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
+) -> tuple[CertifiedLayer, Table] | None:
+    """The layer of the given output channels, and its packed weights.
+
+    Channels with a form of their own get zero weights.  Returns None if too many need one, or if
+    two weights do not fit 16 bits."""
+    layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
+    if layer is None:
+        return None
+    shared = layer.weights[:, _tap_order(op, site)]
+    shared[layer.outside] = 0
+    weights = tiles.packed_weights(shared)
+    return None if weights is None else (layer, weights)
+
+
+def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
+    """One pixel of input padding; a single element if the layer has no padding."""
+    return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """The kernel that computes four channels at a time; None if it does not support the layer.
+
+    With a channel multiplier m, the kernel makes m passes; pass k computes output k of every input
+    channel."""
+    x, windows = site.inputs[0], op.multiplier
+    count = op.rows.size * op.columns.size
+    if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
+        return None
+    fours = taps.fours(x.shape[3])
+    order = fours.ravel() * windows + np.arange(windows)[:, None]
+    layer = certified_layer(op, site, taps.FRACTION_BITS, order.ravel())
+    if layer is None:
+        return None
+    single = Kernel(
+        "depthwise_conv2d_s8_dsp",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            *inner_columns(op.columns, x.shape[2]),
+            *layer.clamps,
+        ),
+        tables=(
+            ("weights", taps.packed_weights(layer.weights)),
+            ("scales", taps.packed_scales(layer)),
+            ("padding", _padding_pixel(op, x)),
+        ),
+        folded=(1, 2),
+        by_rows=True,
+        classes=layer.classes,
+    )
+    if windows == 1:
+        return single
+    return replace(
+        single,
+        name="depthwise_multiple_s8_dsp",
+        params=(*single.params, ("multiplier_d", windows), ("fours", len(fours))),
+        scratch_bytes=site.output.shape[2] * x.shape[3],
+    )
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """The kernel that computes four outputs at a time; None if the number of inputs is no multiple
+    of four or requantisation is not proven."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    if depth % tiles.QUAD:
+        return None
+    layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    if layer is None:
+        return None
+    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
+    if weights is None:
+        return None
+    return Kernel(
+        "fully_connected_s8_dsp",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            *layer.clamps,
+        ),
+        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        folded=(1, 2),
+        classes=layer.classes,
+    )
+
+
+_NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
+"""No output column has window rows that are contiguous in memory."""
+
+
+def _padding(op: Conv2D | DepthwiseConv2D) -> int:
+    """Number of padding rows and columns, over all sides."""
+    windows = (op.rows, op.columns)
+    return sum(window.before + window.after for window in windows)

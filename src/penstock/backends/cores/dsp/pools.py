@@ -1,0 +1,43 @@
+"""Average and maximum pooling on DSP cores."""
+
+from __future__ import annotations
+
+from penstock.backends.cores.dsp.cycle_model import DSP_CYCLES
+from penstock.ir.op import Kernel, Site
+from penstock.opkit.window import Window
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.max_pool2d import MaxPool2D
+
+LEAST_CHANNELS = 8
+MOST_TAPS = 256
+"""Largest number of int8 elements whose sum fits 16 bits."""
+
+
+def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
+    """The faster of the DSP kernel, which computes eight channels at a time, and the portable one.
+
+    The portable kernel also takes layers with fewer channels, with large windows, and with windows
+    that lie entirely in the padding."""
+    portable, found = op.kernel(site), _in_eights(op, site)
+    if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
+        op, site, portable
+    ):
+        return found
+    return portable
+
+
+def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
+    windows, x = (op.rows, op.columns), site.inputs[0].shape
+    taps = op.rows.size * op.columns.size
+    if x[3] < LEAST_CHANNELS or taps > MOST_TAPS or not all(map(_covers_inputs, windows)):
+        return None
+    return Kernel(
+        "pool2d_s8_dsp",
+        params=(*op.kernel(site).params, ("averages", int(isinstance(op, AveragePool2D)))),
+        by_rows=True,
+    )
+
+
+def _covers_inputs(window: Window) -> bool:
+    """Whether taps are adjacent and every window has at least one tap inside the input."""
+    return window.dilation == 1 and max(window.before, window.after) < window.size

@@ -1,0 +1,19 @@
+"""Core family `mve`: Cortex-M55.  Its cores have the DSP extension, too, and run those kernels."""
+
+from __future__ import annotations
+
+from penstock.backends.cores.common.cycle_model import CycleModel
+from penstock.backends.cores.dsp.counts import odd_cycles
+from penstock.backends.cores.dsp.cycle_model import counts
+from penstock.backends.cores.dsp.kernels import fallback_kernel
+from penstock.backends.cores.family import CoreFamily
+from penstock.backends.cores.mve.kernels import mve_kernel
+
+FAMILY = CoreFamily(
+    name="mve",
+    instruction_set="Armv8.1-M with the integer vector extension (MVE)",
+    cores=("cortex-m55",),
+    kernel=mve_kernel,
+    fallback_kernel=fallback_kernel,
+    cycle_model=CycleModel("penstock.backends.cores.mve", counts, odd_cycles),
+)

@@ -1,0 +1,364 @@
+"""Selects and packs kernels for cores with MVE: Cortex-M55.
+
+A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.backends.cores.common.element_types import for_element_types
+from penstock.backends.cores.common.layer import CertifiedLayer, LayerOp, certified_layer
+from penstock.backends.cores.common.parameters import sum_params
+from penstock.backends.cores.dsp.kernels import dsp_kernel
+from penstock.backends.cores.mve import instructions
+from penstock.fixedpoint import Int64s
+from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.opkit import sliding
+from penstock.opkit.window import Window
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.sub import Sub
+from penstock.requantisation.channels import reachable
+
+FRACTION_BITS = (9, 8)
+"""Extra bits of sums, in the order in which they are tried."""
+MOST_STRIP_BYTES = 4096
+"""Largest scratch for the windows of an output row."""
+LEAST_POOLED, MOST_POOLED = 16, 255
+"""Window sizes of the pooling kernel: smaller ones are faster in portable C, sums of larger ones
+may exceed 16 bits."""
+VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
+LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
+"""Channels of a block of sixteen, in the order in which widening yields them."""
+ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
+    Conv2D: INT8_LAYER,
+    DepthwiseConv2D: INT8_LAYER,
+    FullyConnected: INT8_LAYER,
+    Add: INT8,
+    Sub: INT8,
+    AveragePool2D: INT8,
+}
+"""Element types of the kernels by operator."""
+
+
+def mve_kernel(op: Op, site: Site) -> Kernel | None:
+    """The MVE kernel of an operator or, if it has none, its DSP kernel; None if it has neither."""
+    return _with_vectors(op, site) or dsp_kernel(op, site)
+
+
+@for_element_types(ELEMENT_TYPES)
+def _with_vectors(op: Op, site: Site) -> Kernel | None:
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub():
+            return _sum(op, site)
+        case AveragePool2D():
+            return _average_pool(op, site)
+        case _:
+            return None
+
+
+def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
+    """A layer with proven requantisation, and the number of extra bits of its sums; None if no
+    number of bits admits a proof."""
+    found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
+    return next(((layer, bits) for layer, bits in found if layer is not None), None)
+
+
+def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters of the requantisation."""
+    form = layer.form
+    return (
+        ("least", layer.least),
+        ("most", layer.most),
+        ("multiplier", 1 << bits),
+        ("left", 24 - form.shift),
+        ("is_signed", int(form.corrects)),
+    )
+
+
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """The kernel that computes two windows and four output channels at a time.
+
+    Each output reads all input channels.  Returns None if requantisation is not proven."""
+    x, outputs = site.inputs[0], site.output.shape[3]
+    found = _layer(op, site, np.arange(outputs))
+    if found is None:
+        return None
+    layer, bits = found
+    weights = layer.weights
+    steps = -(-weights.shape[1] // VECTOR)
+    strips = _strips(op, site)
+    if strips:
+        by_taps = weights.reshape(outputs, op.rows.size, op.columns.size, x.shape[3])
+        weights = by_taps.swapaxes(1, 2).reshape(weights.shape)
+    lower, upper = _inner_range(op.columns, x.shape[2])
+    lower, upper = (lower, upper) if op.columns.dilation == 1 else (0, 0)
+    in_place = min(upper, _in_place_columns(op, x.shape, steps))
+    return Kernel(
+        "conv2d_s8_mve",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            ("inner_lower", lower),
+            ("inner_upper", upper),
+            ("there_upper", in_place),
+            ("strips", strips),
+            ("steps", steps),
+            ("quads", outputs // QUAD),
+            ("quads_rest", outputs % QUAD),
+            ("quad_words", 13 if layer.form.corrects else 9),
+            *_scaling(layer, bits),
+        ),
+        tables=(
+            ("weights", _packed_weights(weights, QUAD)),
+            ("scales", _packed_scales(layer, QUAD)),
+        ),
+        folded=(1, 2),
+        scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
+        by_rows=True,
+        classes=layer.classes,
+        work_cycles=instructions.convolution(
+            math.prod(site.output.shape[:3]),
+            outputs,
+            steps,
+            0 if in_place > lower else _gather(op, site, strips, steps),
+            signed=layer.form.corrects,
+        ),
+    )
+
+
+def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strips: int, steps: int) -> int:
+    """Number of instructions that gather the windows."""
+    images, height, width, _ = site.output.shape
+    if strips:
+        copies = images * height * op.rows.size * strips
+        return instructions.gathered_strips(copies, site.inputs[0].shape[3])
+    return instructions.gathered_windows(images * height * width, op.rows.size, steps)
+
+
+def _strips(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
+    """Number of columns of the strip that holds all windows of an output row, or 0 for no strip.
+
+    A strip is gathered if its columns fill vectors, windows overlap, and it is small."""
+    channels = site.inputs[0].shape[3]
+    strips = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
+    shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
+    small = strips * op.rows.size * channels <= MOST_STRIP_BYTES
+    return strips if shared and small and channels >= VECTOR else 0
+
+
+def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
+    """Upper bound of the output columns whose windows can be read in place: as whole vectors of
+    contiguous bytes that end inside the row; 0 if there are none."""
+    if op.rows.size > 1:
+        return 0
+    last = shape[2] - -(-steps * VECTOR // shape[3])
+    return max(0, (last + op.columns.before) // op.columns.stride + 1) if last >= 0 else 0
+
+
+def _inner_range(window: Window, extent: int) -> tuple[int, int]:
+    """Half-open range of outputs whose windows lie inside an axis of `extent` elements."""
+    lower = -(-window.before // window.stride)
+    return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
+
+
+def _packed_weights(weights: Int64s, together: int) -> Table:
+    """Weights (channels, taps), reordered to (channels / together, vectors, together, 16), padded
+    with zeros."""
+    channels, taps = weights.shape
+    padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
+    padded[:channels, :taps] = weights
+    return Table.of(padded.reshape(-1, together, padded.shape[1] // VECTOR, VECTOR)
+                    .swapaxes(1, 2).ravel())  # fmt: skip
+
+
+def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
+    """Per `together` channels: the base of each four, then offsets, corrections (of signed forms
+    only) and factors."""
+    columns = _form_rows(layer)
+    padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
+    padded[:, : columns.shape[1]] = columns
+    groups = padded.reshape(len(columns), -1, together).swapaxes(0, 1)
+    bases = groups[:, 0, ::QUAD]
+    words = np.hstack([bases, groups[:, 1:].reshape(len(groups), -1)])
+    return Table.of(words.astype(np.int32).ravel())
+
+
+def _form_rows(layer: CertifiedLayer) -> Int64s:
+    """Rows of base, offset, correction (of signed forms only) and factor, one column a channel."""
+    form = layer.form
+    corrections = (form.correction,) if form.corrects else ()
+    return np.stack([form.base, layer.offset, *corrections, form.factor])
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """The kernel for 3x3 windows that computes sixteen channels of a pixel, or eight channels of
+    two pixels, at a time; None if it does not support the layer."""
+    x = site.inputs[0]
+    channels, together = x.shape[3], _together(op, site)
+    if not together:
+        return None
+    found = _layer(op, site, _blocks(channels)[:, LANES].ravel())
+    if found is None or not _pairs_fit(found[0].weights):
+        return None
+    layer, bits = found
+    blocks = _packed_blocks(layer)
+    lower, upper = _inner_range(op.columns, x.shape[2])
+    return Kernel(
+        "depthwise_conv2d_s8_mve",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            ("inner_lower", lower),
+            ("inner_upper", upper),
+            ("together", together),
+            ("block_bytes", blocks.shape[1]),
+            *_scaling(layer, bits),
+        ),
+        tables=(("weights", Table.of(blocks.ravel())),),
+        folded=(1, 2),
+        scratch_bytes=channels if together == 1 else (1 + NINE) * VECTOR,
+        by_rows=True,
+        classes=layer.classes,
+        work_cycles=instructions.depthwise(
+            math.prod(site.output.shape[:3]) // together,
+            len(blocks),
+            _runs(op, site),
+            signed=layer.form.corrects,
+        ),
+    )
+
+
+def _together(op: DepthwiseConv2D, site: Site) -> int:
+    """Pixels computed together: 2 for eight channels, 1 for sixteen or more, 0 if the kernel does
+    not support the layer."""
+    channels = site.inputs[0].shape[3]
+    if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
+        return 0
+    if channels == EIGHT and op.columns.stride == 1:
+        return VECTOR // EIGHT
+    return int(channels >= VECTOR)
+
+
+def _blocks(channels: int) -> Int64s:
+    """Channels of each block (blocks, 16).
+
+    If 16 does not divide `channels`, the last block overlaps the one before; eight channels occur
+    twice in their only block.
+
+    >>> _blocks(20)[:, 0].tolist(), _blocks(8).tolist()[0][7:9]
+    ([0, 4], [7, 0])
+    """
+    starts = [*range(0, channels - VECTOR + 1, VECTOR)] or [0]
+    tail = [channels - VECTOR] if channels > VECTOR and channels % VECTOR else []
+    return (np.array([*starts, *tail])[:, None] + np.arange(VECTOR)) % channels
+
+
+def _pairs_fit(weights: Int64s) -> bool:
+    """Whether the sum of the products of two neighbouring taps always fits 16 bits."""
+    pairs = weights[:, : NINE - 1].reshape(-1, 2)
+    lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
+    return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
+
+
+def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
+    """Blocks (blocks, bytes): weights tap by tap, then offsets, corrections (of signed forms only)
+    and factors, then the base of each four channels."""
+    weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
+    lanes = layer.weights.reshape(-1, VECTOR, NINE)
+    weights[:, :, LANES] = lanes.swapaxes(1, 2)
+    base, *others = _form_rows(layer).reshape(-1, len(weights), VECTOR)
+    words = np.hstack([*others, base[:, ::QUAD]]).astype("<i4")
+    return np.hstack([weights.reshape(len(weights), -1), words.view(np.int8)])
+
+
+def _runs(op: DepthwiseConv2D, site: Site) -> int:
+    """How often tap addresses are computed: once per inner row for its inner columns, and for each
+    other pixel."""
+    images, height, width, _ = site.output.shape
+    _, rows, columns, _ = site.inputs[0].shape
+    top, bottom = _inner_range(op.rows, rows)
+    left, right = _inner_range(op.columns, columns)
+    inner_rows = max(0, min(height, bottom) - top)
+    return images * (height * width - inner_rows * max(0, min(width, right) - left - 1))
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """The kernel that computes eight outputs at a time; None if requantisation is not proven."""
+    x, w, _ = site.inputs
+    outputs, depth = w.shape
+    found = _layer(op, site, np.arange(outputs))
+    if found is None:
+        return None
+    layer, bits = found
+    steps, batches = -(-depth // VECTOR), x.elements // depth
+    return Kernel(
+        "fully_connected_s8_mve",
+        params=(
+            ("batches", batches),
+            ("in_c", depth),
+            ("out_c", outputs),
+            ("steps", steps),
+            ("eight_words", 26 if layer.form.corrects else 18),
+            *_scaling(layer, bits),
+        ),
+        tables=(
+            ("weights", _packed_weights(layer.weights, EIGHT)),
+            ("scales", _packed_scales(layer, EIGHT)),
+        ),
+        folded=(1, 2),
+        scratch_bytes=steps * VECTOR,
+        classes=layer.classes,
+        work_cycles=instructions.fully_connected(
+            batches, outputs, steps, signed=layer.form.corrects
+        ),
+    )
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """The kernel that adds tensors of equal shape as a weighted sum and a shift; None if that is
+    not exact."""
+    found = sum_params(op, site)
+    if found is None:
+        return None
+    shape = site.output.shape
+    return Kernel(
+        "add_s8_mve",
+        params=found,
+        by_rows=True,
+        work_cycles=instructions.weighted_sum(math.prod(shape), row_count(shape)),
+    )
+
+
+def _average_pool(op: AveragePool2D, site: Site) -> Kernel | None:
+    """The kernel that computes eight channels at a time; None if 8 does not divide the channels or
+    the window has fewer than `LEAST_POOLED` or more than `MOST_POOLED` elements."""
+    elements = op.rows.size * op.columns.size
+    if site.output.shape[3] % EIGHT or not LEAST_POOLED <= elements <= MOST_POOLED:
+        return None
+    return replace(
+        op.kernel(site),
+        name="average_pool2d_s8_mve",
+        work_cycles=instructions.average_pool(
+            site.output.elements // EIGHT, op.rows.size, op.columns.size
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Portable C11 kernels alone."""

@@ -1,0 +1,40 @@
+"""Registry of core families: finds them by walking this folder; no other module names one.
+
+A subfolder with a module `family.py` is a core family; the module defines `FAMILY`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from penstock.backends import cores
+from penstock.backends.cores.family import CoreFamily
+from penstock.hardware.faults import closest, shown, wrong_field
+
+
+@cache
+def core_families() -> Mapping[str, CoreFamily]:
+    """The core families by name, sorted."""
+    packages = (
+        f"{cores.__name__}.{m.name}" for m in pkgutil.iter_modules(cores.__path__) if m.ispkg
+    )
+    modules = sorted(f"{package}.family" for package in packages)
+    found = [import_module(module).FAMILY for module in modules if find_spec(module)]
+    return {family.name: family for family in found}
+
+
+def core_family(name: str, where: str = "kernels of the target's processor") -> CoreFamily:
+    """The core family of that name.  Raises TargetError if there is none."""
+    families = core_families()
+    if name not in families:
+        raise wrong_field(
+            f"kernels is {shown(name)}",
+            f"one of {', '.join(families)}",
+            where,
+            suggestion=closest(name, families),
+        )
+    return families[name]

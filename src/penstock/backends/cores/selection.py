@@ -1,0 +1,52 @@
+"""Selects the kernel that computes a node on a processor core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.backends.cores.common.forms import with_forms
+from penstock.backends.cores.common.layer import LayerOp, constant_outputs
+from penstock.backends.cores.family import CoreFamily
+from penstock.ir.op import Kernel, Op, Site
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedKernels:
+    """The kernel of a node and, if that needs scratch memory, a fallback kernel that needs none."""
+
+    kernel: Kernel
+    fallback: Kernel | None = None
+
+
+def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
+    """The kernels that compute a node on cores of a family, with their cycles.
+
+    A fallback kernel that is at least as fast as the kernel with scratch replaces it."""
+    kernel = _with_portable(family.kernel(op, site), op, site, family)
+    if not kernel.scratch_bytes:
+        return SelectedKernels(family.priced(op, site, kernel))
+    special = family.fallback_kernel(op, site)
+    fallback = _with_portable(special, op, site, family)
+    if special is not None and family.cycles(op, site, fallback) <= family.cycles(op, site, kernel):
+        return SelectedKernels(family.priced(op, site, fallback))
+    return SelectedKernels(family.priced(op, site, kernel), family.priced(op, site, fallback))
+
+
+def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamily) -> Kernel:
+    """The family's kernel, or the portable one if there is none."""
+    if special is not None:
+        return _with_constant_channels(special, op, site)
+    kernel = op.kernel(site)
+    if not family.certifies_portable:
+        return kernel
+    return _with_constant_channels(with_forms(op, site, kernel), op, site)
+
+
+def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
+    """The kernel with the output channels that have the same value for every input."""
+    if not isinstance(op, LayerOp) or not kernel.classes:
+        return kernel
+    is_constant, _ = constant_outputs(op, site)
+    return replace(kernel, constant_channels=tuple(np.flatnonzero(is_constant).tolist()))

@@ -1,0 +1,42 @@
+"""Loads targets and resolves their references to core families and simulated cores."""
+
+from __future__ import annotations
+
+from penstock.backends.cores.family import CoreFamily
+from penstock.backends.cores.registry import core_families, core_family
+from penstock.errors import TargetError
+from penstock.hardware.faults import closest, shown, wrong_field
+from penstock.hardware.load import load_target
+from penstock.hardware.target import Target
+
+
+def load_checked_target(name: str) -> Target:
+    """The target that `load_target` returns, with its processor checked.
+
+    Raises UsageError or TargetError."""
+    target = load_target(name)
+    check_processor(target, name)
+    return target
+
+
+def check_processor(target: Target, file: str) -> None:
+    """Raises TargetError if the core family is unknown or the simulated core does not execute it.
+
+    `file` names the target file in messages."""
+    for engine in target.engines:
+        family = core_family(engine.kernels, f'{file}, [[engines]] "{engine.name}"')
+        if target.core is not None and target.core not in family.cores:
+            raise _wrong_core(target.core, family, file)
+
+
+def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:
+    """The error about a core that does not exist or does not execute the kernels."""
+    others = [other.name for other in core_families().values() if core in other.cores]
+    alternative = f'take kernels = "{others[0]}" for this core' if others else ""
+    return wrong_field(
+        f"core is {shown(core)}",
+        f"one of {', '.join(family.cores)}",
+        file,
+        why=f'kernels = "{family.name}" needs {family.instruction_set}',
+        suggestion=alternative or closest(core, family.cores),
+    )

@@ -1,0 +1,1 @@
+"""Kernels for Armv6-M, whose multiplier keeps the low 32 bits."""

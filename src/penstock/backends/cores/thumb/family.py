@@ -1,0 +1,15 @@
+"""Core family `thumb`: Cortex-M0 and M0+; later cores execute its instructions, too."""
+
+from __future__ import annotations
+
+from penstock.backends.cores.common.cycle_model import CycleModel
+from penstock.backends.cores.family import CoreFamily
+from penstock.backends.cores.thumb.kernels import thumb_kernel
+
+FAMILY = CoreFamily(
+    name="thumb",
+    instruction_set="Armv6-M or later",
+    cores=("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
+    kernel=thumb_kernel,
+    cycle_model=CycleModel("penstock.backends.cores.thumb"),
+)

@@ -1,0 +1,241 @@
+"""Selects and packs kernels for Cortex-M0 and M0+, which keep the low 32 bits of a product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from penstock.backends.cores.common.element_types import for_element_types
+from penstock.backends.cores.common.layer import LayerOp, variable_channels, variable_weights
+from penstock.backends.cores.common.parameters import inner_columns, sum_params
+from penstock.backends.cores.thumb import cycles
+from penstock.backends.cores.thumb.tables import ThumbLayer, by_pairs, by_rows, by_taps
+from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
+from penstock.ir.op import Kernel, Op, Site, Table, row_count
+from penstock.opkit import sliding
+from penstock.opkit.window import Window
+from penstock.ops.add import Add
+from penstock.ops.average_pool2d import AveragePool2D
+from penstock.ops.conv2d import Conv2D
+from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.sub import Sub
+from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
+
+MOST_TAPS = 25
+"""Size of the depthwise kernel's array of pointers to taps."""
+MOST_WEIGHT_SUM = 2**24
+"""Upper limit of the sum of a channel's absolute weights: below it, dot products fit int32."""
+ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
+    Conv2D: INT8_LAYER,
+    DepthwiseConv2D: INT8_LAYER,
+    FullyConnected: INT8_LAYER,
+    Add: INT8,
+    Sub: INT8,
+    AveragePool2D: INT8,
+}
+"""Element types of the kernels by operator."""
+
+
+@for_element_types(ELEMENT_TYPES)
+def thumb_kernel(op: Op, site: Site) -> Kernel | None:
+    """The Thumb kernel of an operator; None if it has none."""
+    match op:
+        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+            return _convolution(op, site)
+        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+            return _convolution(op, site)
+        case DepthwiseConv2D():
+            return _depthwise(op, site)
+        case FullyConnected():
+            return _fully_connected(op, site)
+        case Add() | Sub():
+            return _sum(op, site)
+        case AveragePool2D():
+            estimate = cycles.average_pool(site.output.elements, op.rows.size, op.columns.size)
+            return replace(op.kernel(site), work_cycles=estimate)
+        case _:
+            return None
+
+
+@lru_cache(maxsize=1024)
+def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
+    """The proof that clamped requantisation of a layer is exact."""
+    return certify_clamped(variable_channels(op, site))
+
+
+def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
+    """The layer of a node; None if the requantisation of a channel is not proven."""
+    found = certificate(op, site)
+    if (form := found.form) is None:
+        return None
+    weights, channels = variable_weights(op, site), variable_channels(op, site)
+    if np.abs(weights).sum(axis=1).max() >= MOST_WEIGHT_SUM:
+        return None
+    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * weights.sum(axis=1)
+    outputs = channels.outputs(channels.lower[:, None])[:, 0]
+    classes = "".join(each.value for each in found.classes)
+    return ThumbLayer(weights, bias, form, [not row.any() for row in weights], outputs, classes)
+
+
+def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
+    """The kernel that computes two pixels and two output channels at a time.
+
+    Each output reads all input channels.  Returns None if requantisation is not proven, or if
+    partial sums may exceed 16 bits."""
+    x = site.inputs[0]
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    found = by_pairs(layer)
+    if found is None:
+        return None
+    row_elements = op.columns.size * x.shape[3]
+    words = -(-op.rows.size * row_elements // 2) * 2
+    pair = cycles.dot_products(
+        found.words, found.blocks, found.groups, signed=layer.is_signed
+    ) + cycles.gathered_windows(op.rows.size, row_elements, site.output.shape[3] * any(layer.idle))
+    return Kernel(
+        "conv2d_s8_thumb",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *_contiguous_columns(op.columns, x.shape[2]),
+            ("words", words),
+            ("groups", found.groups),
+            ("is_signed", int(layer.is_signed)),
+            ("has_idle", int(any(layer.idle))),
+        ),
+        tables=(
+            ("weights", _table(found.content or bytes(4))),
+            ("idle", Table.of(layer.outputs.astype(np.int8))),
+        ),
+        folded=(1, 2),
+        scratch_bytes=4 * words + 2 * row_elements,
+        by_rows=True,
+        classes=layer.classes,
+        skips_constant=any(layer.idle),
+        work_cycles=round(_pairs(site) * pair + _line_cycles(op, site)),
+        odd_cycles=_odd_cycles(site, pair),
+    )
+
+
+def _pairs(site: Site) -> float:
+    """Number of pairs of output pixels."""
+    return math.prod(site.output.shape[:3]) / 2
+
+
+def _odd_cycles(site: Site, pair: float) -> int:
+    """Cycles that a call of an odd number of rows adds, if two pixels take `pair` cycles: with rows
+    of an odd number of pixels, the last pixel is computed as if it were a pair."""
+    return round(site.output.shape[2] % 2 * pair / 2)
+
+
+def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
+    """Cycles per output row, and of gathering window rows that are not contiguous."""
+    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
+    inner = max(0, min(width, upper) - lower)
+    inside = sum(
+        0 <= row * op.rows.stride - op.rows.before + k * op.rows.dilation < x[1]
+        for row in range(height)
+        for k in range(op.rows.size)
+    )
+    every = height * op.rows.size
+    lines = images * ((width - inner) * every + inner * (every - inside))
+    lined = cycles.gathered_lines(lines, op.columns.size, op.columns.size * x[3])
+    return lined + images * height * cycles.OUTPUT_ROW
+
+
+def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
+    """The kernel that computes two pixels of a channel at a time; None for channel multipliers,
+    more than `MOST_TAPS` taps, or requantisation that is not proven."""
+    x = site.inputs[0]
+    count = op.rows.size * op.columns.size
+    if op.multiplier != 1 or count > MOST_TAPS:
+        return None
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    pair = cycles.depthwise(x.shape[3], count, signed=layer.is_signed)
+    found = _pixels_found(op, site) * count * cycles.FOUND_TAP
+    rows = row_count(site.output.shape) * cycles.TAPS_ROW
+    return Kernel(
+        "depthwise_conv2d_s8_thumb",
+        params=(
+            *sliding.shape_params(x.shape, site.output.shape),
+            *sliding.window_params(op.rows, op.columns),
+            ("in_zero", x.zero_point),
+            *inner_columns(op.columns, x.shape[2]),
+            ("is_signed", int(layer.is_signed)),
+        ),
+        tables=(("weights", _table(by_taps(layer))),),
+        folded=(1, 2),
+        scratch_bytes=x.shape[3],
+        by_rows=True,
+        classes=layer.classes,
+        work_cycles=round(_pairs(site) * pair) + found + rows,
+        odd_cycles=_odd_cycles(site, pair),
+    )
+
+
+def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
+    """Number of pixels whose tap addresses are computed: the first of each inner run, and all
+    pixels outside such runs."""
+    (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
+    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
+    images, height, width, _ = site.output.shape
+    run = max(0, min(right, width) - left) // 2 * 2
+    return images * (height * width - max(0, run - 1) * max(0, min(bottom, height) - top))
+
+
+def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
+    """The kernel that computes four outputs at a time; None if requantisation is not proven."""
+    x, w, _ = site.inputs
+    layer = _layer(op, site)
+    if layer is None:
+        return None
+    outputs, depth = w.shape
+    groups = -(-outputs // 4)
+    return Kernel(
+        "fully_connected_s8_thumb",
+        params=(
+            ("batches", x.elements // depth),
+            ("in_c", depth),
+            ("out_c", outputs),
+            ("groups", groups),
+            ("is_signed", int(layer.is_signed)),
+        ),
+        tables=(("weights", _table(by_rows(layer))),),
+        folded=(1, 2),
+        classes=layer.classes,
+        work_cycles=cycles.fully_connected(
+            x.elements // depth, outputs, depth, signed=layer.is_signed
+        ),
+    )
+
+
+def _sum(op: Add | Sub, site: Site) -> Kernel | None:
+    """The kernel that adds tensors of equal shape as a weighted sum and a shift; None if that is
+    not exact."""
+    found = sum_params(op, site)
+    if found is None:
+        return None
+    estimate = cycles.weighted_sum(site.output.elements, row_count(site.output.shape))
+    return Kernel("add_s8_thumb", params=found, by_rows=True, work_cycles=estimate)
+
+
+def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
+    """Parameters: the half-open range of output columns whose window rows are contiguous."""
+    if columns.dilation > 1:
+        return ("inner_lower", 0), ("inner_upper", 0)
+    return inner_columns(columns, extent)
+
+
+def _table(content: bytes) -> Table:
+    return Table.of(np.frombuffer(content, np.int8))

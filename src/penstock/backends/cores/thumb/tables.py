@@ -1,0 +1,148 @@
+"""Packs weights and scales in the order in which the kernels in `runtime/thumb*.h` read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.fixedpoint import Int64s, wrap_int32
+from penstock.requantisation.clamped import ClampedForm
+
+MOST_WORDS = 8
+"""Largest number of words in a block: the length of the unrolled code."""
+_WORD = 4
+_LEAST, _MOST = -(2**15), 2**15 - 1
+_NO_WORD_BYTES, _WORD_BYTES = -24, -32
+"""Branch offset into the unrolled code of a block: constant part, and part per word."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThumbLayer:
+    """A layer with proven requantisation.
+
+    weights    (channels, taps)
+    bias       (channels,), corrected for the zero point of the input
+    form       requantisation of all channels
+    idle       whether each channel is constant, so that it needs no computation
+    outputs    (channels,): an output value that each channel can have
+    classes    requantisation class of each channel, a letter each
+    """
+
+    weights: Int64s
+    bias: Int64s
+    form: ClampedForm
+    idle: Sequence[bool]
+    outputs: Int64s
+    classes: str
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether scales contain corrections."""
+        return self.form.corrects
+
+    def scale(self, channel: int) -> bytes:
+        """The scale of a channel: bias and requantisation as little-endian 32-bit words."""
+        form = self.form
+        bias = self.bias[channel] - form.origin[channel]
+        correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
+        words = (
+            *(bias, form.highest[channel], form.low[channel], *correction, form.offset[channel]),
+            *(form.bits[channel], form.high[channel], channel, form.base[channel]),
+        )
+        return wrap_int32(np.array(words, np.int64)).astype("<i4").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPairs:
+    """Weights and scales of pairs of channels as bytes, and the number of pairs (`groups`), of
+    blocks and of words of weights in them."""
+
+    content: bytes
+    groups: int
+    blocks: int
+    words: int
+
+
+def by_taps(layer: ThumbLayer) -> bytes:
+    """Per channel: its weights, padded to whole words with zeros, and its scale."""
+    taps = layer.weights.shape[1]
+    weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
+    return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
+
+
+def by_rows(layer: ThumbLayer) -> bytes:
+    """Per four channels: their weights, input by input, and their scales.
+
+    The last channel repeats if 4 does not divide the number of channels."""
+    count = len(layer.weights)
+    content = bytearray()
+    for begin in range(0, count, _WORD):
+        four = [min(begin + k, count - 1) for k in range(_WORD)]
+        content += layer.weights[four].T.astype(np.int8).tobytes()
+        content += b"".join(map(layer.scale, four))
+    return bytes(content)
+
+
+def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
+    """The channels in pairs of similar weights, each pair in blocks; None if the products of two
+    taps may exceed 16 bits."""
+    content, blocks, words = bytearray(), 0, 0
+    pairs = list(_pairs(layer))
+    for pair in pairs:
+        weights = layer.weights[list(pair)]
+        weights = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
+        sizes = block_sizes(weights)
+        if sizes is None:
+            return None
+        content += _blocks(weights, sizes)
+        for channel in pair:
+            content += layer.scale(channel)
+        blocks, words = blocks + len(sizes), words + sum(sizes)
+    return PackedPairs(bytes(content), len(pairs), blocks, words)
+
+
+def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
+    """Pairs of channels that are not idle, in the order of their absolute weights; the last channel
+    of an odd number is paired with itself."""
+    sums = np.abs(layer.weights).sum(axis=1)
+    active = sorted(np.flatnonzero(~np.array(layer.idle)).tolist(), key=lambda c: int(sums[c]))
+    for k in range(0, len(active), 2):
+        yield active[k], active[min(k + 1, len(active) - 1)]
+
+
+def block_sizes(weights: Int64s) -> list[int] | None:
+    """Words (two taps) in each block of a pair of channels (2, taps).
+
+    Blocks are as long as possible such that their sums fit 16 bits for all int8 inputs.  Returns
+    None if a single word does not fit.
+
+    >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
+    [1, 1]
+    """
+    up, down = (np.maximum(s * weights, 0).reshape(2, -1, 2).sum(axis=2).T for s in (1, -1))
+    most, least = 127 * up + 128 * down, -128 * up - 127 * down
+    if not len(most) or most.max() > _MOST or least.min() < _LEAST:
+        return [] if not len(most) else None
+    sizes = [0]
+    high, low = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for above, below in zip(most, least, strict=True):
+        high, low = high + above, low + below
+        if sizes[-1] == MOST_WORDS or high.max() > _MOST or low.min() < _LEAST:
+            sizes.append(0)
+            high, low = above, below
+        sizes[-1] += 1
+    return sizes
+
+
+def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
+    """The words of each block; a branch offset follows the first word."""
+    words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
+    content, begin = bytearray(), 0
+    for size in sizes:
+        jump = np.array([_NO_WORD_BYTES + _WORD_BYTES * size], "<i4").tobytes()
+        first, *others = words[begin : begin + size]
+        content += first.tobytes() + jump + b"".join(word.tobytes() for word in others)
+        begin += size
+    return bytes(content)

@@ -1,1 +1,0 @@
-"""Kernels for Cortex-M cores, special to a layer."""

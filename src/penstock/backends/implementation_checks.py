@@ -1,0 +1,93 @@
+"""Checks of what the functions of an accelerator's author return.
+
+Each check returns a text that completes an error message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from numbers import Integral
+from typing import cast
+
+import numpy as np
+
+from penstock.backends.description import is_name
+from penstock.ir.op import Fetch
+from penstock.ir.tensor import Array, DType
+from penstock.program.expr import Binary, TableEntry, Var
+from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
+
+
+def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
+    """Why an object is no Fetch of one of these tables; "" if it is one, or None."""
+    if found is None:
+        return ""
+    if not isinstance(found, Fetch):
+        return f"it is {found!r:.60}, not a Fetch"
+    if found.table not in tables:
+        return f'there is no table "{found.table}", but {", ".join(tables) or "none"}'
+    most = tables[found.table].nbytes
+    if not 0 < found.size_bytes <= most:
+        return f'{found.size_bytes} bytes are to be fetched of "{found.table}", which has {most}'
+    return ""
+
+
+def traffic_problem(found: object) -> str:
+    """Why an object is no mapping from names to numbers of bytes; "" if it is one."""
+    if not isinstance(found, Mapping):
+        return f"it is {found!r:.60}, not a mapping"
+    for name, size in cast(Mapping[object, object], found).items():
+        if not isinstance(name, str):
+            return f"the name {name!r} is no text"
+        if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 0:
+            return f'"{name}" is {size!r:.60}'
+    return ""
+
+
+def tables_problem(found: object) -> str:
+    """Why an object is no mapping from names to arrays of the graph's types; "" if it is one."""
+    if not isinstance(found, Mapping):
+        return f"they are {found!r:.60}, not a mapping"
+    types = {dtype.value for dtype in DType}
+    for name, array in cast(Mapping[object, object], found).items():
+        if not isinstance(name, str):
+            return f"the name {name!r} is no text"
+        if not isinstance(array, np.ndarray):
+            return f'"{name}" is {array!r:.60}'
+        if array.dtype.name not in types:
+            return f'"{name}" has elements of type {array.dtype.name}'
+    return ""
+
+
+def command_problems(commands: Sequence[object], engine: str) -> Iterator[str]:
+    """Why commands cannot run on `engine`, one text per problem."""
+    for command in commands:
+        match command:
+            case Loop():
+                yield from command_problems(command.body, engine)
+            case Invoke():
+                yield from _invocation_problems(command, engine)
+            case Issue():
+                if not isinstance(command.operation, Hashable):
+                    kind = type(command.operation).__name__
+                    yield f"it issues a {kind}, must issue a frozen dataclass"
+            case Transfer():
+                pass
+            case _:
+                yield f"it makes {command!r:.80}"
+
+
+def _invocation_problems(invoke: Invoke, engine: str) -> Iterator[str]:
+    driver = invoke.driver
+    if not is_name(driver.name):
+        yield f"the name of a driver function is {driver.name!r}, must be a text"
+    if driver.engine != engine:
+        yield f'the driver function {driver.name} is of engine "{driver.engine}", not "{engine}"'
+    for number, argument in enumerate(invoke.arguments):
+        if type(argument) is not int and not isinstance(
+            argument, Var | Binary | TableEntry | Address
+        ):
+            yield (
+                f"argument {number} of {driver.name} is {argument!r:.60}, "
+                "must be an address, an int or an expression"
+            )

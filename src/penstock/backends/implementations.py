@@ -1,0 +1,260 @@
+"""Implementations of a composite on an accelerator, made from their author's description.
+
+The author's functions are called here, and what they return is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, cast
+
+from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
+from penstock.backends.author import breakdown_of
+from penstock.backends.description import authors_code, name_of
+from penstock.backends.implementation_checks import (
+    command_problems,
+    fetch_problem,
+    tables_problem,
+    traffic_problem,
+)
+from penstock.backends.kernel_call import KernelCall, Offloaded, offloading_kernel
+from penstock.backends.op_strategy import (
+    CostFunction,
+    DescribedImplementation,
+    OpStrategy,
+    StrategyFunction,
+)
+from penstock.backends.roofline import Roofline
+from penstock.errors import BackendError
+from penstock.ir.breakdown import Breakdown
+from penstock.ir.composite import Composite
+from penstock.ir.element_types import int8_types
+from penstock.ir.graph import Node
+from penstock.ir.op import Fetch, Kernel
+from penstock.ir.placed_call import Filling, PlacedCall
+from penstock.ir.tensor import Array
+from penstock.program.program import Command
+
+
+def strategy_record(
+    op: str, function: StrategyFunction, level: int, roofline: Roofline | None
+) -> Strategy:
+    """The strategy of an operator or pattern `op`, from the function that its author registered.
+
+    `roofline`: cost model of implementations that state no cost; the target's if None."""
+
+    def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
+        offloaded = Offloaded(node, target)
+        where = f'accelerator {target.name}, strategy {name_of(function)} for "{op}"'
+        facts = strategy_attributes(offloaded.main, composite), offloaded.inputs, offloaded.output
+        found = cast(object, function(*facts, target))
+        if not isinstance(found, OpStrategy):
+            raise BackendError(
+                "backend-041",
+                f"the strategy gives {found!r:.60}",
+                where=where,
+                why="it must give an OpStrategy; one without implementations where there is none",
+                help="make an OpStrategy(), call its add_implementation(...), and return it",
+            )
+        default = roofline or Roofline.of(target.chip)
+        made = [
+            _BoundImplementation(offloaded, one, one.cost or default.cycles).implementation()
+            for one in found.implementations
+        ]
+        pairs = zip(made, found.implementations, strict=True)
+        return [i for i, one in pairs if one.fetch is None or i.kernel.fetch is not None]
+
+    choose.__name__ = name_of(function)
+    return Strategy(op, choose, level)
+
+
+def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
+    """Attributes that a strategy receives: fields of the main operator, overridden by those that
+    passes gave the composite."""
+    op = main.op
+    own = {f.name: getattr(op, f.name) for f in fields(op)} if is_dataclass(op) else {}
+    return {**own, **dict(composite.attributes)}
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundImplementation:
+    """A described implementation for one composite."""
+
+    offloaded: Offloaded
+    described: DescribedImplementation
+    cost: CostFunction
+
+    def implementation(self) -> Implementation:
+        return Implementation(self.described.name, self.kernel(), self.condition())
+
+    def condition(self) -> bool | str:
+        """The author's condition, or which element type the implementation lacks."""
+        stated = self.described.condition
+        return self._type_mismatch() or True if stated is True else stated
+
+    def _type_mismatch(self) -> str:
+        """Which tensor has an element type that the implementation lacks; "" if none has."""
+        declared = self.described.element_types
+        for node in self.offloaded.composite.nodes:
+            types = declared if declared and node is self.offloaded.main else int8_types(node.op)
+            mismatch = types.mismatch(node.site)
+            if mismatch:
+                return mismatch
+        return ""
+
+    def kernel(self) -> Kernel:
+        possible = self.condition() is True
+        return offloading_kernel(
+            self.offloaded,
+            self.described.name,
+            self.commands,
+            cycles=self.cycles(),
+            traffic=self.traffic if self.described.traffic else None,
+            tables=self.tables() if possible else {},
+            by_rows=self.described.by_rows,
+            scratch_bytes=self.scratch_bytes() if possible else 0,
+            folded=self.folded() if possible else (),
+            alignment_bytes=self.described.alignment_bytes,
+            fetch=self.fetch() if possible else None,
+            placed=self.placed if possible and self.described.placed_cost else None,
+            filled=self.filled if possible and self.described.filled_cost else None,
+        )
+
+    def placed(self, call: PlacedCall) -> Breakdown:
+        """Cycles of a call whose rows have addresses.
+
+        Raises BackendError if the author's function fails or returns no number of cycles."""
+        function = self.described.placed_cost
+        assert function is not None
+        said = f"placed_cost of rows [{call.first}, {call.end})"
+        return breakdown_of(function, (self.offloaded, call), said, self.where)
+
+    def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
+        """Cycles of a call for `rows` rows that prefetches constants.
+
+        Raises BackendError as `placed` does."""
+        function = self.described.filled_cost
+        assert function is not None
+        said = f"filled_cost of {rows} rows"
+        return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
+
+    def fetch(self) -> Fetch | None:
+        """The constants to prefetch.  Raises BackendError if they are not part of a table."""
+        if self.described.fetch is None:
+            return None
+        with authors_code("fetch function", self.where):
+            found: Any = self.described.fetch(self.offloaded)
+        problem = fetch_problem(found, self.tables())
+        if problem:
+            raise BackendError(
+                "backend-055",
+                "what is fetched is stated wrongly",
+                where=self.where,
+                why=problem,
+                help="give a Fetch, or None where nothing is to be fetched",
+            )
+        return found
+
+    def folded(self) -> tuple[int, ...]:
+        """Positions, among the inputs of the composite, of the folded inputs of the main operator.
+
+        Raises BackendError if one of these is not constant."""
+        inputs, found = self.offloaded.main.inputs, list[int]()
+        for k in self.described.folded:
+            if not 0 <= k < len(inputs) or inputs[k].data is None:
+                raise BackendError(
+                    "backend-053",
+                    f"input {k} cannot be folded: it is no constant input of the main operator",
+                    where=self.where,
+                    why=f"{self.offloaded.main.kind} has {len(inputs)} inputs here",
+                    help="name constant inputs only, counted from 0",
+                )
+            found.append(self.offloaded.composite.inputs.index(inputs[k].name))
+        return tuple(found)
+
+    @property
+    def where(self) -> str:
+        accelerator, node = self.offloaded.target.name, self.offloaded.node.name
+        return f'accelerator {accelerator}, implementation "{self.described.name}", node "{node}"'
+
+    def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
+        """The author's cost function with memoisation, one call per number of rows and memories.
+
+        Callers check what it returns.  Memos are plain dictionaries because kernels are pickled for
+        worker processes."""
+
+        asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
+        known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
+
+        def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
+            if (rows, homes) not in known:
+                if homes not in asked:
+                    asked[homes] = replace(self.offloaded, homes=homes)
+                known[rows, homes] = self.cost(asked[homes], rows)
+            return known[rows, homes]
+
+        return cycles
+
+    def traffic(self, first: int, end: int) -> Mapping[str, int]:
+        """Bytes that a call for rows [first, end) moves, by name.
+
+        Raises BackendError if the author's function returns anything else."""
+        assert self.described.traffic is not None
+        with authors_code("traffic function", self.where):
+            found: Any = self.described.traffic(self.offloaded, first, end)
+        problem = traffic_problem(found)
+        if problem:
+            raise BackendError(
+                "backend-054",
+                f"the traffic of rows [{first}, {end}) is wrong",
+                where=self.where,
+                why=problem,
+                help="give whole numbers of bytes, at least 0, by the name of what is moved",
+            )
+        return found
+
+    def scratch_bytes(self) -> int:
+        """Bytes of working memory.  Raises BackendError if the author returns no number."""
+        value = self.described.scratch_bytes
+        with authors_code("scratch_bytes function", self.where):
+            found: Any = value(self.offloaded) if callable(value) else value
+        if type(found) is not int or found < 0:
+            raise BackendError(
+                "backend-036",
+                "the implementation is stated wrongly",
+                where=self.where,
+                why=f"scratch_bytes is {found!r}, must be a number of bytes",
+                help="see penstock.uma.OpStrategy.add_implementation",
+            )
+        return found
+
+    def tables(self) -> dict[str, Array]:
+        """The tables by name.  Raises BackendError if they are not integer arrays."""
+        value = self.described.tables
+        with authors_code("tables function", self.where):
+            found: Any = value(self.offloaded) if callable(value) else value
+        problem = tables_problem(found)
+        if problem:
+            raise BackendError(
+                "backend-044",
+                "the tables are wrong",
+                where=self.where,
+                why=problem,
+                help="give NumPy arrays by name, of whole numbers of at most 64 bits",
+            )
+        return dict(found)
+
+    def commands(self, call: KernelCall) -> Sequence[Command]:
+        """The commands of a call.  Raises BackendError if they are not executable."""
+        with authors_code("compute function", self.where):
+            found = tuple(self.described.compute(call))
+        for problem in command_problems(found, call.target.name):
+            raise BackendError(
+                "backend-043",
+                "the compute function makes commands that cannot run",
+                where=self.where,
+                why=problem,
+                help="return a list of call.invoke(driver, arguments...) and Loop(...)",
+            )
+        return found

@@ -1,0 +1,202 @@
+"""Matching of patterns with the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.operator_names import Fused, Kind, has_attributes, meanings
+from penstock.backends.pattern import Constant, Either, Having, Operator, Pattern, Wildcard
+from penstock.ir.graph import Node, Value
+from penstock.opkit.activation import Activation
+from penstock.ops.relu import Relu
+
+
+def matches(
+    pattern: Pattern, node: Node, producers: Mapping[str, Node]
+) -> tuple[frozenset[str], ...]:
+    """Matches of a pattern that end with `node`, each as the set of names of its nodes.
+
+    Larger matches come first; matches of one size are in order of alternatives.  `producers` maps
+    the name of a computed value to its node.
+    """
+    search = _Search(producers, _repeated_patterns(pattern))
+    found = search.match(pattern, _Term.of(node.output), frozenset())
+    claims = dict.fromkeys(one.claimed for one in found if node.name in one.claimed)
+    return tuple(sorted(claims, key=len, reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A value, or an intermediate result within its node.
+
+    `depth`: how many outer stages of the node (clamp, requantisation, bias) are stripped off."""
+
+    name: str
+    depth: int = 0
+    constant: bool = False
+
+    @staticmethod
+    def of(value: Value) -> _Term:
+        return _Term(value.name, constant=value.data is not None)
+
+    @property
+    def whole(self) -> bool:
+        return self.depth == 0
+
+
+_NUMBER = _Term("", constant=True)
+"""A scale or a zero point, which Relay passes as an argument."""
+
+_Bindings = frozenset[tuple[Pattern, _Term]]
+"""Repeated patterns with the terms that they have matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One operator that a node computes, with its arguments in every permitted form."""
+
+    kind: Kind
+    arguments: tuple[tuple[_Term, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A partial match: names of its nodes, and bindings of repeated patterns."""
+
+    claimed: frozenset[str]
+    bindings: _Bindings
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Search for matches with memoisation: nested options ask for the same match repeatedly.
+
+    `repeated`: patterns that occur more than once and therefore must match one value."""
+
+    producers: Mapping[str, Node]
+    repeated: frozenset[Pattern]
+    known: dict[tuple[Pattern, _Term, _Bindings], tuple[_Match, ...]] = field(
+        default_factory=dict[tuple[Pattern, _Term, _Bindings], tuple[_Match, ...]]
+    )
+
+    def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
+        """Distinct matches of the pattern with the term, in order of alternatives."""
+        key = pattern, term, bindings
+        if key not in self.known:
+            bound = dict(bindings).get(pattern)
+            if bound is None:
+                found = self._first_match(pattern, term, bindings)
+            elif bound == term:
+                found = iter((_Match(frozenset(), bindings),))
+            else:
+                found = iter(())
+            self.known[key] = tuple(dict.fromkeys(found))
+        return self.known[key]
+
+    def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
+        """Matches of a pattern without a binding; a repeated pattern is bound to the term."""
+        binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
+        for found in self._matches(pattern, term, bindings):
+            yield replace(found, bindings=found.bindings | binding)
+
+    def _matches(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
+        match pattern:
+            case Wildcard() if term.whole:
+                yield _Match(frozenset(), bindings)
+            case Constant() if term.constant:
+                yield _Match(frozenset(), bindings)
+            case Either(first, second):
+                yield from self.match(first, term, bindings)
+                yield from self.match(second, term, bindings)
+            case Having(inner, attributes):
+                node = self.producers.get(term.name)
+                if node is not None and has_attributes(node, attributes):
+                    yield from self.match(inner, term, bindings)
+            case Operator():
+                yield from self._operator_matches(pattern, term, bindings)
+            case _:
+                return
+
+    def _operator_matches(
+        self, pattern: Operator, term: _Term, bindings: _Bindings
+    ) -> Iterator[_Match]:
+        """Matches of an operator with any stage of the term's node, outer stages first."""
+        node = self.producers.get(term.name)
+        if node is None:
+            return
+        found = _Match(frozenset({node.name}), bindings)
+        meaning = meanings()[pattern.name]
+        for stage in _stages(node)[term.depth :]:
+            if not meaning.fits(node, stage.kind):
+                continue
+            if pattern.arguments is None:
+                yield found
+                continue
+            for operands in stage.arguments:
+                yield from self._argument_matches(pattern, operands, found)
+
+    def _argument_matches(
+        self, pattern: Operator, operands: tuple[_Term, ...], found: _Match
+    ) -> Iterable[_Match]:
+        """Extensions of `found` by matches of all arguments.
+
+        Scales and zero points follow the other arguments of Relay's quantised operators."""
+        patterns = pattern.arguments or ()
+        if pattern.name.startswith("qnn."):
+            operands += (_NUMBER,) * (len(patterns) - len(operands))
+        if len(patterns) != len(operands):
+            return ()
+        partial = {found: None}
+        for wanted, operand in zip(patterns, operands, strict=True):
+            partial = {
+                _Match(before.claimed | more.claimed, more.bindings): None
+                for before in partial
+                for more in self.match(wanted, operand, before.bindings)
+            }
+        return partial
+
+
+def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
+    """Patterns that occur more than once under some choice of alternatives."""
+    counts: dict[Pattern, Counter[Pattern]] = {}
+
+    def count(one: Pattern) -> Counter[Pattern]:
+        if one not in counts:
+            match one:
+                case Either(first, second):
+                    inner = count(first) | count(second)
+                case Having(wrapped):
+                    inner = count(wrapped)
+                case Operator(_, arguments) if arguments:
+                    inner = sum(map(count, arguments), Counter[Pattern]())
+                case _:
+                    inner = Counter[Pattern]()
+            counts[one] = inner + Counter((one,))
+        return counts[one]
+
+    return frozenset(one for one, times in count(pattern).items() if times > 1)
+
+
+def _stages(node: Node) -> tuple[_Stage, ...]:
+    """What a node computes, outermost stage first; its own operator is the last."""
+    found: list[_Stage] = []
+
+    def wrap(kind: Kind, *others: _Term) -> None:
+        found.append(_Stage(kind, ((_Term(node.name, len(found) + 1), *others),)))
+
+    op = node.op
+    activation = getattr(op, "activation", Activation.NONE)
+    if activation is not Activation.NONE and not isinstance(op, Relu):
+        wrap(Relu)
+    operands = tuple(map(_Term.of, node.inputs))
+    forms = [operands]
+    bias = op.BIAS_INPUT
+    if bias is not None:
+        wrap(Fused.REQUANTISE)
+        wrap(Fused.BIAS_ADD, operands[bias])
+        forms.append(operands[:bias] + operands[bias + 1 :])
+    if op.COMMUTATIVE:
+        forms.append(operands[::-1])
+    return (*found, _Stage(type(op), tuple(forms)))

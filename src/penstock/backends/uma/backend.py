@@ -1,0 +1,205 @@
+"""UMABackend: the class that the author of an accelerator derives from.
+
+    class Npu(UMABackend):
+        def __init__(self):
+            super().__init__()
+            self._register_target_attr("lanes", default=8)
+            self._register_pattern("conv2d", is_op("nn.conv2d")(...))
+            self._register_operator_strategy("nn.conv2d", conv2d_strategy)
+            self._register_codegen(includes='#include "npu.h"', sources=("npu.h", "npu.c"))
+
+        @property
+        def target_name(self):
+            return "npu"
+
+The compiler sees only the frozen record that `accelerator` returns.
+
+Source: TVM RFC 0060 (UMA), "UMABackend References".
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import product
+from typing import Any
+
+from penstock.backends.accelerator import (
+    Accelerator,
+    AcceleratorTarget,
+    Codegen,
+    NamedPattern,
+    OpenChoice,
+)
+from penstock.backends.description import authors_code, name_of
+from penstock.backends.implementations import strategy_record
+from penstock.backends.kernel_call import Offloaded
+from penstock.backends.offload import claimed
+from penstock.backends.target_attributes import values
+from penstock.backends.uma import checks
+from penstock.backends.uma.files import read_sources
+from penstock.backends.uma.memories import memories_beside
+from penstock.backends.uma.registration import Registration
+from penstock.backends.uma.registrations import Judge
+from penstock.errors import BackendError
+from penstock.hardware.load import load_target
+from penstock.hardware.target import Target
+from penstock.ir.graph import Graph, Node
+
+REGISTERED: dict[str, UMABackend] = {}
+"""The backends that this process registered, by name."""
+
+
+class UMABackend(Registration):
+    """Description of an accelerator; derived classes register its features in `__init__`.
+
+    With `merge_compiler_regions`, adjacent composites share a region number (RFC 0060,
+    "Configuration").
+
+    >>> class Npu(UMABackend):
+    ...     target_name = "npu"
+    >>> Npu().accelerator().name
+    'npu'
+    """
+
+    def __init__(self, merge_compiler_regions: bool = True) -> None:
+        self._registered.merge_compiler_regions = merge_compiler_regions
+
+    def register(self) -> None:
+        """Register the accelerator in this process; it precedes those of installed packages.
+
+        A class may register again, as in a notebook; the later description replaces the earlier.
+        Source: RFC 0060, "Using a Custom Backend".
+
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> Npu().register()
+        >>> "npu" in REGISTERED
+        True
+        >>> del REGISTERED["npu"]
+
+        Raises BackendError if another class has registered the name."""
+        self._check_target_name()
+        other = REGISTERED.get(self.target_name)
+        if other is not None and other._identity != self._identity:
+            raise checks.name_clash(
+                self.target_name, self._place, (other._identity, self._identity)
+            )
+        REGISTERED[self.target_name] = self
+
+    def partition(
+        self,
+        graph: Graph,
+        attributes: Mapping[str, object] | None = None,
+        chip: Target | None = None,
+    ) -> Graph:
+        """The graph after the accelerator's passes, with its matches as composites.
+
+        Whether each composite has an implementation is decided later, by the compiler.
+        Source: RFC 0060, "Using a Custom Backend".
+
+        >>> from penstock.backends.pattern import is_constant, is_op, wildcard
+        >>> from penstock.zoo.registry import open_zoo
+        >>> class Npu(UMABackend):
+        ...     target_name = "npu"
+        >>> npu = Npu()
+        >>> npu._register_pattern("conv2d", is_op("nn.conv2d")(wildcard(), is_constant()))
+        >>> [node.name for node in npu.partition(open_zoo("zoo:lenet5")).nodes[:4]]
+        ['conv1', 'pool1', 'conv2', 'pool2']
+        """
+        graph, _ = claimed(graph, self.accelerator(attributes, chip))
+        return graph
+
+    def accelerator(
+        self, attributes: Mapping[str, object] | None = None, chip: Target | None = None
+    ) -> Accelerator:
+        """The record that the compiler sees, given the user's attributes and the chip.
+
+        The default chip is the host.  Raises BackendError; UsageError if an attribute is unknown or
+        its value invalid."""
+        self._check_target_name()
+        chip = chip or load_target("host")
+        checks.check_engine_name(self.target_name, chip, self._place)
+        own, name = self._registered, self.target_name
+        set_values = values(
+            name, own.attributes, attributes or {}, f"accelerator {name}", own.least
+        )
+        memories = memories_beside(own.memories, set_values, chip, self._place)
+        target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
+        return Accelerator(
+            target,
+            tuple(
+                NamedPattern(label, pattern, judge and _on_nodes(judge, target))
+                for label, pattern, judge in own.patterns
+            ),
+            tuple(strategy_record(s.op, s.function, s.level, own.roofline) for s in own.strategies),
+            tuple(own.graph_passes),
+            tuple(own.program_passes),
+            tuple(_on_nodes(judge, target) for judge in own.constraints),
+            self._codegen(target),
+            own.merge_compiler_regions,
+            tuple(self._open_choices(attributes or {}, chip)),
+        )
+
+    def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
+        """The other combinations of those attributes with choices that the user left open."""
+        own = self._registered
+        names = [name for name in own.attributes if name not in given]
+        for found in product(*(own.choices[name].items() for name in names)):
+            changed = {
+                name: (value, note)
+                for name, (value, note) in zip(names, found, strict=True)
+                if value != own.attributes[name]
+            }
+            if changed:
+                attributes = {**given, **{name: value for name, (value, _) in changed.items()}}
+                words = ",".join(f"{name}={value}" for name, value in attributes.items())
+                note = ", ".join(note for _, note in changed.values() if note)
+                text = f"{self.target_name}:{words}"
+                yield OpenChoice(text, note, partial(self.accelerator, attributes, chip))
+
+    @property
+    def _identity(self) -> str:
+        """The qualified name of the class, which survives a new definition in a notebook."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def _check_target_name(self) -> None:
+        checks.check_target_name(self.target_name, type(self).__name__)
+
+    def _codegen(self, target: AcceleratorTarget) -> Codegen:
+        own = self._registered.codegen
+        where = f"{self._place}, code generation"
+        with authors_code("function includes", where):
+            text: Any = own.includes() if callable(own.includes) else own.includes or ""
+        if not isinstance(text, str):
+            raise BackendError(
+                "backend-047",
+                f"includes is {text!r:.60}, must be C as a text",
+                where=where,
+                help="give the lines that include the driver's header, or a function that does",
+            )
+        sources = own.sources
+        if callable(sources):
+            with authors_code("function sources", where):
+                files = sources(target)
+            sources = read_sources(files, self._bases, where)
+        return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, sources)
+
+
+def registered() -> Mapping[str, UMABackend]:
+    """The backends that this process registered, by name."""
+    return dict(REGISTERED)
+
+
+def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool | str]:
+    """The judge as a function of a node, with the docstring of the original."""
+
+    def judged(node: Node) -> bool | str:
+        return judge(Offloaded(node, target))
+
+    functools.update_wrapper(judged, judge)
+    judged.__name__ = name_of(judge)
+    judged.__doc__ = inspect.getdoc(judge)
+    return judged

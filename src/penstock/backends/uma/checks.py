@@ -1,0 +1,176 @@
+"""Validation of registrations: each check raises BackendError with the place of the mistake."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from penstock.backends.accelerator import PassPhase
+from penstock.backends.description import is_name, name_of, require_callable
+from penstock.backends.operator_names import meaning
+from penstock.backends.pattern import Pattern
+from penstock.errors import BackendError
+from penstock.hardware.target import Target
+from penstock.tiling.tiler import Tiler
+
+GRAPH_PHASES = (
+    PassPhase.PRE_PARTITIONING,
+    PassPhase.POST_PARTITIONING_0,
+    PassPhase.POST_PARTITIONING_1,
+)
+PROGRAM_PHASES = tuple(phase for phase in PassPhase if phase not in GRAPH_PHASES)
+FORMATS = ("c", "stream")
+TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
+
+
+def check_target_name(name: object, class_name: str) -> None:
+    """The name is a text of small letters, digits and underscores."""
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        raise BackendError(
+            "backend-046",
+            f"target_name is {name!r}, must be made of small letters, digits and _",
+            where=f"class {class_name}",
+            help='give the class a property target_name that returns such a name: "my_npu"',
+        )
+
+
+def check_engine_name(name: str, chip: Target, where: str) -> None:
+    """No engine of the chip has the accelerator's name."""
+    taken = {engine.name for engine in chip.engines} | {"caller"}
+    if chip.copier is not None:
+        taken.add(chip.copier.name)
+    if name in taken:
+        raise BackendError(
+            "backend-051",
+            f'"{name}" is the name of an engine of the chip',
+            where=where,
+            why=f"engines of {chip.name}: {', '.join(sorted(taken))}",
+            help="give the accelerator another target_name",
+        )
+
+
+def check_pass(
+    phase: PassPhase, function: object, phases: tuple[PassPhase, ...], kind: str, place: str
+) -> None:
+    """The pass is callable and its phase is one of `phases`; `kind`: "a graph" or "a program"."""
+    where = f"{place}, pass {name_of(function)}"
+    require_callable(function, "pass", f"{kind} and an AcceleratorTarget", where)
+    if phase not in phases:
+        raise BackendError(
+            "backend-038",
+            f"{phase} is no phase in which passes of {kind} run",
+            where=where,
+            help="take one of " + ", ".join(f"PassPhase.{p.name}" for p in phases),
+        )
+
+
+def check_pattern(
+    name: object, pattern: object, predicate: object, taken: Sequence[str], where: str
+) -> None:
+    """The pattern has a name of its own, and the predicate is callable."""
+    if predicate is not None:
+        require_callable(predicate, "predicate", "an Offloaded", where)
+    if not is_name(name):
+        raise BackendError(
+            "backend-034",
+            f"the pattern's name is {name!r}, must be a text",
+            where=where,
+            help="give it a name: strategies and reports call composites by it",
+        )
+    if name in taken:
+        raise BackendError(
+            "backend-034",
+            "there is a pattern of that name",
+            where=where,
+            help="give each its own name",
+        )
+    if not isinstance(pattern, Pattern):
+        raise BackendError(
+            "backend-034",
+            f"what is given is a {type(pattern).__name__}, no pattern",
+            where=where,
+            help='write is_op("nn.conv2d")(wildcard(), is_constant()), or call the function '
+            "that makes it",
+        )
+
+
+def check_constraint(function: object, where: str) -> None:
+    """The constraint is callable, and its docstring states the rule."""
+    require_callable(function, "constraint", "an Offloaded", where)
+    if not inspect.getdoc(function):
+        raise BackendError(
+            "backend-032",
+            "the constraint has no docstring",
+            where=where,
+            why="the docstring is the rule that users read where a node is refused",
+            help='write it as a sentence: "The stride is 1 or 2."',
+        )
+
+
+def check_strategy(op: object, strategy: object, level: object, where: str) -> None:
+    """The strategy is callable, the operator a text and the level an integer."""
+    require_callable(strategy, "strategy", "attrs, inputs, out_type and target", where)
+    if not isinstance(op, str) or type(level) is not int:
+        raise BackendError(
+            "backend-035",
+            f"operator {op!r} at level {level!r}, must be a text and a whole number",
+            where=where,
+            help="the core's own kernels have level 10; the highest level wins",
+        )
+
+
+def check_codegen(
+    fmt: str,
+    encoder: Callable[..., bytes] | None,
+    submit: object,
+    replace_call_extern: Callable[[Sequence[str]], str] | None,
+    where: str,
+) -> None:
+    """The format is known, and a stream has both an encoder and a driver function."""
+    complete = encoder is not None and submit is not None
+    if fmt not in FORMATS or (fmt == "stream") != complete:
+        raise BackendError(
+            "backend-037",
+            f"format {fmt!r} {_stream_arguments(encoder, submit)}",
+            where=where,
+            why='there are "c" (calls of a driver) and "stream" (bytes that an encoder makes)',
+            help='write fmt="c"; or fmt="stream", an encoder and submit, a driver function',
+        )
+    for role, function in (("replace_call_extern", replace_call_extern), ("encoder", encoder)):
+        if function is not None:
+            require_callable(function, role, "the arguments of a call", where)
+
+
+def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:
+    """The tiler has all methods, and its operator or pattern exists."""
+    candidate = cast(object, tiler)
+    if missing := [m for m in TILER_METHODS if not callable(getattr(candidate, m, None))]:
+        raise BackendError(
+            "backend-052",
+            f"{type(candidate).__name__} is no tiler: it has no method {missing[0]}",
+            where=where,
+            why=f"a tiler answers {', '.join(TILER_METHODS)}",
+            help="see docs/how-to/write-a-tiler.md; LeastTraffic may be inherited from",
+        )
+    if op not in patterns:
+        meaning(op, where, also=list(patterns))
+
+
+def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
+    """The error for two accelerators with the same name; `origins` states where each is defined."""
+    return BackendError(
+        "backend-048",
+        f'two accelerators are called "{name}"',
+        where=where,
+        why=f"{origins[0]} and {origins[1]}",
+        help="give one of them another target_name, or remove one of the packages",
+    )
+
+
+def _stream_arguments(encoder: object, submit: object) -> str:
+    """Which of the arguments of a stream are given, as a phrase."""
+    arguments = {"encoder": encoder, "submit": submit}
+    given = [name for name, argument in arguments.items() if argument is not None]
+    return f"with {' and '.join(given)}" if given else "without encoder and submit"

@@ -1,0 +1,46 @@
+"""Source files of an accelerator, read from the folder of its backend's module."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.backends.uma.registrations import Files
+from penstock.errors import BackendError
+
+
+def read_sources(files: Files, bases: tuple[type, ...], where: str) -> tuple[tuple[str, str], ...]:
+    """The names and contents of files.
+
+    `bases` holds the backend's class and its base classes; files lie beside their modules, and the
+    first folder that has a file wins.  Raises BackendError."""
+    if isinstance(files, Mapping):
+        return tuple(files.items())
+    names = (files,) if isinstance(files, str) else files
+    return tuple((name, _read(name, bases, where)) for name in names)
+
+
+def _read(name: str, bases: tuple[type, ...], where: str) -> str:
+    reason = "the class is in no file"
+    for folder in _folders(bases):
+        try:
+            return (folder / name).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    raise BackendError(
+        "backend-045",
+        f'source file "{name}" cannot be read',
+        where=where,
+        why=reason,
+        help="name files that lie beside the backend's own, or give {name: text}; a package "
+        "must list them as package data",
+    )
+
+
+def _folders(bases: tuple[type, ...]) -> Iterator[Path]:
+    """The folders of the modules that define the classes."""
+    for base in bases:
+        with suppress(OSError, TypeError):  # a class typed into an interpreter has no file
+            yield Path(inspect.getfile(base)).parent

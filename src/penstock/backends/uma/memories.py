@@ -1,0 +1,102 @@
+"""Memories of an accelerator: their validation, and their sizes under the user's attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.accelerator import Value
+from penstock.backends.description import authors_code, is_name
+from penstock.backends.roofline import ABOVE_0, is_figure
+from penstock.backends.uma.registrations import BandwidthOf, RegisteredMemory, SizeOf
+from penstock.errors import BackendError, UsageError
+from penstock.hardware.size import parse_size
+from penstock.hardware.target import MemoryRegion, Target
+
+
+def registered_memory(
+    region: MemoryRegion,
+    size: int | str | SizeOf,
+    bandwidth: float | BandwidthOf,
+    known: Sequence[str],
+    place: str,
+) -> RegisteredMemory:
+    """A validated memory; the size and the bandwidth of `region` are replaced by the arguments.
+
+    `known` holds the names of memories registered before.  Raises BackendError."""
+    if not is_name(region.name):
+        why = f"its name is {region.name!r}, must be a text"
+        raise _bad_memory(region.name, size, why, place)
+    if region.name in known:
+        raise _bad_memory(region.name, size, f'there is a memory "{region.name}"', place)
+    figure = 1.0 if callable(bandwidth) else bandwidth
+    region = replace(region, bandwidth_bytes_per_cycle=figure)
+    region = _sized(region, 1 if callable(size) else size, place)
+    return RegisteredMemory(region, size, bandwidth)
+
+
+def memories_beside(
+    memories: Sequence[RegisteredMemory], attributes: Mapping[str, Value], chip: Target, place: str
+) -> dict[str, MemoryRegion]:
+    """The memories under the user's attributes, by name, less those of size 0.
+
+    Raises BackendError if the chip has a memory of the same name, or a function of the author
+    fails or returns an invalid figure."""
+    found: dict[str, MemoryRegion] = {}
+    for one in memories:
+        memory = _under(one, attributes, place)
+        if memory is None:
+            continue
+        if any(memory.name == other.name for other in chip.memories):
+            why = f"{chip.name} has a memory of that name"
+            raise _bad_memory(memory.name, memory.size_bytes, why, place)
+        found[memory.name] = memory
+    return found
+
+
+def _under(
+    one: RegisteredMemory, attributes: Mapping[str, Value], place: str
+) -> MemoryRegion | None:
+    """A memory under the user's attributes; None if its size is 0."""
+    size, bandwidth = one.size, one.bandwidth_bytes_per_cycle
+    where = f'{place}, memory "{one.region.name}"'
+    if callable(size):
+        with authors_code("function size", where):
+            size = size(attributes)
+    if callable(bandwidth):
+        with authors_code("function bandwidth_bytes_per_cycle", where):
+            bandwidth = bandwidth(attributes)
+    if size == 0:
+        return None
+    return _sized(replace(one.region, bandwidth_bytes_per_cycle=bandwidth), size, place)
+
+
+def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
+    """The memory with its size in bytes.  Raises BackendError if a figure is invalid."""
+    try:
+        size_bytes = parse_size(size) if isinstance(size, str) else size
+    except UsageError:
+        size_bytes = 0
+    memory = replace(memory, size_bytes=size_bytes)
+    if problem := _problem(memory):
+        raise _bad_memory(memory.name, size, problem, place)
+    return memory
+
+
+def _problem(memory: MemoryRegion) -> str:
+    """The first invalid figure of a memory, as a sentence; empty if all are valid."""
+    if type(memory.size_bytes) is not int or memory.size_bytes < 1:
+        return "its size is no number of bytes above 0"
+    if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):
+        return "its bandwidth is no number of bytes per cycle above 0"
+    return "" if is_figure(memory.latency_cycles, 0) else "its latency is no number of cycles"
+
+
+def _bad_memory(name: object, size: object, problem: str, place: str) -> BackendError:
+    return BackendError(
+        "backend-039",
+        f"the memory of {size!r} is described wrongly",
+        where=f'{place}, memory "{name}"',
+        why=problem,
+        help='sizes are in bytes or as "32KiB", bandwidths in bytes per cycle',
+    )

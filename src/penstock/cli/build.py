@@ -1,0 +1,97 @@
+"""The commands that plan and write code: compile, explore, demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.cli import values
+from penstock.cli.progress import progress
+from penstock.cli.show import show_stage
+from penstock.cli.terminal import out, print_json
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.stages import STAGE_NAMES
+from penstock.reports import summary
+from penstock.scheduling.options import DEFAULTS, Options
+
+
+def compile(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    limits: p.Limits = p.NO_LIMITS,
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STAGE", help="Stop after STAGE and print its result; write no files."
+        ),
+    ] = None,
+    output: p.Output = None,
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+    options: Options = DEFAULTS,
+) -> None:
+    """Compile a model to C and a report.  The output directory is named after the model by
+    default."""
+    wanted = values.request(model, target, limits, options)
+    if stop_after is not None:
+        show_stage(wanted, stop_after, workers, as_json)
+        return
+    with progress(len(STAGE_NAMES)) as on_stage:
+        done = api.compile(wanted, workers=workers, on_stage=on_stage)
+        folder = done.compilation.prefix if output is None else output
+        done.write(folder)
+    if as_json:
+        print_json({**done.report.as_json(), "seconds": dict(done.compilation.seconds)})
+    else:
+        out.print(summary.summary(done.report))
+        out.print(f"written to {folder}/", highlight=False)
+
+
+def explore(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    limits: Annotated[p.Limits, p.Without(("flash",))] = p.NO_LIMITS,
+    output: p.Output = None,
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+    options: Options = DEFAULTS,
+) -> None:
+    """Write the Pareto front of memory against cycles as CSV, JSON and HTML."""
+    wanted = values.request(model, target, limits, options)
+    with progress(6) as on_progress:
+        found = api.explore(wanted, workers=workers, on_progress=on_progress)
+        on_progress("write")
+        folder = found.folder if output is None else output
+        found.write(folder)
+    if as_json:
+        print_json(found.choices.as_json())
+    else:
+        out.print(summary.choice_table(found.choices))
+        out.print(f"written to {folder}/", highlight=False)
+
+
+def demo(
+    output: p.Output = None,
+    as_json: p.Json = False,
+) -> None:
+    """Compile a model of handwritten digits and classify 200 test digits on a simulated
+    Cortex-M4."""
+    from penstock import demonstration
+
+    folder = _unused_name("penstock-demo") if output is None else output
+    with progress(len(STAGE_NAMES) + 2) as on_stage:
+        found = demonstration.run(Path(folder), on_stage)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        out.print(str(found), highlight=False)
+
+
+def _unused_name(name: str) -> str:
+    """The name, or the first of name-2, name-3, .. that no file has."""
+    names = (name, *(f"{name}-{k}" for k in range(2, 1000)))
+    return next((free for free in names if not Path(free).exists()), name)

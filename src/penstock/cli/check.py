@@ -1,0 +1,98 @@
+"""The commands that compare a model with ground truth: verify, golden."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.cli import values
+from penstock.cli.progress import progress
+from penstock.cli.terminal import out, print_json
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.stages import STAGE_NAMES
+from penstock.reports import summary
+from penstock.scheduling.options import DEFAULTS, Options
+
+RUNGS = 5
+"""Steps of the verification ladder that progress expects."""
+
+
+def verify(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    goldens: Annotated[
+        Path | None, typer.Option(help="Archive of ground truth (`penstock golden`).")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Source of ground truth: tflite (TensorFlow Lite Micro) or onnx (ONNX's reference "
+            "evaluator)."
+        ),
+    ] = None,
+    every_point: Annotated[
+        bool, typer.Option(help="Simulate the program of every point of the frontier.")
+    ] = False,
+    limits: p.Limits = p.NO_LIMITS,
+    compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+    options: Options = DEFAULTS,
+) -> None:
+    """Compare the outputs of the reference, the NumPy machine, the C on the host, and the C on the
+    simulated core."""
+    wanted = values.request(model, target, limits, options)
+    if reference is not None:
+        values.one_of(reference, ("tflite", "onnx"), "--reference")
+    with progress(len(STAGE_NAMES) + RUNGS) as on_stage:
+        done = api.verify(
+            wanted,
+            goldens=goldens,
+            reference="onnx" if reference == "onnx" else "tflite" if reference else None,
+            every_point=every_point,
+            compiler=values.compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
+    error = done.mismatch()
+    if as_json:
+        found = {} if error is None else {"error": error.parts()}
+        print_json({**done.report.as_json(), **found})
+    else:
+        _print_verified(done)
+    if error is not None:
+        print(error, file=sys.stderr)
+        raise typer.Exit(error.exit_code)
+
+
+def _print_verified(done: api.Verified) -> None:
+    out.print(summary.ladder_table(done.rungs))
+    for line in summary.engine_lines(done.report.engines):
+        out.print(line)
+    for name in done.vanished:
+        out.print(f'computed nowhere: "{name}"', highlight=False)
+    for name in done.added:
+        out.print(f'not of the model, not compared: "{name}"', highlight=False)
+
+
+def golden(
+    model: p.Model,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.npz", help="Archive to write.")
+    ],
+    as_json: p.Json = False,
+) -> None:
+    """Write ground truth for a model, from TensorFlow Lite Micro."""
+    with progress(1) as on_stage:
+        on_stage("TensorFlow Lite Micro")
+        found = api.golden(model, output)
+    tensors = len(found.tensor_crc32)
+    if as_json:
+        print_json({"model": found.model, "sets": len(found.sets), "tensors": tensors})
+    else:
+        out.print(f"{output}: {len(found.sets)} sets of inputs, {tensors} tensors of the first")

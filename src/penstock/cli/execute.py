@@ -1,0 +1,120 @@
+"""The commands that execute a compiled model: run, profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.cli import values
+from penstock.cli.progress import progress
+from penstock.cli.terminal import out, print_json
+from penstock.errors import UsageError
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.ir.tensor import Array
+from penstock.pipeline.stages import STAGE_NAMES
+from penstock.reports import summary
+from penstock.scheduling.options import DEFAULTS, Options
+
+
+def run(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    input: Annotated[
+        list[Path] | None,
+        typer.Option(help="Input (.npy), in the model's order; repeatable; random if omitted."),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(help="File (.npy) for an output, in the model's order; repeatable."),
+    ] = None,
+    limits: p.Limits = p.NO_LIMITS,
+    compiler: p.CompilerName = "zig",
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+    options: Options = DEFAULTS,
+) -> None:
+    """Compile a model, run it on the simulated core (or the host) and print its outputs."""
+    wanted = values.request(model, target, limits, options)
+    with progress(len(STAGE_NAMES) + 1) as on_stage:
+        sets = [api.read_inputs(model, input, wanted.reading)] if input else None
+        done = api.run(
+            wanted,
+            sets=sets,
+            compiler=values.compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
+    outputs = done.outputs[0]
+    _write_outputs(output or [], outputs)
+    if as_json:
+        arrays = {name: array.tolist() for name, array in outputs.items()}
+        print_json({**done.report.as_json(), "outputs": arrays})
+    else:
+        out.print(summary.summary(done.report))
+        for name, array in outputs.items():
+            out.print(f"{name}: {np.array2string(array, threshold=24)}", highlight=False)
+
+
+def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
+    """Write the first outputs to the files named.  Raises UsageError, OutputError."""
+    if len(paths) > len(outputs):
+        raise UsageError(
+            "usage-017",
+            f"{len(paths)} files for outputs are named, the model has {len(outputs)}",
+            where="--output",
+            help="name a file for each output, or for the first ones",
+        )
+    for path, array in zip(paths, outputs.values(), strict=False):
+        api.write_array(path, array)
+
+
+def profile(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = p.NO_LIMITS,
+    simulate: Annotated[
+        bool, typer.Option(help="Count on the simulated core; otherwise, estimate.")
+    ] = True,
+    compiler: p.CompilerName = "zig",
+    output: p.Output = None,
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+    options: Options = DEFAULTS,
+) -> None:
+    """Print shape, work, instructions and cycles of each layer, and the code size of each function.
+    On accelerators, also print the limiting resource and the utilisation of the multipliers.  With
+    --output-folder, write the same as HTML."""
+    wanted = values.request(model, target, limits, options)
+    with progress(len(STAGE_NAMES) + 1) as on_stage:
+        done = api.profile(
+            wanted,
+            simulate=simulate,
+            compiler=values.compiler(compiler),
+            workers=workers,
+            on_stage=on_stage,
+        )
+        if output is not None:
+            done.write(output)
+    if as_json:
+        print_json(done.as_json())
+    else:
+        _print_profile(done)
+        if output is not None:
+            out.print(f"written to {output}/", highlight=False)
+
+
+def _print_profile(done: api.Ran) -> None:
+    out.print(summary.layer_table(done.compiled.layers, done.steps))
+    for line in summary.constant_lines(done.compiled.layers):
+        out.print(line)
+    if done.functions:
+        out.print(summary.code_table(done.functions))
+    if done.unmeasured:
+        out.print(f"nothing is simulated: {done.unmeasured}", highlight=False, markup=False)
+    out.print(summary.summary(done.report))

@@ -1,0 +1,91 @@
+"""The command `show`: the result of a stage as text, the nodes of a network, the zoo."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.cli import values
+from penstock.cli.terminal import out, print_json
+from penstock.hardware.load import DEFAULT_TARGET
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import STAGE_NAMES, run_through
+from penstock.pipeline.texts import print_stage
+from penstock.reports import summary
+from penstock.reports.engine_work import NodeLine
+from penstock.workers import executor_of
+from penstock.zoo.registry import zoo_networks
+
+
+def show(
+    model: p.Model,
+    target: p.TargetName = DEFAULT_TARGET,
+    accelerator: p.Accelerator = None,
+    stop_after: Annotated[
+        str, typer.Option(metavar="STAGE", help=f"One of {', '.join(STAGE_NAMES)}.")
+    ] = "simplify",
+    nodes: Annotated[
+        bool, typer.Option(help="Print one line per node, with the engine that runs it.")
+    ] = False,
+    with_data: Annotated[
+        bool, typer.Option(help="Include constants, so that the text can be parsed back.")
+    ] = False,
+    strict: p.Strict = False,
+    assume_int8: p.AssumeInt8 = False,
+    dimension: p.Dimension = None,
+    workers: p.Workers = 1,
+    as_json: p.Json = False,
+) -> None:
+    """Print the result of a stage as text.  The model `zoo:` lists the zoo."""
+    if model == "zoo:":
+        _print_zoo(as_json)
+        return
+    wanted = api.request(
+        model,
+        target,
+        accelerators=accelerator or (),
+        strict=strict,
+        assume_int8=assume_int8,
+        dimensions=values.dimensions(dimension),
+    )
+    if nodes:
+        _print_nodes(api.nodes(wanted), as_json)
+        return
+    show_stage(wanted, stop_after, workers, as_json, with_data=with_data)
+
+
+def show_stage(
+    wanted: Request, stage: str, workers: int, as_json: bool, *, with_data: bool = False
+) -> None:
+    """Run the stages up to one and print its result.  Raises UsageError if there is none such."""
+    name = values.one_of(stage, STAGE_NAMES, "--stop-after")
+    with executor_of(workers) as executor:
+        outcomes = run_through(wanted, name, executor)
+    shown = print_stage(outcomes, with_data=with_data)
+    if as_json:
+        print_json({"stage": stage, "text": shown})
+    else:
+        print(shown, end="")
+
+
+def _print_nodes(nodes: Sequence[NodeLine], as_json: bool) -> None:
+    if as_json:
+        print_json({"nodes": [dataclasses.asdict(node) for node in nodes]})
+        return
+    out.print(summary.node_table(nodes))
+
+
+def _print_zoo(as_json: bool) -> None:
+    exhibits = zoo_networks()
+    if as_json:
+        print_json({"zoo": [dataclasses.asdict(exhibit) for exhibit in exhibits]})
+        return
+    for exhibit in exhibits:
+        defaults = ",".join(f"{o.name}={o.default}" for o in exhibit.options)
+        out.print(f"zoo:{exhibit.name}:{defaults}", highlight=False)
+        out.print(f"    {exhibit.summary}", style="dim", highlight=False)

@@ -1,0 +1,94 @@
+"""Option values: text from the command line as names, sizes, extents and requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from penstock import api
+from penstock.cli import parameters as p
+from penstock.errors import UsageError
+from penstock.pipeline.request import Request
+from penstock.scheduling.cascades.selection import Optimize
+from penstock.scheduling.options import Options
+
+_Value = TypeVar("_Value")
+
+
+def request(model: str, target: str, limits: p.Limits, options: Options) -> Request:
+    """The request that a command line states.  Raises UsageError, TargetError, BackendError."""
+    rounding = one_of(limits.rounding, ("double", "single"), "--rounding")
+    return api.request(
+        model,
+        target,
+        sram=limits.sram,
+        memory=sizes(limits.memory or ()),
+        flash=limits.flash,
+        stack=limits.stack,
+        rounding="single" if rounding == "single" else "double",
+        optimize=None if limits.optimize is None else Optimize.of(limits.optimize),
+        stream_input=limits.stream_input,
+        options=options,
+        accelerators=limits.accelerator or (),
+        strict=limits.strict,
+        assume_int8=limits.assume_int8,
+        dimensions=dimensions(limits.dimension),
+    )
+
+
+def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
+    """The value.  Raises UsageError if it is not allowed."""
+    if value not in allowed:
+        raise UsageError(
+            "usage-013",
+            f"{value!r} is not known",
+            where=option,
+            help=f"take one of {', '.join(allowed)}",
+        )
+    return value
+
+
+def compiler(name: str) -> str:
+    """The name of a C compiler.  Raises UsageError."""
+    return one_of(name, ("zig", "gcc"), "--compiler")
+
+
+def dimensions(items: Sequence[str] | None) -> dict[str, int]:
+    """Extents by name, from NAME=N.  Raises UsageError."""
+    found: dict[str, int] = {}
+    for item in items or ():
+        name, _, extent = item.rpartition("=")
+        if not name or not extent.isdecimal() or not 0 < int(extent) < 2**31:
+            raise UsageError(
+                "usage-032",
+                f"{item!r} names no extent",
+                where="--dimension",
+                help="write NAME=N, as in batch=1",
+            )
+        found[name] = _unique(int(extent), name in found, item, "--dimension")
+    return found
+
+
+def sizes(items: Sequence[str]) -> dict[str, str]:
+    """Capacities by memory, from REGION=SIZE.  Raises UsageError."""
+    found: dict[str, str] = {}
+    for item in items:
+        region, equals, size = item.partition("=")
+        if not equals:
+            raise UsageError(
+                "usage-012", f"{item!r} has no size", where="--memory", help="write REGION=SIZE"
+            )
+        found[region] = _unique(size, region in found, item, "--memory")
+    return found
+
+
+def _unique(value: _Value, repeated: bool, item: str, option: str) -> _Value:
+    """The value.  Raises UsageError if the option already gave a value for the same name."""
+    if repeated:
+        raise UsageError(
+            "usage-059",
+            f"{item!r} is the second value for the same name",
+            where=option,
+            help=f"give {option} once for each name",
+        )
+    return value

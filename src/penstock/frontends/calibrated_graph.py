@@ -1,0 +1,126 @@
+"""CalibratedGraph: a graph under construction, with the values of its tensors on calibration
+inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.errors import ModelError, UsageError
+from penstock.frontends.output_calibration import OutputCalibration
+from penstock.frontends.seeded_random import SeededRandom
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Op
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.verify import verify
+
+
+class CalibratedGraph:
+    """Nodes in order of addition; `graph` returns an immutable graph.
+
+    `samples`: number of calibration inputs."""
+
+    def __init__(self, name: str, seed: int, samples: int) -> None:
+        self.name = name
+        self._nodes: list[Node] = []
+        if seed < 0 or samples < 1:
+            raise self.usage(
+                f"seed is {seed} and samples are {samples}, must be at least 0 and at least 1"
+            )
+        self._seed = seed
+        self._count = samples
+        self._inputs: list[Value] = []
+        self._samples: dict[str, tuple[Array, ...]] = {}
+        self._taken: set[str] = set()
+
+    def input(self, type: TensorType, name: str) -> Value:
+        """Adds an int8 input and draws its calibration elements."""
+        if min(type.shape, default=1) < 1:
+            raise self.usage(f"input has shape {list(type.shape)}, extents must be at least 1")
+        if not type.scale > 0 or not -128 <= type.zero_point < 128:
+            raise self.usage(
+                f"input has scale {type.scale} and zero point {type.zero_point}, must be positive "
+                "and within [-128, 128)"
+            )
+        value = Value(self.free_name(name), type)
+        random = SeededRandom(self._seed, 0, len(self._inputs))
+        self._inputs.append(value)
+        self._samples[value.name] = tuple(
+            random.activations(type.shape) for _ in range(self._count)
+        )
+        return value
+
+    def constant(self, elements: Array, chosen: Quantisation | None, name: str) -> Value:
+        """A constant; its element type is that of the array."""
+        if elements.dtype.name not in {dtype.value for dtype in DType}:
+            raise self.usage(f"constant holds {elements.dtype}, must hold one of the graph's types")
+        type = TensorType(elements.shape, DType(elements.dtype.name), chosen)
+        return Value(self.free_name(name), type, Data.of(elements))
+
+    def random(self) -> SeededRandom:
+        """The random source of the next node, independent of the other nodes' sources."""
+        return SeededRandom(self._seed, 1, len(self._nodes))
+
+    def samples(self, value: Value) -> tuple[Array, ...]:
+        """Elements of a value per calibration input.  Raises UsageError for an unknown value."""
+        if value.data is not None:
+            return (value.data.array(value.type),) * self._count
+        found = self._samples.get(value.name)
+        if found is None:
+            raise self.usage(f'value "{value.name}" was made by another builder')
+        return found
+
+    def apply(
+        self, op: Op, inputs: tuple[Value, ...], chosen: Quantisation | None, name: str
+    ) -> Value:
+        """Adds an operator.  Its output is quantised as `chosen`, else by `OutputCalibration`."""
+        result = self.result(op, tuple(v.type for v in inputs), name)
+        elements = tuple(zip(*(self.samples(v) for v in inputs), strict=True))
+        calibration = OutputCalibration(op, inputs, result, elements)
+        chosen = chosen or calibration.quantisation()
+        output = Value(name, TensorType(result.shape, result.dtype, chosen))
+        return self.append(op, inputs, output, calibration.outputs(chosen))
+
+    def append(
+        self, op: Op, inputs: tuple[Value, ...], output: Value, samples: tuple[Array, ...]
+    ) -> Value:
+        """Adds a node whose output on the calibration inputs is known."""
+        self._nodes.append(Node(op, inputs, output, self._where(output.name)))
+        self._samples[output.name] = samples
+        return output
+
+    def result(self, op: Op, inputs: tuple[TensorType, ...], name: str) -> TensorType:
+        """The operator's result type.  Raises ModelError if the inputs are inconsistent."""
+        try:
+            return op.result_type(inputs)
+        except ModelError as error:
+            raise error.at(self._where(name)) from error
+
+    def free_name(self, wanted: str) -> str:
+        """Reserves and returns `wanted`, with a number appended if it is taken."""
+        name, number = wanted, 1
+        while name in self._taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    def usage(self, what: str, allowed: Sequence[str] = ()) -> UsageError:
+        """An error at the node that is being added, to be raised by the caller."""
+        help = f"one of: {', '.join(allowed)}" if allowed else "see the method's docstring"
+        return UsageError("usage-101", what, where=self._where(""), help=help)
+
+    def graph(self, outputs: tuple[Value, ...]) -> Graph:
+        """The graph of all nodes added so far.  Raises ModelError if it is not valid."""
+        graph = Graph(self.name, tuple(self._inputs), outputs, tuple(self._nodes))
+        verify(graph)
+        return graph
+
+    def _where(self, name: str) -> str:
+        label = f' "{name}"' if name else ""
+        return f"{self.name}: node {len(self._nodes)}{label}"
+
+
+def joined(samples: tuple[Array, ...]) -> Array:
+    """Samples of one value, concatenated along the batch axis."""
+    return samples[0] if len(samples) == 1 else np.concatenate(samples)

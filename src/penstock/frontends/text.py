@@ -1,0 +1,27 @@
+"""text: a graph written as text, as `penstock show` prints it (`ir/text/`)."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from penstock.fixedpoint import Rounding
+from penstock.ir.graph import Graph
+from penstock.ir.text.attributes import Classes
+from penstock.ir.text.constants import Constants
+from penstock.ir.text.reader import read_graph
+from penstock.ops.registry import operand_classes
+
+
+def graph_from_text(text: str, constants: Constants | None = None) -> Graph:
+    """The graph that a text shows, of all operators that penstock has.
+
+    `constants`: bytes by digest, where the text does not hold them itself.  The rules of `verify`
+    are not checked.
+    Raises ModelError where the text is malformed or refers to something unknown."""
+    return read_graph(text, classes(), constants)
+
+
+@cache
+def classes() -> Classes:
+    """Operators, and the records and enumerations in their fields, by name."""
+    return {found.__name__: found for found in (*operand_classes(), Rounding)}

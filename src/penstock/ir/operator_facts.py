@@ -1,0 +1,90 @@
+"""Facts that an operator class states about itself, as class variables, and their defaults.
+
+Front ends, patterns and reports query these variables through `ops/registry.py`; nobody else keeps
+a list of operator names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import ClassVar
+
+from penstock.ir.tensor import Quantisation
+
+
+class AxisOrder(Enum):
+    """The order of axes in which an ONNX operator takes its tensors."""
+
+    CHANNELS_LAST = "channels last"
+    """Axis 1 of the model's input 0 and output is last: (N, C, H, W) is stored as (N, H, W, C)."""
+    ALIKE = "alike"
+    """Any order, the same for all tensors, which have one rank; `OnnxNode.order` states it."""
+    VECTORS = "vectors"
+    """As ALIKE, with the axis that the attribute `axis` names last."""
+    ROWS = "rows"
+    """Input 0 in the model's order, or the tensor that it is flattened from; `OnnxNode.columns`
+    then maps columns of the flattened matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxName:
+    """How an ONNX operator of some name is presented to `from_onnx`.
+
+    `axes`: order of the axes of its tensors.
+    `carries`: every output element is an element of input 0 (moved, chosen or clamped), so rounding
+        commutes with the operator, and output and input may share a scale.
+    `fixed`: scale and zero point of the output where the model states none and its range is known.
+    """
+
+    axes: AxisOrder
+    carries: bool = False
+    fixed: Quantisation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayName:
+    """A name of the operator in TVM's Relay, by which UMA patterns and strategies refer to it.
+
+    `attributes`: field values that a node must have to bear the name; enumeration members by name.
+    `condition`: predicate that it must satisfy besides, called with the operator and its `Site`.
+    """
+
+    name: str
+    attributes: tuple[tuple[str, object], ...] = ()
+    condition: Callable[..., bool] | None = None
+
+
+def relay(*names: str) -> tuple[RelayName, ...]:
+    """Relay names that every node of the operator bears.
+
+    >>> relay("add", "qnn.add")[1].name
+    'qnn.add'
+    """
+    return tuple(map(RelayName, names))
+
+
+class LayerKind(Enum):
+    """The kind of layer that an operator with constant weights computes."""
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise convolution"
+    DENSE = "dense"
+    TRANSPOSED = "transposed convolution"
+
+
+class OperatorDefaults:
+    """Base of operators: the class variables of `ir.op.Op`, as most operators have them."""
+
+    __slots__ = ()
+
+    TFLITE: ClassVar[tuple[str, ...]] = ()
+    ONNX: ClassVar[Mapping[str, OnnxName]] = MappingProxyType({})
+    RELAY: ClassVar[tuple[RelayName, ...]] = ()
+    ALIAS: ClassVar[bool] = False
+    BIAS_INPUT: ClassVar[int | None] = None
+    COMMUTATIVE: ClassVar[bool] = False
+    VARIADIC: ClassVar[bool] = False
+    LAYER_KIND: ClassVar[LayerKind | None] = None

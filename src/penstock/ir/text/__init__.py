@@ -1,0 +1,1 @@
+"""Text form of graphs: constants by digest, labels, attributes, a printer and a reader."""

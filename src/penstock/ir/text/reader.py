@@ -1,0 +1,204 @@
+"""Reader: a graph of its text, which `printer` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.ir.composite import Attribute, Composite
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import ChannelBlocks, DType, Quantisation, TensorType
+from penstock.ir.text.attributes import AttributeReader, Classes
+from penstock.ir.text.constants import ConstantReader, Constants, split_data_lines
+from penstock.ir.text.labels import LabelReader
+from penstock.scanner import Scanner, Token, TokenKind
+
+_Scope = dict[str, Value]
+_TYPES: Classes = {"ChannelBlocks": ChannelBlocks, "DType": DType}
+
+
+def read_graph(text: str, classes: Classes, constants: Constants | None = None) -> Graph:
+    """The graph that a text shows.
+
+    `classes`: operators and the records and enumerations in their fields, by name.  `constants`:
+    bytes by digest, in addition to those in the text itself.  Composites have no kernels, and the
+    rules of `verify` are not checked.
+    Raises ModelError where the text is malformed or refers to something unknown."""
+    body, found = split_data_lines(text)
+    scanner = Scanner(body)
+    reader = GraphReader(scanner, classes, {**(constants or {}), **found})
+    graph = reader.graph()
+    if not scanner.at_end:
+        raise scanner.unexpected("the end of the text")
+    return graph
+
+
+class GraphReader:
+    """Reads a graph from a scanner, up to the line of its outputs."""
+
+    def __init__(self, scanner: Scanner, classes: Classes, constants: Constants) -> None:
+        self._scanner = scanner
+        self.constants = ConstantReader(scanner, constants)
+        self._attributes = AttributeReader(scanner, {**classes, **_TYPES}, self.constants)
+        self._declared: _Scope = {}
+        self.labels = LabelReader(scanner)
+
+    def graph(self) -> Graph:
+        """A whole graph."""
+        scanner = self._scanner
+        scanner.skip_newlines()
+        scanner.expect_word("graph")
+        name = scanner.name()
+        scanner.end_statement()
+        known = self._declared
+        inputs = self._inputs(known)
+        nodes = self._nodes(known)
+        scanner.expect_word("output")
+        outputs: list[Value] = []
+        while scanner.peek().kind not in (TokenKind.NEWLINE, TokenKind.END):
+            outputs.append(self._use(known))
+            if not scanner.accept(","):
+                break
+        scanner.end_statement()
+        return Graph(name, inputs, tuple(outputs), nodes)
+
+    def node(self) -> Node:
+        """A node that reads values of the graph read before; it need not be part of that graph."""
+        output = self._declaration(())
+        self._scanner.expect("=")
+        return self._node(output, self._declared)
+
+    def _inputs(self, known: _Scope) -> tuple[Value, ...]:
+        """Declarations `input ..`."""
+        found: list[Value] = []
+        while self._keyword("input"):
+            self._scanner.take()
+            found.append(self._declaration({value.name for value in found}))
+            self._scanner.end_statement()
+        known |= {value.name: value for value in found}
+        return tuple(found)
+
+    def _keyword(self, *words: str) -> bool:
+        """Whether a keyword comes next, and not a value of that name, which a colon follows."""
+        return self._scanner.is_word(*words) and not self._scanner.is_followed_by(":")
+
+    def _nodes(self, known: _Scope) -> tuple[Node, ...]:
+        """Nodes and constants up to "output" or a closing brace."""
+        scanner = self._scanner
+        nodes: list[Node] = []
+        declared: set[str] = set()
+        while not (scanner.at_end or scanner.is_symbol("}") or self._keyword("output")):
+            constant = self._keyword("constant") and bool(scanner.take())
+            value = self._declaration(declared)
+            declared.add(value.name)
+            scanner.expect("=")
+            if constant:
+                value = replace(value, data=self.constants.data(value.type))
+            else:
+                nodes.append(self._node(value, known))
+            known[value.name] = value
+            scanner.end_statement()
+        return tuple(nodes)
+
+    def _declaration(self, declared: Collection[str]) -> Value:
+        """A value without its data.  Raises ModelError where its name is `declared` already."""
+        at = self._scanner.peek()
+        name = self.labels.declared()
+        if name in declared:
+            raise self._scanner.error(f'"{name}" is declared twice', at=at)
+        self._scanner.expect(":")
+        type = self.type()
+        origin = self._scanner.integer() if self._scanner.accept_word("origin") else None
+        return Value(name, type, None, origin)
+
+    def type(self) -> TensorType:
+        """A tensor type."""
+        scanner = self._scanner
+        at = scanner.peek()
+        name = scanner.name()
+        if name not in {dtype.value for dtype in DType}:
+            raise scanner.unknown(f'no element type is called "{name}"', at=at)
+        scanner.expect("[")
+        shape: list[int] = []
+        while not scanner.accept("]"):
+            shape.append(scanner.integer())
+            if not scanner.is_symbol("]"):
+                scanner.expect(",")
+        quantisation = self._quantisation() if scanner.accept_word("scale") else None
+        layout = self._attributes.attribute() if scanner.accept_word("layout") else None
+        return TensorType(tuple(shape), DType(name), quantisation, layout)
+
+    def _quantisation(self) -> Quantisation:
+        scanner = self._scanner
+        scales = tuple(map(float, self.constants.numbers()))
+        zeros: tuple[Any, ...] = (0,) * len(scales)
+        if scanner.accept_word("zero"):
+            single = scanner.peek().kind is TokenKind.NUMBER
+            zeros = self.constants.numbers() * (len(scales) if single else 1)
+        axis = scanner.integer() if scanner.accept_word("axis") else None
+        return Quantisation(scales, zeros, axis)
+
+    def _node(self, output: Value, known: Mapping[str, Value]) -> Node:
+        """What stands after "=": an operator or a composite, and the node's origin."""
+        scanner = self._scanner
+        at = scanner.peek()
+        if at.kind is not TokenKind.NAME:
+            raise scanner.unexpected("an operator")
+        scanner.take()
+        if at.text == "composite" and not scanner.is_symbol("("):
+            op, inputs = self._composite(known)
+        else:
+            scanner.expect("(")
+            inputs = self._operands(known)
+            op = self._attributes.make(at, self._attributes.fields())
+            if not hasattr(op, "evaluate"):
+                raise scanner.unknown(f"{at.text} is no operator", at=at)
+        origin = scanner.string() if scanner.accept_word("at") else ""
+        return Node(op, inputs, output, origin)
+
+    def _operands(self, known: Mapping[str, Value]) -> tuple[Value, ...]:
+        """Values before the first `field=value`."""
+        scanner = self._scanner
+        found: list[Value] = []
+        while not scanner.is_symbol(")") and not scanner.is_followed_by("="):
+            found.append(self._use(known))
+            if not scanner.is_symbol(")"):
+                scanner.expect(",")
+        return tuple(found)
+
+    def _composite(self, known: Mapping[str, Value]) -> tuple[Composite, tuple[Value, ...]]:
+        scanner = self._scanner
+        name = scanner.name()
+        scanner.expect("(")
+        inputs: list[Value] = []
+        inside: list[str] = []
+        while not scanner.accept(")"):
+            inputs.append(self._use(known))
+            inside.append(self.labels.name() if scanner.accept_word("as") else inputs[-1].name)
+            if not scanner.is_symbol(")"):
+                scanner.expect(",")
+        scanner.expect_word("on")
+        engine = scanner.name()
+        attributes: tuple[tuple[str, Attribute], ...] = ()
+        if scanner.accept_word("with"):
+            scanner.expect("(")
+            attributes = tuple(self._attributes.fields().items())
+        scanner.expect("{")
+        scanner.skip_newlines()
+        inner = dict(known)
+        self._inputs(inner)
+        nodes = self._nodes(inner)
+        at = scanner.peek()
+        scanner.expect("}")
+        if not nodes:
+            raise scanner.error("a composite has at least one node", at=at)
+        return Composite(name, engine, nodes, tuple(inside), attributes), tuple(inputs)
+
+    def _use(self, known: Mapping[str, Value]) -> Value:
+        """A value that is declared before."""
+        at: Token = self._scanner.peek()
+        name = self.labels.name()
+        if name not in known:
+            raise self._scanner.unknown(f'"{name}" is not declared', at=at)
+        return known[name]

@@ -1,0 +1,86 @@
+"""Checks of operator inputs, with error messages for the user."""
+
+from __future__ import annotations
+
+from penstock.errors import ModelError, UnsupportedError
+from penstock.ir.tensor import DType, TensorType
+
+LEAST_SCALE = 2.0**-32
+
+
+def require(condition: bool, what: str) -> None:
+    """Raises ModelError with message `what` unless the condition holds.
+
+    `what` states the value found and the values allowed."""
+    if not condition:
+        raise ModelError(
+            "model-014", what, help="convert the model again; `penstock ops` lists what is taken"
+        )
+
+
+def require_rank(type: TensorType, ranks: tuple[int, ...], role: str) -> None:
+    """Raises ModelError unless the tensor's rank is one of `ranks`."""
+    allowed = " or ".join(map(str, ranks))
+    require(type.rank in ranks, f"{role} has shape {list(type.shape)}, its rank must be {allowed}")
+
+
+def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> None:
+    """Raises UnsupportedError unless the tensor's element type is one of `dtypes`."""
+    if type.dtype not in dtypes:
+        allowed = " or ".join(d.value for d in dtypes)
+        raise UnsupportedError(
+            "model-021",
+            f"{role} is {type.dtype.value}, must be {allowed}",
+            help="`penstock ops` lists the element types that each operator takes",
+        )
+
+
+def require_int8(type: TensorType, role: str) -> None:
+    """Raises UnsupportedError unless the tensor is int8 with one scale and zero point."""
+    require_dtype(type, (DType.INT8,), role)
+    require_quantised(type, role)
+
+
+def require_weights(type: TensorType, axis: int) -> None:
+    """Raises ModelError unless weights have zero point 0 and one scale, per tensor or per output
+    channel along `axis`."""
+    q = type.quantisation
+    require(q is not None, "weights have no quantisation, must have a scale")
+    assert q is not None
+    require(
+        len(q.scales) == 1 or q.axis == axis,
+        f"weights have {len(q.scales)} scales along axis {q.axis}, must have one, or one for each "
+        f"output channel along axis {axis}",
+    )
+    found = next((zero for zero in q.zero_points if zero), 0)
+    require(found == 0, f"weights have zero point {found}, must be 0")
+
+
+def require_quantised(type: TensorType, role: str) -> None:
+    """Raises ModelError unless the tensor has one scale in [2**-32, 2**32) and a zero point in the
+    range of its element type.  Products of a few such scales do not overflow single precision."""
+    q = type.quantisation
+    require(q is not None, f"{role} has no quantisation, must have a scale and a zero point")
+    assert q is not None
+    require(len(q.scales) == 1, f"{role} has {len(q.scales)} scales, must have one")
+    require(
+        LEAST_SCALE <= q.scales[0] < 1 / LEAST_SCALE,
+        f"{role} has scale {q.scales[0]}, must be within [{LEAST_SCALE}, {1 / LEAST_SCALE})",
+    )
+    lower, upper = type.dtype.lower, type.dtype.upper
+    require(
+        lower <= q.zero_points[0] < upper,
+        f"{role} has zero point {q.zero_points[0]}, must be within [{lower}, {upper})",
+    )
+
+
+def require_one_quantisation(types: tuple[TensorType, ...], role: str) -> None:
+    """Raises UnsupportedError unless all tensors have the same scale and zero point."""
+    found = tuple(dict.fromkeys((x.scale, x.zero_point) for x in types))
+    if len(found) > 1:
+        shown = " and ".join(f"scale {scale} with zero point {zero}" for scale, zero in found[:2])
+        raise UnsupportedError(
+            "model-023",
+            f"{role} have {shown}, must have one scale and zero point",
+            help="convert the model with a current TensorFlow Lite converter, which gives one",
+        )

@@ -1,0 +1,59 @@
+"""Extreme: base of Maximum and Minimum, whose tensors share one scale.
+
+Source: TFLite `reference/maximum_minimum.h`, which compares elements without requantisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Kernel, Site
+from penstock.ir.region import Region
+from penstock.ir.tensor import Array, TensorType
+from penstock.opkit import broadcast
+from penstock.opkit.checks import require_one_quantisation
+from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.onnx_constants import operand
+from penstock.opkit.requantised import alike
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(Elementwise):
+    """The larger or the smaller of two elements."""
+
+    LARGER: ClassVar[bool]
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        return broadcast.int8_result(inputs, 2, type(self).__name__)
+
+    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+        a, b = (broadcast.take(x, t, out) for x, t in zip(inputs, site.inputs, strict=True))
+        chosen = np.maximum(a, b) if self.LARGER else np.minimum(a, b)
+        return chosen.astype(np.int8)
+
+    def kernel(self, site: Site) -> Kernel:
+        params = (*broadcast.params(site), ("larger", int(self.LARGER)))
+        return Kernel("extreme_s8", params, by_rows=True)
+
+
+def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
+    """Nodes of a TFLite node.  Raises UnsupportedError unless all tensors share one scale."""
+    types = (node.input(0).type, node.input(1).type, node.output().type)
+    require_one_quantisation(types, "inputs and output")
+    yield from made(op, node, 2)
+
+
+def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:
+    """Nodes of an ONNX node; inputs are first requantised to the output's scale."""
+    if len(node.inputs) != 2:
+        raise node.unsupported(f"has {len(node.inputs)} inputs, must have 2")
+    a, made_a = alike(node, operand(node, 0), "input0")
+    b, made_b = alike(node, operand(node, 1), "input1")
+    yield from (*made_a, *made_b)
+    yield node.made(op, a, b)

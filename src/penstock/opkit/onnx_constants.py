@@ -1,0 +1,196 @@
+"""Constants of ONNX nodes as operators require them: weights, biases, operands.
+
+Constants are int8 with scales, from a DequantizeLinear before the node, or real numbers.  Real
+numbers become int8 without loss if all elements of one scale have the same magnitude, otherwise
+only with `--assume-int8`.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.ir.graph import Value
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.opkit.checks import LEAST_SCALE, require
+
+LARGEST_BIAS = 2**30
+"""Magnitude to which a bias is clipped with `--assume-int8`."""
+DRAWN_DEVIATION = 73.3
+"""Standard deviation of integers that are uniform in [-127, 127]."""
+
+
+def kernel(node: OnnxNode, order: tuple[int, ...], axis: int) -> Value:
+    """Input 1 of a convolution, (O, I / G, K, L), as int8 with axes in `order`.
+
+    Weights of 1-D convolutions, (O, I / G, K), get L = 1.  Scales run along `axis`."""
+    value = node.input(1)
+    elements = node.constant(1)
+    if elements.ndim == 3:
+        elements = elements[..., np.newaxis]
+    require(elements.ndim == 4, f"weights have shape {list(elements.shape)}, must have 3 or 4 axes")
+    said = node.attributes.get("kernel_shape", elements.shape[2 : value.type.rank])
+    require(
+        said == elements.shape[2 : value.type.rank],
+        f"kernel_shape is {said}, weights have a window of {list(elements.shape[2:])}",
+    )
+    return _weights(node, value, elements, order, axis)
+
+
+def matrix(node: OnnxNode) -> Value:
+    """Input 1 of Gemm or MatMul, (I, O), times `alpha`, as int8 (O, I); columns are in the order of
+    input 0."""
+    value, elements, alpha = node.input(1), node.constant(1), node.real("alpha", 1.0)
+    require(elements.ndim == 2, f"the matrix has shape {list(elements.shape)}, must have 2 axes")
+    order = (0, 1) if node.integer("transB") else (1, 0)
+    if node.columns is not None:
+        found = elements.shape[order[1]]
+        require(
+            found == len(node.columns), f"the matrix takes {found} inputs, has {len(node.columns)}"
+        )
+        elements = np.take(elements, node.columns, axis=order[1])
+    if alpha != 1.0:
+        if value.type.dtype is not DType.FLOAT32:
+            raise node.unsupported(f"alpha is {alpha} on a quantised matrix, must be 1")
+        elements = elements * np.float32(alpha)
+    return _weights(node, value, elements, order, axis=0)
+
+
+def _weights(
+    node: OnnxNode, value: Value, elements: Array, order: tuple[int, ...], axis: int
+) -> Value:
+    """Weights as int8, with axis order[a] of the model as axis a.
+
+    Real weights get one scale per index of `axis`."""
+    moved = np.ascontiguousarray(elements.transpose(order))
+    if value.type.dtype is DType.FLOAT32:
+        return _of_reals(node, value.name, moved, axis)
+    q = value.type.quantisation
+    if q is not None and q.axis is not None:
+        q = replace(q, axis=order.index(q.axis))
+    return Value(value.name, TensorType(moved.shape, value.type.dtype, q), Data.of(moved))
+
+
+def normalisation(node: OnnxNode, channels: int) -> tuple[Array, Array]:
+    """(factor, offset) of a BatchNormalization, one of each per channel."""
+    scale, offset, mean, variance = (real_numbers(node, k) for k in range(1, 5))
+    for found in (scale, offset, mean, variance):
+        require(
+            found.shape == (channels,),
+            f"a parameter has shape {list(found.shape)}, must be [{channels}]",
+        )
+    spread = variance + node.real("epsilon", 1e-5)
+    require(bool((spread > 0).all()), "variance plus epsilon is not above 0")
+    with np.errstate(all="ignore"):  # what is not finite is refused where it is used
+        factors = scale / np.sqrt(spread)
+        return factors, offset - mean * factors
+
+
+def of_reals(name: str, reals: Array, axis: int) -> Value:
+    """Real weights as symmetric int8, with one scale per index of `axis`."""
+    require(bool(np.isfinite(reals).all()), f'"{name}" holds what is no finite number')
+    others = tuple(a for a in range(reals.ndim) if a != axis)
+    largest = np.maximum(reals.max(axis=others), -reals.min(axis=others)).astype(np.float64)
+    scales = np.where(largest > 0, largest / 127, 1 / 127)
+    scales = np.maximum(scales, LEAST_SCALE).astype(np.float32)
+    shape = [1] * reals.ndim
+    shape[axis] = -1
+    elements = np.rint(reals / scales.reshape(shape)).astype(np.int8)
+    return _symmetric(name, elements, tuple(scales.tolist()), axis)
+
+
+def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
+    if not node.assumed:
+        raise node.unsupported(
+            f'weights "{name}" are real numbers, must be int8 behind a DequantizeLinear',
+            help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
+        )
+    return of_reals(name, reals, axis) if (reals != 0).any() else _drawn(name, reals.shape, axis)
+
+
+def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:
+    """Random weights for a model whose weights are all zero.
+
+    Errors in a schedule then show in results.  The scale preserves the spread of signals."""
+    count = math.prod(shape)
+    words = np.random.PCG64(np.random.SeedSequence(zlib.crc32(name.encode()))).random_raw(
+        -(-count // 8)
+    )
+    elements = np.maximum(words.view(np.int8)[:count].reshape(shape), -127)
+    terms = max(1, count // max(1, shape[axis]))
+    scale = float(np.float32(1 / (DRAWN_DEVIATION * math.sqrt(terms))))
+    return _symmetric(name, elements, (scale,) * shape[axis], axis)
+
+
+def _symmetric(name: str, elements: Array, scales: tuple[float, ...], axis: int) -> Value:
+    q = Quantisation(scales, (0,) * len(scales), axis if len(scales) > 1 else None)
+    return Value(name, TensorType(tuple(elements.shape), DType.INT8, q), Data.of(elements))
+
+
+def bias(node: OnnxNode, k: int, x: Value, w: Value, channels: int) -> Value:
+    """Constant input k, or zeros, as int32 in units of x.scale * w.scale."""
+    value = node.optional(k)
+    name = f"{node.output().name}/no_bias" if value is None else value.name
+    reals = np.zeros(channels) if value is None else real_numbers(node, k)
+    reals = reals * node.real("beta", 1.0)
+    if reals.size == 1 or reals.shape == (1, channels):
+        reals = np.broadcast_to(reals.ravel(), (channels,))
+    require(reals.shape == (channels,), f"bias has shape {list(reals.shape)}, must be [{channels}]")
+    return of_real_bias(node, name, reals, x, w)
+
+
+def of_real_bias(node: OnnxNode, name: str, reals: Array, x: Value, w: Value) -> Value:
+    """Real biases as int32 in units of x.scale * w.scale."""
+    q = w.type.quantisation
+    scales = np.array(q.scales if q else (1.0,), np.float64) * x.type.scale
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        steps = np.rint(reals / scales)
+    require(bool(np.isfinite(steps).all()), f'bias "{name}" holds what is no finite number')
+    if node.assumed:
+        steps = np.clip(steps, -LARGEST_BIAS, LARGEST_BIAS)
+    require(
+        bool((np.abs(steps) < 2**31).all()),
+        f'bias "{name}" reaches {np.abs(steps).max():.4g} steps of the accumulators, must be '
+        "below 2**31",
+    )
+    elements = steps.astype(np.int32)
+    return Value(name, TensorType(elements.shape, DType.INT32), Data.of(elements))
+
+
+def real_numbers(node: OnnxNode, k: int) -> Array:
+    """The real values of constant input k, as float64."""
+    type = node.input(k).type
+    elements = node.constant(k).astype(np.float64)
+    q = type.quantisation
+    if q is None:
+        return elements
+    if q.axis is None:
+        return (elements - q.zero_points[0]) * q.scales[0]
+    shape = [1] * type.rank
+    shape[q.axis] = -1
+    zeros, scales = (np.array(part).reshape(shape) for part in (q.zero_points, q.scales))
+    return (elements - zeros) * scales
+
+
+def operand(node: OnnxNode, k: int) -> Value:
+    """Input k of an element-wise operator; a real constant becomes int8 with one scale."""
+    value = node.input(k)
+    if value.data is None or value.type.dtype is not DType.FLOAT32:
+        return value
+    reals = node.constant(k)
+    require(bool(np.isfinite(reals).all()), f'"{value.name}" holds what is no finite number')
+    magnitudes = np.unique(np.abs(reals[reals != 0]))
+    if len(magnitudes) > 1 and not node.assumed:
+        raise node.unsupported(
+            f'constant "{value.name}" holds real numbers, must be int8 behind a DequantizeLinear',
+            help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
+        )
+    largest = float(magnitudes[-1]) if len(magnitudes) else 1.0
+    scale = float(np.float32(max(largest / 127, LEAST_SCALE)))
+    elements = np.clip(np.rint(reals / scale), -127, 127).astype(np.int8)
+    type = TensorType(value.type.shape, DType.INT8, Quantisation((scale,), (0,)))
+    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements))

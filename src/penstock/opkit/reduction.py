@@ -1,0 +1,98 @@
+"""Reduction: shared by operators that reduce whole axes.
+
+x  up to rank 4
+y  x with extent 1 along `axes`; a reshape follows where the model drops the axes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from penstock.ir.affine import Affine
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.op import Op, Site, Work
+from penstock.ir.region import Region
+from penstock.ir.tensor import DType, TensorType
+from penstock.opkit import broadcast
+from penstock.opkit.axes import constant_axes
+from penstock.opkit.checks import require, require_int8
+from penstock.opkit.intermediate import with_shape
+
+Axes = tuple[int, ...]
+
+
+def result_type(inputs: tuple[TensorType, ...], axes: Axes, dtype: DType) -> TensorType:
+    """Output type of a reduction of one input along `axes`.  Raises ModelError."""
+    require(len(inputs) == 1, f"reduction has {len(inputs)} inputs, must have 1")
+    x = inputs[0]
+    require_int8(x, "input")
+    require(x.rank <= broadcast.RANK, f"input has rank {x.rank}, must be at most {broadcast.RANK}")
+    require(
+        len(set(axes)) == len(axes) and all(0 <= axis < x.rank for axis in axes),
+        f"axes are {list(axes)}, must be distinct and within [0, {x.rank})",
+    )
+    return TensorType(reduced(x.shape, axes), dtype)
+
+
+def reduced(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
+    """The shape with extent 1 along the axes."""
+    return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+
+
+def count(site: Site, axes: Axes) -> int:
+    """Number of input elements per output element."""
+    return math.prod(site.inputs[0].shape[axis] for axis in axes)
+
+
+def needs(site: Site, axes: Axes, out: Region) -> tuple[Region, ...]:
+    """Region of the input: reduced axes whole, the others as in `out`."""
+    read = out
+    for axis in axes:
+        whole = (0, 0) if out.empty else (0, site.inputs[0].shape[axis])
+        read = read.replace(axis, whole)
+    return (read,)
+
+
+def affine(site: Site, axes: Axes) -> tuple[Affine, ...]:
+    """Affine form of `needs`."""
+    shape = site.inputs[0].shape
+    factors = tuple(int(axis not in axes) for axis in range(len(shape)))
+    extra = tuple(extent if axis in axes else 0 for axis, extent in enumerate(shape))
+    return (Affine.diagonal(factors, extra),)
+
+
+def work(site: Site, axes: Axes, out: Region) -> Work:
+    """Work of a region: one operation per input element."""
+    return Work(0, out.elements * count(site, axes))
+
+
+def params(site: Site, axes: Axes) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters: input extents `in_n` .. `in_c`, and along each axis the number of elements
+    per output element, `span_n` .. `span_c`."""
+    x = broadcast.extended(site.inputs[0].shape)
+    y = broadcast.extended(reduced(site.inputs[0].shape, axes))
+    spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
+    return (
+        *((f"in_{axis}", extent) for axis, extent in zip("nhwc", x, strict=True)),
+        *((f"span_{axis}", span) for axis, span in zip("nhwc", spans, strict=True)),
+    )
+
+
+def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
+    """Nodes of a TFLite reduction along the axes in input 1; a reshape drops axes."""
+    x = node.input(0)
+    if x.type.rank > broadcast.RANK:
+        raise node.unsupported(f"input has rank {x.type.rank}, must be at most {broadcast.RANK}")
+    require_int8(node.output().type, "output")
+    axes = constant_axes(node, 1, x.type.rank)
+    return with_shape(make(axes), (x,), reduced(x.type.shape, axes), node.output())
+
+
+def understood_onnx(node: OnnxNode, make: Callable[[Axes], Op]) -> Made:
+    """Node of an ONNX reduction along listed axes, by default all.  The front end drops axes."""
+    found = node.listed("axes", 1)
+    every = tuple(range(len(node.order)))
+    axes = tuple(sorted({node.axis(axis) for axis in found or every}))
+    return node.made(make(axes), node.input(0))

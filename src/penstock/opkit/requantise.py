@@ -1,0 +1,83 @@
+"""Requantisation of accumulators by real multipliers, one per tensor or per channel.
+
+Source: TFLite, `PopulateConvolutionQuantizationParams` (kernel_util.cc): the product of scales is
+computed in double precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import UnsupportedError
+from penstock.fixedpoint import Int64s, Rounding, quantise_multiplier, requantise
+from penstock.ir.op import Table
+from penstock.ir.tensor import Array, TensorType
+
+LARGEST_SCALED = 2**31 - 2**8
+"""Where scaled values end, so that C can add a zero point to them in int32."""
+
+
+def fitting_multiplier(real: float, largest: int) -> tuple[int, int]:
+    """(multiplier, shift) of a real multiplier for values of magnitude up to `largest`.
+
+    Raises UnsupportedError if values or products may overflow int32."""
+    if largest >= 2**31 or real * largest >= LARGEST_SCALED:
+        raise UnsupportedError(
+            "model-025",
+            f"values up to {largest} are multiplied by {real:.4g}, made of the scales; they must "
+            f"stay below 2**31, their products below {LARGEST_SCALED}",
+            why="the reference computes the output in 32 bits before it clamps it",
+            help="check the scales of the node's inputs and output",
+        )
+    return quantise_multiplier(real)
+
+
+@dataclass(frozen=True, slots=True)
+class Multipliers:
+    """Fixed-point multipliers and shifts, one of each per output channel."""
+
+    multipliers: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+    @staticmethod
+    def of(reals: list[float]) -> Multipliers:
+        pairs = [quantise_multiplier(real) for real in reals]
+        return Multipliers(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))
+
+    def reals(self) -> NDArray[np.float64]:
+        """The multipliers as real numbers."""
+        shifts = np.array(self.shifts, np.float64)
+        return np.array(self.multipliers, np.float64) * 2.0 ** (shifts - 31)
+
+    def tables(self) -> tuple[tuple[str, Table], ...]:
+        """Kernel tables `multiplier` and `shift`."""
+        return (
+            ("multiplier", Table.of(np.array(self.multipliers, np.int32))),
+            ("shift", Table.of(np.array(self.shifts, np.int8))),
+        )
+
+    def apply(
+        self,
+        accumulators: Int64s,
+        channels: slice,
+        zero_point: int,
+        bounds: tuple[int, int],
+        rounding: Rounding = Rounding.DOUBLE,
+    ) -> Array:
+        """Output elements of accumulators (..., channels): scaled, offset, clamped."""
+        multiplier = np.array(self.multipliers, np.int64)[channels]
+        shift = np.array(self.shifts, np.int64)[channels]
+        return requantise(accumulators, multiplier, shift, zero_point, bounds, rounding)
+
+
+@lru_cache(maxsize=1024)
+def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: int) -> Multipliers:
+    """Multipliers scale_x * scale_w[c] / scale_y of `channels` output channels."""
+    assert w.quantisation is not None
+    scales = w.quantisation.scales
+    every = scales if len(scales) == channels else scales * channels
+    return Multipliers.of([x.scale * scale / y.scale for scale in every])

@@ -1,0 +1,52 @@
+"""RowVectors: base of operators on vectors along the last axis, such as Softmax.
+
+An output element reads the whole vector that contains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.ir.affine import Affine
+from penstock.ir.op import Site, Work, row_count
+from penstock.ir.operator_facts import OperatorDefaults
+from penstock.ir.region import Region
+from penstock.ir.tensor import DType, TensorType
+from penstock.opkit.checks import require, require_int8
+
+
+@dataclass(frozen=True, slots=True)
+class RowVectors(OperatorDefaults):
+    """Region propagation and work of an operator on vectors along the last axis."""
+
+    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+        require(len(inputs) == 1, f"{type(self).__name__} has {len(inputs)} inputs, must have 1")
+        require_int8(inputs[0], "input")
+        require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
+        return TensorType(inputs[0].shape, DType.INT8)
+
+    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+        return (whole_vectors(site, out),)
+
+    def affine(self, site: Site) -> tuple[Affine, ...]:
+        before = site.output.rank - 1
+        factors, extra = (*((1,) * before), 0), (*((0,) * before), site.output.shape[-1])
+        # The vector starts at 0, whatever the position of the output element in it.
+        return (Affine.diagonal(factors, extra),)
+
+    def work(self, site: Site, out: Region) -> Work:
+        return Work(0, 3 * out.elements)
+
+    def in_place(self, site: Site) -> tuple[int, ...]:
+        return ()
+
+
+def whole_vectors(site: Site, out: Region) -> Region:
+    """The region, extended to whole vectors."""
+    return out.replace(len(out.lower) - 1, (0, site.output.shape[-1]))
+
+
+def params(site: Site) -> tuple[tuple[str, int], ...]:
+    """Kernel parameters: vectors per row, elements per vector."""
+    depth = site.output.shape[-1]
+    width = site.output.elements // row_count(site.output.shape) // depth
+    return (("width", width), ("depth", depth))

@@ -1,0 +1,98 @@
+"""Window: a sliding window along one axis.
+
+An output index o reads the input indices o * stride - before + k * dilation, k in [0, size).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.ir.foreign import ForeignNode
+from penstock.ir.region import Interval
+
+MOST_STEP = 2**15
+"""Strides, dilations and paddings of TFLite are smaller.
+
+Source: TensorFlow Lite, kernels/internal/types.h: `ConvParams`, `DepthwiseParams` and
+`PaddingValues` hold them as int16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Size, stride, dilation and padding, in elements; `before` and `after` pad the two ends."""
+
+    size: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+
+    @staticmethod
+    def same(extent: int, size: int, stride: int = 1, dilation: int = 1) -> Window:
+        """The window with SAME padding on an axis of `extent`: one output per `stride` elements.
+
+        The larger pad is at the end.
+
+        Source: TFLite, `ComputePaddingHeightWidth` (padding.h).
+        """
+        reach = (size - 1) * dilation + 1
+        total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
+        return Window(size, stride, dilation, total // 2, total - total // 2)
+
+    @property
+    def extent(self) -> int:
+        """Number of elements from the first tap to the last, both included."""
+        return (self.size - 1) * self.dilation + 1
+
+    def outputs(self, extent: int) -> int:
+        """Number of outputs over an axis of `extent`; 0 or less if the window does not fit."""
+        return (extent + self.before + self.after - self.extent) // self.stride + 1
+
+    def always_meets(self, extent: int) -> bool:
+        """Whether every output over an axis of `extent` reads an element that is not padding."""
+        outputs = self.outputs(extent)
+        last = (outputs - 1) * self.stride - self.before
+        # Where dilation skips no axis, the first window is the one that lies farthest outside.
+        padded = -(-self.before // self.stride) if self.dilation > extent else min(self.before, 1)
+        distances = (self.before - o * self.stride for o in range(min(padded, outputs)))
+        return last < extent and all(
+            -(-d // self.dilation) < self.size and -d % self.dilation < extent for d in distances
+        )
+
+    def reads(self, out: Interval) -> Interval:
+        """Input interval that the output interval reads, unclipped; it may include padding."""
+        lower = out[0] * self.stride - self.before
+        return lower, (out[1] - 1) * self.stride - self.before + self.extent
+
+    def needs(self, out: Interval, extent: int) -> Interval:
+        """Input interval that the output interval reads, clipped to [0, extent)."""
+        lower, upper = self.reads(out)
+        lower = min(max(lower, 0), extent)
+        return lower, max(lower, min(upper, extent))
+
+
+def foreign_windows(
+    node: ForeignNode, input_hw: tuple[int, ...], size_hw: tuple[int, ...]
+) -> tuple[Window, Window]:
+    """Windows of a TFLite node along rows and columns, with SAME and VALID padding resolved."""
+    padding = node.choice("padding", ("SAME", "VALID"))
+    windows: list[Window] = []
+    for axis, extent, size in zip("hw", input_hw, size_hw, strict=True):
+        stride = node.integer(f"stride_{axis}")
+        dilation = node.integer(f"dilation_{axis}_factor", 1)
+        if min(stride, dilation, size) < 1:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, window {size} along {axis}, "
+                "must each be at least 1"
+            )
+        if padding == "SAME":
+            window = Window.same(extent, size, stride, dilation)
+        else:
+            window = Window(size, stride, dilation)
+        if max(stride, dilation, window.before, window.after) >= MOST_STEP:
+            raise node.unsupported(
+                f"stride {stride}, dilation {dilation}, padding {window.before} and {window.after} "
+                f"along {axis}, must each be below {MOST_STEP}: the reference holds 16 bits of them"
+            )
+        windows.append(window)
+    return windows[0], windows[1]

@@ -1,0 +1,108 @@
+"""The capacity error: what needs the memory, how much would be enough, and what lowers the need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from penstock.errors import CapacityError
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.memory_conflict import HeldTensor, MemoryConflict, memory_conflict
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import least_ram_bytes
+from penstock.pipeline.request import Request
+from penstock.scheduling.options import Options
+
+NAMED_TENSORS = 8
+"""Tensors that the message names at most, the largest first."""
+
+
+def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
+    """The error for a network whose smallest point, `least`, is not feasible."""
+    return CapacityError(
+        "capacity-001",
+        f"the network needs {least.ram_bytes(request)} bytes of RAM, "
+        f"the budget is {request.ram_limit_bytes}",
+        where=least.schedule.parts.graph.name,
+        why=f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
+        f"{request.stack_bytes} for the stack; {_conflict_text(memory_conflict(least, request))}",
+        help="; ".join((f"give at least {_enough(least, request)}", *_lowering(least, request))),
+    )
+
+
+def _conflict_text(found: MemoryConflict) -> str:
+    """The tensors that are live at the peak, and those of them that cannot fit together."""
+    named, rest = found.held[:NAMED_TENSORS], found.held[NAMED_TENSORS:]
+    held = [f'"{tensor.name}" ({_live_share(tensor)})' for tensor in named]
+    if rest:
+        held.append(f"and {len(rest)} more ({sum(tensor.live_bytes for tensor in rest)} bytes)")
+    text = f"at the peak, {found.moment}, these are live in {found.memory}: {', '.join(held)}"
+    if found.available_bytes == 0:
+        return f"{text}; nothing is left for them"
+    if not found.irreducible:
+        return f"{text}; no placement within the {found.available_bytes} bytes available was found"
+    names = [f'"{name}"' for name in found.irreducible[:NAMED_TENSORS]]
+    if len(found.irreducible) > NAMED_TENSORS:
+        names.append(f"and {len(found.irreducible) - NAMED_TENSORS} more")
+    exceed = "together exceed" if len(names) > 1 else "alone exceeds"
+    return f"{text}; {', '.join(names)} {exceed} the {found.available_bytes} bytes available"
+
+
+def _live_share(tensor: HeldTensor) -> str:
+    """Live bytes, out of the bytes of the whole tensor where only some rows are live."""
+    if tensor.live_bytes == tensor.whole_bytes:
+        return f"{tensor.live_bytes} bytes"
+    return f"{tensor.live_bytes} of {tensor.whole_bytes} bytes"
+
+
+def _enough(point: PlacedPoint, request: Request) -> str:
+    """The command-line options that give a point enough memory."""
+    needs = {point.schedule.memory.default: point.placement.height_bytes + request.stack_bytes}
+    needs |= {name: placement.height_bytes for name, placement in point.others}
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
+    total = point.ram_bytes(request)
+    if request.sram_bytes is not None and request.sram_bytes < total:
+        options.append(f"--sram {total}")
+    return " ".join(options)
+
+
+def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
+    """Changes that lower the need, with the bytes that then suffice where they are computable."""
+    parts, options = least.schedule.parts, request.options
+    changes = {"with --stream-input": replace(request, stream_input=True)}
+    changes |= dict(_unrestricted(request))
+    for words, other in changes.items():
+        if other != request:
+            size = least_ram_bytes(parts.graph, other)
+            if size < least.ram_bytes(request):
+                yield f"{words} {size} bytes are enough"
+    for words, note, other in _open_choices(request):
+        graph = simplify(read(other.model, other.reading), other.rounding)
+        size = least_ram_bytes(assign_engines(graph, other).graph, other)
+        if size < least.ram_bytes(request):
+            yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
+    if options.max_parts < len(parts.parts):
+        yield f"a larger --max-parts than {options.max_parts} may lower it"
+    yield "a smaller input or fewer channels in these layers lower it"
+
+
+def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
+    """The request with each search option that the user set at its default."""
+    for f in fields(Options):
+        if f.name != "accumulate" and getattr(request.options, f.name) != f.default:
+            options = replace(request.options, **{f.name: f.default})
+            switch = f.name if f.default is not True else f"no_{f.name}"
+            words = f"without --{switch.replace('_', '-')}"
+            yield words, replace(request, options=options)
+
+
+def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:
+    """The request with each alternative that the user left open of an accelerator's attributes."""
+    for k, accelerator in enumerate(request.accelerators):
+        before, after = request.accelerators[:k], request.accelerators[k + 1 :]
+        for choice in accelerator.open_choices:
+            accelerators = (*before, choice.make(), *after)
+            other = replace(request, accelerators=accelerators)
+            yield f"--accelerator {choice.text}", choice.note, other

@@ -1,0 +1,34 @@
+"""The stages on graphs: read a model, simplify it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.fixedpoint import Rounding
+from penstock.frontends.open import check_dimensions, parse, read_bytes
+from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.ir.graph import Graph
+from penstock.passes.order import PASSES, run_passes
+from penstock.passes.single_rounding import with_single_rounding
+from penstock.zoo.registry import open_zoo
+
+
+def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
+    """Read a model file, or build the zoo network `zoo:NAME[:option=value,..]`.
+
+    Raises ModelError, UnsupportedError, UsageError."""
+    if model.startswith("zoo:"):
+        check_dimensions((), reading, model)
+        return open_zoo(model)
+    path = Path(model)
+    return parse(read_bytes(path), path.name, reading, path.parent)
+
+
+def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
+    """Run `PASSES`.
+
+    Outputs do not change, except that `Rounding.SINGLE` first replaces the requantisation of fully
+    connected layers."""
+    if rounding is Rounding.SINGLE:
+        graph = with_single_rounding(graph)
+    return run_passes(graph, PASSES)

@@ -1,0 +1,138 @@
+"""MemoryConflict: the tensors that cannot fit together into the memory that a request leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.memory.conflict import conflict
+from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.request import Request
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import (
+    block_name,
+    placement_problems,
+    scratch_name,
+)
+
+MAX_BLOCKS = 200
+"""The search for a fragmentation conflict tries up to `ConflictOptions.max_asks` subsets; with more
+blocks than this it would take longer than the compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTensor:
+    """A tensor, or another buffer: the bytes of its live rows, and those of all its rows."""
+
+    name: str
+    live_bytes: int
+    whole_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryConflict:
+    """Why a point does not fit.
+
+    `moment`: what runs at the peak of live bytes.
+    `held`: what is live then, the largest first.
+    `available_bytes`: the bytes that the request leaves for these tensors in `memory`.
+    `irreducible`: tensors that cannot fit together, but do without any one of them, the largest
+        first; empty if the search found no such set.  They are live at the peak, unless
+        fragmentation alone exceeds the available bytes."""
+
+    memory: str
+    moment: str
+    held: tuple[HeldTensor, ...]
+    available_bytes: int
+    irreducible: tuple[str, ...]
+
+
+def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
+    """The conflict in the first memory whose blocks do not fit, of a point that is not feasible."""
+    expanded = ExpandedSchedule(point.schedule)
+    memory, available = _exceeded(point, request)
+    problem = dict(placement_problems(expanded))[memory]
+    labels = _labels(expanded, problem)
+    peak = live_peak(problem)
+    live = frozenset(peak.names)
+    held = _by_label([b for b in problem.buffers if b.name in live], labels)
+    whole = {_file_name(s.name): s.size_bytes for s in point.schedule.parts.rows.storages}
+    tensors = (HeldTensor(name, size, whole.get(name, size)) for name, size in held.items())
+    return MemoryConflict(
+        memory,
+        _moment(expanded, peak.tick),
+        tuple(sorted(tensors, key=lambda tensor: -tensor.live_bytes)),
+        available,
+        _irreducible(problem, held, labels, available),
+    )
+
+
+def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
+    """The first memory that is too small, and the bytes that the request leaves there."""
+    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    for memory, placement in point.others:
+        if placement.height_bytes > sizes[memory]:
+            return memory, sizes[memory]
+    others = point.height_bytes - point.placement.height_bytes
+    tensors = point.schedule.memory.default
+    left = request.ram_limit_bytes - request.stack_bytes - others
+    return tensors, max(0, min(sizes[tensors], left))
+
+
+def _labels(expanded: ExpandedSchedule, problem: PlacementProblem) -> Mapping[str, str]:
+    """By block name, the name that a user knows: of a tensor, or of the part that needs scratch."""
+    schedule = expanded.schedule
+    labels = {buffer.name: buffer.name for buffer in problem.buffers}
+    labels |= {block_name(schedule, block): block.storage for block in expanded.blocks()}
+    for plan in schedule.plans:
+        last = schedule.parts.parts[plan.parts[-1]]
+        labels[scratch_name(schedule, plan)] = f"{last.name} (scratch)"
+    return {block: _file_name(label) for block, label in labels.items()}
+
+
+def _file_name(name: str) -> str:
+    """The first of the names that a model file joins with semicolons."""
+    return name.split(";")[0]
+
+
+def _by_label(buffers: list[LiveBuffer], labels: Mapping[str, str]) -> dict[str, int]:
+    """Bytes by label."""
+    found: dict[str, int] = {}
+    for buffer in buffers:
+        label = labels[buffer.name]
+        found[label] = found.get(label, 0) + buffer.size_bytes
+    return found
+
+
+def _irreducible(
+    problem: PlacementProblem,
+    held: Mapping[str, int],
+    labels: Mapping[str, str],
+    available_bytes: int,
+) -> tuple[str, ...]:
+    """An irreducible set of labels: of those live at the peak, else of all blocks."""
+    if sum(held.values()) > available_bytes:
+        tensors = tuple(LiveBuffer(name, 0, 1, size) for name, size in held.items())
+        found = conflict(PlacementProblem(tensors, available_bytes))
+    elif len(problem.buffers) <= MAX_BLOCKS:
+        # Without the ties the problem is a relaxation: its conflicts are conflicts with ties, too.
+        untied = (replace(b, anchor=None, distance_bytes=0) for b in problem.buffers)
+        found = conflict(PlacementProblem(tuple(untied), available_bytes))
+    else:
+        found = None
+    if found is None or not (found.proven and found.irreducible):
+        return ()
+    names = dict.fromkeys(labels.get(name, name) for name in found.names)
+    return tuple(sorted(names, key=lambda name: -held.get(name, 0)))
+
+
+def _moment(expanded: ExpandedSchedule, tick: int) -> str:
+    """What happens at a tick, as a clause."""
+    schedule = expanded.schedule
+    for cascade in expanded.cascades:
+        if cascade.tick <= tick < cascade.tick + len(cascade.calls):
+            position = int(cascade.calls[tick - cascade.tick, 0])
+            part = schedule.parts.parts[schedule.order[position]]
+            return f'while "{_file_name(part.name)}" runs'
+    return "when the caller writes the inputs" if tick == 0 else "when the caller reads the outputs"

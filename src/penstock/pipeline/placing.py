@@ -1,0 +1,100 @@
+"""The stage `place`: assign an address to every block of the schedules worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from itertools import tee
+
+from penstock.errors import InternalError
+from penstock.hardware.target import Target
+from penstock.ir.graph import Graph
+from penstock.memory.check import check
+from penstock.memory.exact import ExactOptions
+from penstock.memory.place import PlaceOptions
+from penstock.memory.place import place as place_buffers
+from penstock.memory.problem import Placement, PlacementProblem
+from penstock.pipeline.assignment import assign_kernels
+from penstock.pipeline.culling import culled, may_survive
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import least_memory_first, schedule
+from penstock.program.placed_cost import with_placed_costs
+from penstock.scheduling.model.schedule import Frontier, Schedule
+from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.workers import mapped
+
+
+def place(
+    frontier: Frontier,
+    target: Target,
+    options: Options,
+    executor: Executor | None = None,
+    on_count: Callable[[int], None] = lambda done: None,
+) -> tuple[PlacedPoint, ...]:
+    """Place the schedules of a frontier and cull the points; least memory first.
+
+    `on_count` receives the number of points placed so far, once per placed schedule."""
+    points: list[PlacedPoint] = []
+    candidates = (s for s in frontier.schedules if may_survive(s, points, target))
+    for found, point in _placed(candidates, target, options, executor):
+        on_count(len(points))
+        # Workers run ahead: a later result may rule out a schedule that is already submitted.
+        if may_survive(found, points, target):
+            points.append(point)
+    return culled(points, target)
+
+
+def placed_points(graph: Graph, request: Request) -> tuple[PlacedPoint, ...]:
+    """The culled points of a graph whose nodes are assigned to engines, least memory first."""
+    found = schedule(assign_kernels(graph, request), request.target, request.options)
+    return place(found, request.target, request.options)
+
+
+def least_ram_bytes(graph: Graph, request: Request) -> int:
+    """The least RAM in bytes that runs a graph whose nodes are assigned to engines.
+
+    The budget of the request is ignored; its stack reserve counts."""
+    least: int | None = None
+    parts = assign_kernels(graph, request)
+    for found in least_memory_first(parts, request.target, request.options):
+        if least is not None and found.peak_bytes >= least:
+            break  # the live bytes of later schedules are no lower
+        ((_, point),) = _placed((found,), request.target, request.options, None)
+        least = point.height_bytes if least is None else min(least, point.height_bytes)
+    return request.stack_bytes + (least or 0)
+
+
+def _placed(
+    schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
+) -> Iterator[tuple[Schedule, PlacedPoint]]:
+    """Each schedule with its point, whose cost accounts for the addresses.
+
+    Without an executor, a schedule is requested only after the one before it is placed.  Workers
+    receive the blocks, not the network."""
+    unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
+    limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
+    every, again = tee(map(ExpandedSchedule, schedules))
+    blocks = map(placement_problems, again)
+    placements = mapped(partial(_place_blocks, PlaceOptions(exact=limits)), blocks, executor)
+    for expanded, found in zip(every, placements, strict=True):
+        point = PlacedPoint(expanded.schedule, found[0][1], found[1:], unbudgeted)
+        costed = with_placed_costs(expanded, point.addresses)
+        yield expanded.schedule, replace(point, schedule=costed)
+
+
+def _place_blocks(
+    options: PlaceOptions, blocks: tuple[tuple[str, PlacementProblem], ...]
+) -> tuple[tuple[str, Placement], ...]:
+    """A checked placement for each (memory, problem)."""
+    found: list[tuple[str, Placement]] = []
+    for memory, problem in blocks:
+        placement = place_buffers(problem, options)
+        if faults := check(problem, placement):
+            raise InternalError("place-001", f"the placement is wrong: {faults[0]}")
+        found.append((memory, placement))
+    return tuple(found)

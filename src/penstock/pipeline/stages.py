@@ -1,0 +1,155 @@
+"""The table of stages: each is a function from one frozen result to the next.
+
+`STAGES` is the only place that states their names, their order and their functions.  Compilation,
+`--stop-after`, progress and timing derive from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Generic, TypeVar, cast
+
+from penstock.codegen.bundle import Bundle
+from penstock.ir.graph import Graph
+from penstock.pipeline.assignment import assign_engines
+from penstock.pipeline.choosing import choose
+from penstock.pipeline.emission import lower_point, write
+from penstock.pipeline.graphs import read, simplify
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import place
+from penstock.pipeline.request import Request
+from penstock.pipeline.search import schedule
+from penstock.program.program import Program
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier
+
+_Input = TypeVar("_Input")
+_Result = TypeVar("_Result")
+
+OnStage = Callable[[str], None]
+"""A callback that receives the name of each stage as it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The result of `place`: the points, least memory first, and the one to compile."""
+
+    points: tuple[PlacedPoint, ...]
+    chosen: PlacedPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every stage may use besides the result of the stage before it.
+
+    Without an executor, this process does all work."""
+
+    request: Request
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[_Input, _Result]):
+    """A row of the table.
+
+    `name` is the argument of `--stop-after`, the label in the progress bar and the key in the
+    table of seconds."""
+
+    name: str
+    run: Callable[[_Input, Context], _Result]
+
+
+def _place_and_choose(frontier: Frontier, context: Context) -> Placed:
+    request = context.request
+    points = place(frontier, request.target, request.options, context.executor)
+    return Placed(points, choose(points, request))
+
+
+READ: Stage[str, Graph] = Stage(
+    "read",
+    lambda model, context: read(model, context.request.reading),
+)
+SIMPLIFY: Stage[Graph, Graph] = Stage(
+    "simplify",
+    lambda graph, context: simplify(graph, context.request.rounding),
+)
+ASSIGN: Stage[Graph, Parts] = Stage(
+    "assign",
+    lambda graph, context: assign_engines(graph, context.request),
+)
+SCHEDULE: Stage[Parts, Frontier] = Stage(
+    "schedule",
+    lambda parts, context: schedule(parts, context.request.target, context.request.options),
+)
+PLACE: Stage[Frontier, Placed] = Stage(
+    "place",
+    _place_and_choose,
+)
+LOWER: Stage[Placed, Program] = Stage(
+    "lower",
+    lambda placed, context: lower_point(placed.chosen, context.request.accelerators),
+)
+WRITE: Stage[Program, Bundle] = Stage(
+    "write",
+    lambda program, context: write(program, context.request),
+)
+
+STAGES: tuple[Stage[Any, Any], ...] = (READ, SIMPLIFY, ASSIGN, SCHEDULE, PLACE, LOWER, WRITE)
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a stage and the seconds that it took."""
+
+    stage: Stage[Any, Any]
+    result: Any
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The results of consecutive stages."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def result(self, stage: Stage[Any, _Result]) -> _Result:
+        """The result of one of the stages that ran."""
+        found = next(one.result for one in self.outcomes if one.stage is stage)
+        return cast(_Result, found)
+
+    @property
+    def seconds(self) -> tuple[tuple[str, float], ...]:
+        """The name of each stage and the seconds that it took, in order."""
+        return tuple((one.stage.name, one.seconds) for one in self.outcomes)
+
+
+def run_stages(
+    stages: Sequence[Stage[Any, Any]],
+    first_input: object,
+    context: Context,
+    on_stage: OnStage = lambda name: None,
+) -> Outcomes:
+    """Run consecutive stages of the table, each on the result of the one before it.
+
+    `first_input` is the input of the first stage: a model's name for `READ`."""
+    return Outcomes(tuple(_outcomes(stages, first_input, context, on_stage)))
+
+
+def run_through(request: Request, name: str, executor: Executor | None = None) -> Outcomes:
+    """Run the stages up to and including the one called `name`, one of `STAGE_NAMES`."""
+    stages = STAGES[: STAGE_NAMES.index(name) + 1]
+    return run_stages(stages, request.model, Context(request, executor))
+
+
+def _outcomes(
+    stages: Sequence[Stage[Any, Any]], value: object, context: Context, on_stage: OnStage
+) -> Iterator[Outcome]:
+    for stage in stages:
+        on_stage(stage.name)
+        begun = perf_counter()
+        value = stage.run(value, context)
+        yield Outcome(stage, value, perf_counter() - begun)

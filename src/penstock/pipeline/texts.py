@@ -1,0 +1,154 @@
+"""Texts of stage results: printing any of them, and reading those that need a target.
+
+Graph         frontends/text.py            Placement, Schedule   `read_point` below
+Parts         `read_assigned_parts` below  Program               program/text/
+Frontier      scheduling/text/frontier.py  Bundle                codegen/bundle_text.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.backends.accelerator import Accelerator
+from penstock.backends.partition import choose
+from penstock.backends.portable import CALLER, part_of
+from penstock.codegen.bundle import Bundle
+from penstock.codegen.bundle_text import print_bundle
+from penstock.frontends.text import classes
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.op import Kernel, row_count
+from penstock.ir.text.constants import Constants
+from penstock.ir.text.labels import Labels
+from penstock.ir.text.printer import print_graph
+from penstock.memory.placement_text import print_placement, read_placement
+from penstock.memory.problem import Placement
+from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import ASSIGN, Outcomes, Placed
+from penstock.program.program import Body, Command, Invoke, Program, View
+from penstock.program.steps import walk
+from penstock.program.text.context import ProgramContext, kernels
+from penstock.program.text.printer import print_program
+from penstock.scanner import Scanner, name_or_string
+from penstock.scheduling.model.part import PULL, Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.text.frontier import ScheduleReader, print_frontier, print_schedules
+from penstock.scheduling.text.parts import print_parts, read_parts
+
+
+def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:
+    """The text of the last of several consecutive results, of which `read` is the first.
+
+    Of placed schedules, the chosen one is printed.  Long constants and file contents are shown by
+    digest; `with_data` appends them."""
+    match outcomes.outcomes[-1].result:
+        case Graph() as graph:
+            return print_graph(graph, with_data=with_data)
+        case Parts() as parts:
+            return print_parts(parts, with_data=with_data)
+        case Frontier() as frontier:
+            return print_frontier(frontier)
+        case Placed(chosen=chosen):
+            return print_point(chosen)
+        case Program() as program:
+            context = ProgramContext(outcomes.result(ASSIGN))
+            return print_program(program, context, with_data=with_data)
+        case Bundle() as bundle:
+            return print_bundle(bundle, with_data=with_data)
+        case result:
+            raise TypeError(f"{type(result).__name__} has no text form")
+
+
+def read_assigned_parts(text: str, request: Request, constants: Constants | None = None) -> Parts:
+    """The parts that a text shows, with the kernels of the request's target and accelerators.
+
+    Raises ModelError where the text is malformed or the target has other kernels."""
+    return read_parts(text, classes(), _Resolver(request), constants)
+
+
+def print_point(point: PlacedPoint) -> str:
+    """The text of a placed schedule: the schedule, then a placement for each memory."""
+    graph = point.schedule.parts.graph
+    labels = Labels.of(graph)
+    head = f"point of {name_or_string(graph.name)}"
+    if point.unbudgeted:
+        head += f" unbudgeted {', '.join(map(name_or_string, sorted(point.unbudgeted)))}"
+    placements = ((point.schedule.memory.default, point.placement), *point.others)
+    texts = (print_placement(placement, memory, labels) for memory, placement in placements)
+    return f"{head}\n{print_schedules((point.schedule,))}{''.join(texts)}"
+
+
+def read_point(text: str, parts: Parts) -> PlacedPoint:
+    """The placed schedule that a text shows, of parts that are read before.
+
+    Raises ModelError where the text is malformed or contradicts the parts."""
+    scanner = Scanner(text)
+    scanner.skip_newlines()
+    scanner.expect_word("point")
+    scanner.expect_word("of")
+    at = scanner.peek()
+    if scanner.name() != parts.graph.name:
+        raise scanner.contradiction(f'the parts are of "{parts.graph.name}"', at=at)
+    unbudgeted: list[str] = []
+    if scanner.accept_word("unbudgeted"):
+        unbudgeted.append(scanner.name())
+        while scanner.accept(","):
+            unbudgeted.append(scanner.name())
+    scanner.end_statement()
+    reader = ScheduleReader(scanner, parts)
+    at = scanner.peek()
+    schedules = reader.schedules()
+    if len(schedules) != 1:
+        raise scanner.error(f"a point has one schedule, not {len(schedules)}", at=at)
+    placements: list[tuple[str, Placement]] = []
+    while not scanner.at_end:
+        placements.append(read_placement(scanner, reader.labels.name))
+    if not placements:
+        raise scanner.unexpected('"placement"')
+    (_, first), *others = placements
+    return PlacedPoint(schedules[0], first, tuple(others), frozenset(unbudgeted))
+
+
+def program_context(parts: Parts, accelerators: Sequence[Accelerator]) -> ProgramContext:
+    """What the text of a program is read with: the parts, and the functions of drivers."""
+    found = [Invoke(a.codegen.submit, ()) for a in accelerators if a.codegen.submit is not None]
+    for part in parts.parts:
+        for _, kernel in kernels(part):
+            commands = () if kernel.body is None else _body(part, kernel)
+            found += (command for command in walk(commands) if isinstance(command, Invoke))
+    return ProgramContext(parts, tuple(found))
+
+
+def _body(part: Part, kernel: Kernel) -> tuple[Command, ...]:
+    """The commands by which an accelerator computes all rows, on buffers that do not exist."""
+    body: Body | None = kernel.body
+    assert body is not None
+    inputs = tuple(View.whole(v.name, v.type, v.name) for v in part.inputs)
+    output = View.whole(part.name, part.output.type, part.name)
+    tables = {name: name for name, _ in kernel.tables}
+    scratch = "scratch" if kernel.scratch_bytes else None
+    fetched = None if kernel.fetch is None else "prefetched"
+    return body(inputs, output, row_count(part.output.type.shape), tables, scratch, fetched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    """Finds kernels as the stage `assign` does."""
+
+    request: Request
+
+    def graph(self, graph: Graph) -> Graph:
+        """The graph with the kernels that the accelerators choose for their composites."""
+        for accelerator in self.request.accelerators:
+            graph, _ = choose(graph, accelerator, lambda node: 0)
+        return graph
+
+    def part(self, node: Node) -> Part:
+        """A node on the processor or on the accelerator that claims it."""
+        return part_of(node, self.request.target.engines[0])
+
+    def stream(self, value: Value) -> Part:
+        """An input whose rows the caller supplies."""
+        return Part((), CALLER, PULL, value)

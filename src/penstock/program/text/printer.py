@@ -1,0 +1,257 @@
+"""Text of a program: memories, buffers, views, then the commands of each entry.
+
+    program lenet5
+    memory sram 2020 writable
+    memory flash 61706
+    buffer input: io sram 1236..2020
+    buffer pool2/scratch: scratch sram 0..608
+    buffer conv1/weights: constant flash 0..150
+    view conv1: in conv1 pitch 168 ring 4
+    inputs input
+    outputs scores
+    run {
+      for conv1 in 0..28 step 2 {
+        call conv1(input, conv1/weights, conv1/bias) rows r..r + 2
+      }
+      call dense1(pool2, dense1/weights, dense1/bias) scratch dense1/scratch
+    }
+
+A buffer occupies the bytes `first..end` of its memory.  One that holds a constant of the graph says
+no more; another has `type T` and `data @digest` where it holds data, and `stream` if these are
+commands of an accelerator.
+
+A view is called by its tensor; a second view of the same tensor is `conv1:2`.  One that fills a
+buffer of the tensor's name is not declared.  Row r of a view lies at `r % ring * pitch`, or at
+`table (..)[r]`; both are left out where all rows follow each other.
+
+A call names its output and its inputs.  Operator, types and kernel follow from the part that
+computes the output: its preferred kernel, or the one after `by`.  Without `rows a..b` it computes
+all rows.  A body in braces invokes functions of an accelerator's driver, `invoke f on npu(..)`,
+with numbers and addresses, `&buffer + offset`; fields of a record are named, `rows=r + 1`.  The
+other commands:
+
+    copy a -> b rows 0..9 on dma as "token"      pull x rows r..r + 1      wait dma "token"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+
+from penstock.errors import InternalError
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.text.constants import ConstantTable, data_lines
+from penstock.ir.text.printer import print_type
+from penstock.program.expr import Expr
+from penstock.program.program import (
+    Address,
+    Box,
+    Buffer,
+    Call,
+    Command,
+    Copy,
+    Invoke,
+    Issue,
+    Loop,
+    Program,
+    Pull,
+    Rows,
+    Transfer,
+    View,
+    Wait,
+)
+from penstock.program.text.context import PREFERRED, ProgramContext, kernel_role
+from penstock.program.text.expressions import MAX_ENTRIES, print_expr
+from penstock.scanner import name_or_string, quoted
+
+
+def print_program(program: Program, context: ProgramContext, *, with_data: bool = False) -> str:
+    """The text of a program; `with_data` appends the constants that it shows by digest."""
+    printer = _Printer(context)
+    text = "".join(f"{line}\n" for line in printer.lines(program))
+    return text + data_lines(printer.table.found) if with_data else text
+
+
+def program_constants(program: Program, context: ProgramContext) -> dict[str, bytes]:
+    """The bytes that the program's text shows by digest, by digest."""
+    printer = _Printer(context)
+    for _ in printer.lines(program):
+        pass
+    return printer.table.found
+
+
+class _Printer:
+    """Prints a program; collects constants in `table`, and views as commands use them."""
+
+    def __init__(self, context: ProgramContext) -> None:
+        self.table = ConstantTable()
+        self._context = context
+        self._label = context.labels
+        self._views: dict[str, list[View]] = {}
+
+    def lines(self, program: Program) -> Iterator[str]:
+        """The lines of the text."""
+        ends = [
+            f"{word} {', '.join(map(self._view, views))}"
+            for word, views in (("inputs", program.inputs), ("outputs", program.outputs))
+            if views
+        ]
+        entries = [
+            line
+            for word, commands in (
+                ("init", program.init),
+                ("reset", program.reset),
+                ("run", program.run),
+            )
+            if commands
+            for line in self._block(word, commands, "")
+        ]
+        yield f"program {name_or_string(program.name)}"
+        for memory in program.memories:
+            writable = " writable" if memory.writable else ""
+            yield f"memory {name_or_string(memory.name)} {memory.size_bytes}{writable}"
+        yield from map(self._buffer, program.buffers)
+        for tensor, views in self._views.items():
+            for k, view in enumerate(views):
+                if k > 0 or view != self._context.whole_view(tensor):
+                    yield self._declaration(k, view)
+        yield from ends
+        yield from entries
+
+    def _buffer(self, buffer: Buffer) -> str:
+        name, memory = self._label(buffer.name), name_or_string(buffer.memory)
+        end = buffer.address + buffer.size_bytes
+        text = f"buffer {name}: {buffer.kind.value} {memory} {buffer.address}..{end}"
+        value = self._context.values.get(buffer.name)
+        of_graph = value is not None and value.data is not None
+        if value is None or not of_graph or (value.data, value.type) != (buffer.data, buffer.type):
+            if buffer.type is not None:
+                text += f" type {print_type(buffer.type, self.table)}"
+            if buffer.data is not None:
+                text += f" data {self.table.refer(buffer.data.raw)}"
+            elif of_graph:
+                text += " without data"
+        return f"{text} stream" if buffer.is_stream else text
+
+    def _view(self, view: View) -> str:
+        """A view where it is used."""
+        known = self._views.setdefault(view.tensor, [])
+        if view not in known:
+            known.append(view)
+        return self._reference(view.tensor, known.index(view))
+
+    def _reference(self, tensor: str, k: int) -> str:
+        return self._label(tensor) + (f":{k + 1}" if k else "")
+
+    def _declaration(self, k: int, view: View) -> str:
+        value = self._context.values.get(view.tensor)
+        text = f"view {self._reference(view.tensor, k)}:"
+        if value is None or value.type != view.type:
+            text += f" {print_type(view.type, self.table)}"
+        text += f" in {self._label(view.buffer)}"
+        if view.rows != Rows.whole(view.type):
+            text += f" pitch {view.rows.pitch} ring {view.rows.ring}"
+            if view.rows.table is not None:
+                text += f" table {self.table.numbers(view.rows.table, MAX_ENTRIES)}"
+        if (view.lower, view.upper) != (0, row_count(view.type.shape)):
+            text += f" rows {self._range(view.lower, view.upper)}"
+        return text if view.offset == 0 else f"{text} offset {self._expr(view.offset)}"
+
+    def _block(self, head: str, commands: Sequence[Command], indent: str) -> Iterator[str]:
+        """Commands in braces."""
+        yield f"{indent}{head} {{"
+        for command in commands:
+            yield from self._command(command, f"{indent}  ")
+        yield f"{indent}}}"
+
+    def _command(self, command: Command, indent: str) -> Iterator[str]:
+        match command:
+            case Loop(variable, lower, upper, step, body):
+                head = f"for {name_or_string(variable)} in {self._range(lower, upper)}"
+                yield from self._block(f"{head} step {step}" if step != 1 else head, body, indent)
+            case Call():
+                head = self._call(command)
+                if command.body:
+                    yield from self._block(head, command.body, indent)
+                else:
+                    yield f"{indent}{head}"
+            case Issue() | Transfer():
+                raise InternalError(
+                    "text-006",
+                    f"a program has a {type(command).__name__} that is not part of a stream",
+                    why="the stage `lower` encodes all of them",
+                )
+            case _:
+                yield f"{indent}{self._simple(command)}"
+
+    def _simple(self, command: Copy | Wait | Pull | Invoke) -> str:
+        match command:
+            case Copy(source, target, lower, upper, engine, token):
+                text = f"copy {self._view(source)} -> {self._view(target)}"
+                text += f" rows {self._range(lower, upper)} on {name_or_string(engine)}"
+                return text if token is None else f"{text} as {quoted(token)}"
+            case Wait(engine, token):
+                return f"wait {name_or_string(engine)} {quoted(token)}"
+            case Pull(target, lower, upper):
+                return f"pull {self._view(target)} rows {self._range(lower, upper)}"
+            case Invoke(driver, given):
+                items = list(map(self._argument, command.arguments))
+                if not isinstance(given, tuple):
+                    names = (field.name for field in fields(given))
+                    items = [f"{name}={item}" for name, item in zip(names, items, strict=True)]
+                name, engine = name_or_string(driver.name), name_or_string(driver.engine)
+                return f"invoke {name} on {engine}({', '.join(items)})"
+
+    def _call(self, call: Call) -> str:
+        part = self._context.part(call.output.tensor)
+        role = None if part is None else kernel_role(part, call)
+        if role is None:
+            raise InternalError(
+                "text-007",
+                f'the call that computes "{call.output.tensor}" is not one of a part',
+                why="the text of a program refers to parts for operators and kernels",
+            )
+        text = f"call {self._view(call.output)}({', '.join(map(self._view, call.inputs))})"
+        text += self._box(call.out, call.site.output.shape)
+        if role != PREFERRED:
+            text += f" by {role}"
+        if call.scratch is not None:
+            text += f" scratch {self._label(call.scratch)}"
+        if call.fetched is not None:
+            text += f" fetched {self._view(call.fetched)}"
+        if call.fills:
+            text += f" fills {', '.join(map(self._view, call.fills))}"
+        return text
+
+    def _box(self, box: Box, shape: tuple[int, ...]) -> str:
+        """The rows of a box that has all of the other axes; else all of its axes."""
+        if box == Box((0,) * len(shape), shape):
+            return ""
+        axis = row_axis(len(shape))
+        if len(box.lower) == len(box.upper) == len(shape):
+            lower, upper = box.lower[axis], box.upper[axis]
+            if box == rows_box(shape, lower, upper):
+                return f" rows {self._range(lower, upper)}"
+        lowers = ", ".join(map(self._expr, box.lower))
+        return f" box ({lowers})..({', '.join(map(self._expr, box.upper))})"
+
+    def _argument(self, argument: Expr | Address) -> str:
+        if not isinstance(argument, Address):
+            return self._expr(argument)
+        offset = "" if argument.offset == 0 else f" + {self._expr(argument.offset)}"
+        return f"&{self._label(argument.buffer)}{offset}"
+
+    def _range(self, lower: Expr, upper: Expr) -> str:
+        return f"{self._expr(lower)}..{self._expr(upper)}"
+
+    def _expr(self, expr: Expr) -> str:
+        return print_expr(expr, self.table)
+
+
+def rows_box(shape: tuple[int, ...], lower: Expr, upper: Expr) -> Box:
+    """Rows [lower, upper) of a tensor, and all of the other axes."""
+    axis = row_axis(len(shape))
+    return Box(
+        (*(0 for _ in shape[:axis]), lower, *(0 for _ in shape[axis + 1 :])),
+        (*shape[:axis], upper, *shape[axis + 1 :]),
+    )

@@ -1,0 +1,90 @@
+"""Candidate: an interval of an execution order, run as one cascade.  Proposal: a full cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.prefetch import Prefetch
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Positions [lower, upper) of an execution order as one cascade; a `Plan` before costing.
+
+    stripe: maximum number of output rows per call, or `execution.WHOLE`.
+    nearest_first, prefetches, scratch_bytes: see `Plan`.
+    memory: memory regions of the tensors that the cascade computes.
+    """
+
+    lower: int
+    upper: int
+    stripe: int
+    nearest_first: bool
+    memory: MemoryAssignment
+    prefetches: tuple[Prefetch, ...] = ()
+    scratch_bytes: int = 0
+
+    def with_scratch(self, scratch_bytes: int) -> Candidate:
+        """Return the candidate with other scratch memory; faster than `dataclasses.replace`."""
+        return Candidate(
+            self.lower,
+            self.upper,
+            self.stripe,
+            self.nearest_first,
+            self.memory,
+            self.prefetches,
+            scratch_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ValuedCandidate:
+    """A candidate with its estimated cost.
+
+    peak_bytes: live bytes at the peak, in the default memory region.
+    time: call overhead and additional access time; the unit is that of the search.
+    before, after: memory assignment of the tensors that are live at its ends.
+    prefetched_bytes: bytes of prefetched constants in the default region.
+    """
+
+    candidate: Candidate
+    peak_bytes: int
+    time: int
+    before: MemoryAssignment
+    after: MemoryAssignment
+    prefetched_bytes: int = 0
+
+    @property
+    def tensors_bytes(self) -> int:
+        """Live bytes at the peak without scratch memory and prefetched constants."""
+        return self.peak_bytes - self.candidate.scratch_bytes - self.prefetched_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Cascades that cover an execution order.
+
+    peak_bytes, tensors_bytes: live bytes at the peak, of all buffers and of tensors only.
+    time: sum over the cascades, in the unit of the search.
+    """
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    tensors_bytes: int
+    time: int
+    cascades: tuple[Candidate, ...]
+
+    @staticmethod
+    def of(
+        order: tuple[int, ...], cascades: Sequence[ValuedCandidate], inputs_bytes: int
+    ) -> Proposal:
+        """Combine cascades; `inputs_bytes` are live before the first one."""
+        return Proposal(
+            order,
+            max((inputs_bytes, *(valued.peak_bytes for valued in cascades))),
+            max((inputs_bytes, *(valued.tensors_bytes for valued in cascades))),
+            sum(valued.time for valued in cascades),
+            tuple(valued.candidate for valued in cascades),
+        )

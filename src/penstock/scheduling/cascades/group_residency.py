@@ -1,0 +1,150 @@
+"""Schedules of whole parts in which selected tensors lie in the second memory region.
+
+Two ways to select the tensors.  By groups: the parts are the nodes of a grouping problem
+(`grouping/`) whose cost is the traffic of the first memory; the tensors that only one group uses
+lie in the second memory.  By residency: every tensor that finds room there for its live range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+import numpy as np
+
+from penstock.errors import CapacityError
+from penstock.scheduling.cascades.candidate import Candidate
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE
+from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
+from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES
+from penstock.scheduling.model.memories import FILL, MemorySystem
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import BEST, Options
+from penstock.scheduling.order.step_table import bits
+from penstock.scheduling.simulate.execution import WHOLE
+
+SECOND = 1
+"""Index of the memory region for the tensors of groups."""
+
+
+def grouped(
+    problem: GroupingProblem, capacity_bytes: int, options: Options
+) -> tuple[tuple[int, ...], Set[int]]:
+    """Return an execution order by groups, and the nodes whose tensors only one group uses.
+
+    The groups are those of the options' strategy; each fits `capacity_bytes`.
+    """
+    cost = Traffic(problem, GroupLimits(buffer_cap=capacity_bytes))
+    groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
+    inside, states = ORDERS_INSIDE[options.inside], options.order_states // len(groups)
+    ordered = (inside(problem, group, states).order for group in groups)
+    order = tuple(i for some in ordered for i in some)
+    return order, {i for group in groups for i in bits(group & ~problem.wanted_outside(group))}
+
+
+def grouping_problem(parts: Parts) -> GroupingProblem:
+    """Return the grouping problem whose nodes are the parts; each writes one storage."""
+    rows, count = parts.rows, len(parts.parts)
+    sizes = [storage.size_bytes for storage in rows.storages]
+    tensors = {part.written: k for k, part in enumerate(rows.row_parts)}
+    tensors |= {storage: count + k for k, storage in enumerate(rows.inputs)}
+    nodes = tuple(
+        GroupNode(
+            part.name,
+            sizes[row_part.written],
+            sum(value.type.size_bytes for value in part.constants),
+            tuple(sorted({tensors[read.storage] for read in row_part.reads})),
+        )
+        for part, row_part in zip(parts.parts, rows.row_parts, strict=True)
+    )
+    outputs = frozenset(tensors[s] for s in rows.outputs if tensors[s] < count)
+    return GroupingProblem(nodes, tuple(sizes[s] for s in rows.inputs), outputs)
+
+
+def whole_cascades(
+    parts: Parts, order: Sequence[int], kept: Set[int], memories: MemorySystem
+) -> tuple[Candidate, ...]:
+    """Return one cascade per part, computed whole; parts in `kept` write to the second memory."""
+    default, second = memories.default_assignment, memories.tensors[SECOND].name
+    storages = parts.rows.storages
+    written = [storages[part.written].name for part in parts.rows.row_parts]
+    return tuple(
+        Candidate(
+            p,
+            p + 1,
+            WHOLE,
+            False,
+            default.extended([(written[i], second)]) if i in kept else default,
+        )
+        for p, i in enumerate(order)
+    )
+
+
+def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
+    """Return the nodes whose tensors lie in the second memory for their whole live range.
+
+    Greedy: tensors with the most accesses per tick of their live range come first.  Network outputs
+    and tensors that do not fit `capacity_bytes` are left out.
+    """
+    ranges = _live_ranges(problem, order)
+
+    def priority(i: int) -> tuple[float, int]:
+        lower, upper = ranges[i]
+        return -(1 + problem.readers[i].bit_count()) / (upper - lower), lower
+
+    live = np.zeros(len(order), np.int64)
+    found: set[int] = set()
+    for i in sorted(ranges, key=priority):
+        lower, upper = ranges[i]
+        if live[lower:upper].max() + problem.sizes[i] <= capacity_bytes:
+            live[lower:upper] += problem.sizes[i]
+            found.add(i)
+    return found
+
+
+def peak_of_kept(
+    problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
+) -> tuple[int, int]:
+    """Return the most live bytes of the tensors of nodes `kept`, and the node that runs then."""
+    ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
+    for i in kept:
+        lower, upper = ranges[i]
+        live[lower:upper] += problem.sizes[i]
+    worst = int(live.argmax())
+    return int(live[worst]), order[worst]
+
+
+def group_too_large(
+    problem: GroupingProblem,
+    order: Sequence[int],
+    kept: Iterable[int],
+    memories: MemorySystem,
+    options: Options,
+) -> CapacityError:
+    """Return the error about a group whose tensors, in its order, exceed the second memory."""
+    memory = memories.tensors[SECOND]
+    live, node = peak_of_kept(problem, order, kept)
+    name = problem.nodes[node].name.split(";")[0]
+    larger = f"more --order-states than {options.order_states} may find an order in which it fits"
+    other = f"--inside {BEST} looks for an order in which it fits"
+    return CapacityError(
+        "capacity-004",
+        f"a group's tensors do not fit into {memory.name}",
+        where=f"--partition {options.partition} --inside {options.inside}",
+        why=f'while "{name}" runs, {live} bytes of them are live; of its '
+        f"{memory.size_bytes} bytes, {FILL:.0%} may be live, since placement needs slack",
+        help=larger if options.inside == BEST else other,
+    )
+
+
+def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return the live range of each tensor that is read and is no network output.
+
+    By node: from its position in the order to the position after its last reader.
+    """
+    position = {i: p for p, i in enumerate(order)}
+    return {
+        i: (position[i], max(position[r] for r in bits(problem.readers[i])) + 1)
+        for i in order
+        if problem.readers[i] and i not in problem.outputs
+    }

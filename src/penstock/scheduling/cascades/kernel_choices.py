@@ -1,0 +1,141 @@
+"""KernelChoices: the scratch memory that a cascade may have, and the kernels that run with it.
+
+The parts of a cascade share one scratch buffer, one after the other.  A part runs its preferred
+kernel if the buffer is large enough, else its fallback kernel.  So only the scratch sizes of the
+parts' kernels are worth trying.  A part that runs alone may also have constants prefetched.
+
+These are estimates for the search: all kernels of a part are taken to have the same call overhead,
+and every prefetch is taken to stall its cascade.  `CostAccounting` computes exact costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from penstock.ir.op import row_count
+from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+
+
+class PrefetchChoice(NamedTuple):
+    """A kernel that reads prefetched constants.
+
+    scratch_bytes: scratch memory of the kernel.
+    work_cycles: cycles that the part takes more than with its preferred kernel, for all its rows.
+    call_cycles: cycles that each call adds besides.
+    """
+
+    prefetch: Prefetch
+    scratch_bytes: int
+    work_cycles: int
+    call_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChoices:
+    """Kernels of the parts in an execution order, by position.
+
+    least: scratch bytes of the kernel that needs the least.
+    preferred: scratch bytes of the preferred kernel.
+    slowdown: cycles that the fallback kernel takes more.
+    prefetching: kernels that read prefetched constants.
+    rows: number of output rows.
+    """
+
+    least: tuple[int, ...]
+    preferred: tuple[int, ...]
+    slowdown: tuple[int, ...]
+    prefetching: tuple[tuple[PrefetchChoice, ...], ...]
+    rows: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        parts: Parts, order: tuple[int, ...], model: CostModel, memory: MemoryAssignment
+    ) -> KernelChoices:
+        """Gather the kernels of all parts; `memory` names the regions of prefetches."""
+        steps = [parts.parts[k] for k in order]
+        return KernelChoices(
+            tuple(part.least_scratch_bytes for part in steps),
+            tuple(part.kernel.scratch_bytes for part in steps),
+            tuple(_slowdown(part, model) for part in steps),
+            tuple(
+                tuple(_prefetch_choices(k, part, model, memory))
+                for k, part in zip(order, steps, strict=True)
+            ),
+            tuple(row_count(part.output.type.shape) for part in steps),
+        )
+
+    def valued(
+        self,
+        cascade: Candidate,
+        peak_bytes: int,
+        time: int,
+        states: tuple[MemoryAssignment, MemoryAssignment],
+        units_per_cycle: int = 1,
+    ) -> Iterator[ValuedCandidate]:
+        """Yield the cascade with each useful scratch size and, for a single part, each prefetch.
+
+        peak_bytes, time: cost with the least scratch memory and preferred kernels; the time is in
+            units of 1 / `units_per_cycle` cycles.
+        states: memory assignments before and after the cascade.
+        """
+        inside = slice(cascade.lower, cascade.upper)
+        least, preferred = max(self.least[inside]), self.preferred[inside]
+        if cascade.upper - cascade.lower == 1:
+            others = peak_bytes - least
+            yield from self._variants_of_part(cascade, others, time, states, units_per_cycle)
+        if max(preferred) <= least == cascade.scratch_bytes:  # true of most cascades
+            yield ValuedCandidate(cascade, peak_bytes, time, *states)
+            return
+        for scratch in sorted({least, *(n for n in preferred if n > least)}):
+            pairs = zip(preferred, self.slowdown[inside], strict=True)
+            more = sum(slowdown for needed, slowdown in pairs if needed > scratch)
+            candidate = (
+                cascade if scratch == cascade.scratch_bytes else cascade.with_scratch(scratch)
+            )
+            peak = peak_bytes + scratch - least
+            yield ValuedCandidate(candidate, peak, time + more * units_per_cycle, *states)
+
+    def _variants_of_part(
+        self,
+        alone: Candidate,
+        others_bytes: int,
+        time: int,
+        states: tuple[MemoryAssignment, MemoryAssignment],
+        units_per_cycle: int,
+    ) -> Iterator[ValuedCandidate]:
+        """Yield a cascade of one part with each prefetch; `others_bytes`: live besides scratch."""
+        position, rows = alone.lower, self.rows[alone.lower]
+        calls = -(-rows // min(rows, alone.stripe))
+        for choice in self.prefetching[position]:
+            more = choice.work_cycles + calls * choice.call_cycles
+            prefetches = (*alone.prefetches, choice.prefetch)
+            cascade = replace(alone, scratch_bytes=choice.scratch_bytes, prefetches=prefetches)
+            size = choice.prefetch.size_bytes
+            peak = others_bytes + choice.scratch_bytes + size
+            yield ValuedCandidate(cascade, peak, time + more * units_per_cycle, *states, size)
+
+
+def _prefetch_choices(
+    k: int, part: Part, model: CostModel, memory: MemoryAssignment
+) -> Iterator[PrefetchChoice]:
+    for kernel in part.prefetching:
+        assert kernel.fetch is not None
+        prefetch = Prefetch.by_accelerator(k, kernel.fetch, memory, PrefetchStart.OWN_CASCADE)
+        other = part.with_kernel(kernel)
+        work = model.work_cycles(other) - model.work_cycles(part) + round(kernel.fetch.cycles)
+        calls = model.call_cycles(other) - model.call_cycles(part)
+        yield PrefetchChoice(prefetch, kernel.scratch_bytes, work, calls)
+
+
+def _slowdown(part: Part, model: CostModel) -> int:
+    """Return the cycles that the fallback kernel takes more than the preferred one."""
+    if part.fallback is None:
+        return 0
+    return model.work_cycles(part.within(0)) - model.work_cycles(part)

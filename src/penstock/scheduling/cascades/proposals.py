@@ -1,0 +1,98 @@
+"""Dynamic programming over the positions of an execution order.
+
+A proposal covers the order with cascades: its peak is the maximum of their peaks, its time is the
+sum of their times.  The state at a position is the memory assignment of the tensors that are live
+there.  For each position and state, the search keeps the Pareto-optimal (peak, time) covers of the
+positions before it, and extends them by the cascades that begin there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.scheduling.cascades.candidate import Proposal, ValuedCandidate
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.pareto import efficient_pairs
+
+Numbers = npt.NDArray[np.int64]
+CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]
+"""(position, states at each earlier position) -> the candidates that end at the position."""
+
+
+def proposals(
+    order: tuple[int, ...],
+    candidates: CandidateSource,
+    start: MemoryAssignment,
+    inputs_bytes: int,
+    limit_bytes: float = math.inf,
+) -> Iterator[Proposal]:
+    """Yield the Pareto-optimal proposals for an order that need at most `limit_bytes`.
+
+    start: state before the first position; inputs_bytes: live bytes there.
+    """
+    found: list[Mapping[MemoryAssignment, _Covers]] = [{start: _Covers.empty(inputs_bytes)}]
+    for upper in range(1, len(order) + 1):
+        into: dict[MemoryAssignment, list[ValuedCandidate]] = {}
+        for valued in candidates(upper, found):
+            if valued.peak_bytes <= limit_bytes and valued.before in found[valued.candidate.lower]:
+                into.setdefault(valued.after, []).append(valued)
+        found.append({after: _Covers.extended(found, some) for after, some in into.items()})
+    for state, end in found[-1].items():
+        for k in range(len(end.peaks)):
+            yield Proposal.of(order, _cascades(found, state, k), inputs_bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Covers:
+    """The Pareto-optimal covers of the positions before some position, in one state.
+
+    peaks, times: their cost; last: their last cascade; before: index of the cover that the last
+    cascade extends, among those at the cascade's lower position.
+    """
+
+    peaks: Numbers
+    times: Numbers
+    last: tuple[ValuedCandidate, ...]
+    before: Numbers
+
+    @staticmethod
+    def empty(inputs_bytes: int) -> _Covers:
+        """Return the cover of no positions: the inputs are live, unread ones included."""
+        zero = np.zeros(1, np.int64)
+        return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)
+
+    @staticmethod
+    def extended(
+        found: Sequence[Mapping[MemoryAssignment, _Covers]], cascades: Sequence[ValuedCandidate]
+    ) -> _Covers:
+        """Return the Pareto-optimal covers that end with one of the cascades."""
+        heads = [found[valued.candidate.lower][valued.before] for valued in cascades]
+        sizes = [len(head.peaks) for head in heads]
+        pairs = list(zip(heads, cascades, strict=True))
+        peaks = np.concatenate([np.maximum(head.peaks, v.peak_bytes) for head, v in pairs])
+        times = np.concatenate([head.times + v.time for head, v in pairs])
+        last = np.repeat(np.arange(len(cascades)), sizes)
+        before = np.concatenate([np.arange(size) for size in sizes])
+        kept = efficient_pairs(peaks, times)
+        return _Covers(
+            peaks[kept], times[kept], tuple(cascades[k] for k in last[kept]), before[kept]
+        )
+
+
+def _cascades(
+    found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
+) -> list[ValuedCandidate]:
+    """Return the cascades of cover `k` at the last position in a state, in order."""
+    cascades: list[ValuedCandidate] = []
+    position = len(found) - 1
+    while position:
+        covers = found[position][state]
+        last = covers.last[k]
+        cascades.append(last)
+        position, state, k = last.candidate.lower, last.before, int(covers.before[k])
+    return cascades[::-1]

@@ -1,0 +1,274 @@
+"""Candidate cascades with a choice of memory region per tensor, and of prefetched constants.
+
+Extends `uniform_search`: for each cascade, the search tries the memory region of its inner tensors
+(those that only the cascade uses), of each tensor that it hands on to later cascades, and whether
+constants that it reads repeatedly are prefetched.  The assignment of the live tensors is the state
+at a position, so dynamic programming stays exact for these choices.  Network inputs and outputs lie
+in the default region.  In large networks, so do all tensors that cascades hand on.
+
+The input that a part reads most in advance is always produced first (see `Plan.nearest_first`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from penstock.ir.graph import Value
+from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
+from penstock.scheduling.cascades.kernel_choices import KernelChoices
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import FILL, FINE, MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.execution import WHOLE, expand
+from penstock.scheduling.simulate.row_kernels import UNBOUNDED
+from penstock.scheduling.simulate.row_tables import Numbers, row_tables
+from penstock.scheduling.simulate.traffic import peaks_and_time
+
+MOST_INDEPENDENT = 3
+"""Maximum number of handed-on tensors with independent regions; a larger number shares one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cascade:
+    """A cascade before the choice of memory regions.
+
+    calls: see `execution.expand`.
+    inner: indices of the storages that only the cascade uses; handed_on: of those that later parts
+    read.  Neither includes network outputs.
+    """
+
+    candidate: Candidate
+    calls: Numbers
+    inner: tuple[int, ...]
+    handed_on: tuple[int, ...]
+
+
+class RegionSearch:
+    """The candidates of one execution order, with memory regions chosen."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        model: CostModel,
+        memories: MemorySystem,
+        options: Options,
+    ) -> None:
+        self._order, self._memories, self._options = order, memories, options
+        self._default = memories.default_assignment
+        self._is_free = len(order) <= options.max_free_parts
+        self._parts = [parts.parts[k] for k in order]
+        self._model = model
+        self._names = [storage.name for storage in parts.rows.storages]
+        self._number = parts.rows.number
+        self._regions = [memory.name for memory in memories.tensors]
+        self._region_number = {name: m for m, name in enumerate(self._regions)}
+        self._operands = [
+            sorted(
+                {
+                    (value.name, self._number[parts.owners[value.name]])
+                    for value in (*part.inputs, part.output)
+                    if value.data is None
+                }
+            )
+            for part in self._parts
+        ]
+        calls = tuple(model.call_cycles(part) for part in parts.parts)
+        self._kernels = KernelChoices.of(parts, order, model, self._default)
+        keep = options.keep_input
+        self._tables = row_tables(
+            parts.rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=False
+        )
+        self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
+        self._access_times = np.array([memories.access_times(m) for m in memories.every], np.int64)
+        capacities = [UNBOUNDED, *(int(m.size_bytes * FILL) for m in memories.tensors[1:])]
+        self._capacities = np.array(capacities, np.int64)
+        self._call_changes: dict[tuple[int, tuple[tuple[str, str], ...]], Numbers] = {}
+        self._constant_time = np.zeros((2, len(order)), np.int64)
+        self._readers: dict[str, list[tuple[int, Value]]] = {}
+        for p, part in enumerate(self._parts):
+            for value in part.constants:
+                self._constant_time[:, p] += self._reading(p, value, memories.constants.name)
+                self._readers.setdefault(value.name, []).append((p, value))
+
+    def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
+        """Return the fastest proposal of given cascades, with the scratch memory that helps most.
+
+        The cascades cover the order.  Returns None where a secondary memory is too small.
+        """
+        memory = self._default.extended(
+            pair for cascade in cascades for pair in cascade.memory.exceptions
+        )
+        region = self._region_array(memory)
+        states = (self._default, self._default)
+        chosen: list[ValuedCandidate] = []
+        for c in cascades:
+            calls = expand(self._tables, c.lower, c.upper, c.stripe)
+            found = self._cost(_Cascade(c, calls, (), ()), region, c.prefetches)
+            if found is None:
+                return None
+            every = self._kernels.valued(c, *found, states, FINE)
+            chosen.append(min(every, key=lambda v: (v.time, v.peak_bytes)))
+        return Proposal.of(self._order, chosen, inputs_bytes)
+
+    def candidates(
+        self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
+    ) -> Iterator[ValuedCandidate]:
+        """Yield the candidates that end at a position, for every state at their beginning."""
+        for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
+            for cascade in self._cascades(lower, upper):
+                for before in states[lower]:
+                    yield from self._assigned(cascade, before)
+
+    def _cascades(self, lower: int, upper: int) -> Iterator[_Cascade]:
+        """Yield the cascade of an interval with each stripe height."""
+        stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
+        t = self._tables
+        for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
+            calls = expand(t, lower, upper, stripe)
+            made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
+            yield _Cascade(
+                Candidate(lower, upper, stripe, False, self._default),
+                calls,
+                tuple(s for s in made if t.last[s] < upper),
+                tuple(s for s in made if t.last[s] >= upper),
+            )
+
+    def _assigned(self, cascade: _Cascade, before: MemoryAssignment) -> Iterator[ValuedCandidate]:
+        """Yield a cascade with every choice of regions and prefetches that fits the memories."""
+        c, last = cascade.candidate, self._tables.last
+        for inner, *handed_on in self._region_choices(len(cascade.inner), len(cascade.handed_on)):
+            pairs = [(self._names[s], self._regions[inner]) for s in cascade.inner]
+            pairs += [
+                (self._names[s], self._regions[m])
+                for s, m in zip(cascade.handed_on, handed_on, strict=True)
+            ]
+            memory = before.extended(pairs)
+            region = self._region_array(memory)
+            states = (
+                before,
+                memory.restricted(lambda tensor: last[self._number[tensor]] >= c.upper),
+            )
+            written = self._default.extended(pairs)
+            for prefetches in self._prefetch_choices(cascade):
+                found = self._cost(cascade, region, prefetches)
+                if found is not None:
+                    candidate = replace(c, memory=written, prefetches=prefetches)
+                    yield from self._kernels.valued(candidate, *found, states, FINE)
+
+    def _region_array(self, memory: MemoryAssignment) -> Numbers:
+        """Return the number of the region of each storage."""
+        region = np.zeros(len(self._names), np.int64)
+        for tensor, name in memory.exceptions:
+            region[self._number[tensor]] = self._region_number[name]
+        return region
+
+    def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
+        """Yield region numbers: of all inner tensors, then of each tensor that is handed on.
+
+        inner, handed_on: how many tensors of each kind there are.
+        """
+        regions = range(len(self._regions))
+        if not self._is_free:
+            yield from ((one, *(0,) * handed_on) for one in (regions if inner else (0,)))
+            return
+        for one in regions if inner else (0,):
+            if handed_on <= MOST_INDEPENDENT:
+                yield from ((one, *rest) for rest in product(regions, repeat=handed_on))
+            else:
+                yield from ((one, *(m,) * handed_on) for m in regions)
+
+    def _prefetch_choices(self, cascade: _Cascade) -> Iterator[tuple[Prefetch, ...]]:
+        """Yield no prefetches; then, for each region, those that save more time than they cost."""
+        yield ()
+        if self._memories.copier is None or not self._options.copies:
+            return
+        positions, counts = np.unique(cascade.calls[:, 0], return_counts=True)
+        for target in self._regions:
+            helpful = tuple(
+                Prefetch.by_copy_engine(value, target, self._default, PrefetchStart.OWN_CASCADE)
+                for p, calls in zip(positions.tolist(), counts.tolist(), strict=True)
+                for value in self._parts[p].constants
+                if self._saved(p, value, target) @ (1, calls - 1)
+                > FINE * self._copy_stall(value.type.size_bytes, target)
+            )
+            if helpful:
+                yield helpful
+
+    def _reading(self, position: int, value: Value, memory: str) -> Numbers:
+        """Return the time of reading a constant: in the first call, in each later call."""
+        part = self._parts[position]
+        return np.array(self._memories.constant_reads(memory, part, value), np.int64)
+
+    def _saved(self, position: int, value: Value, memory: str) -> Numbers:
+        """Return the time saved by reading a constant in `memory`: first call, each later call."""
+        slow = self._reading(position, value, self._memories.constants.name)
+        return slow - self._reading(position, value, memory)
+
+    def _copy_stall(self, size_bytes: int, memory: str) -> int:
+        """Return the cycles for which the processor waits for a copy to a memory region."""
+        copier = self._memories.copier
+        assert copier is not None
+        constants = self._memories.constants.name
+        return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
+
+    def _cost(
+        self, cascade: _Cascade, region: Numbers, prefetches: tuple[Prefetch, ...]
+    ) -> tuple[int, int] | None:
+        """Return the peak in the default region, and the time in fine units.
+
+        Returns None where a secondary memory is too small.
+        """
+        c = cascade.candidate
+        constants = self._constant_time[:, c.lower : c.upper].copy()
+        extra = np.zeros(len(self._regions), np.int64)
+        for prefetch in prefetches:
+            extra[self._region_number[prefetch.target]] += prefetch.size_bytes
+            for p, value in self._readers[prefetch.constant]:
+                if c.lower <= p < c.upper:
+                    constants[:, p - c.lower] -= self._saved(p, value, prefetch.target)
+        if region.any():
+            for p in range(c.lower, c.upper):
+                constants[:, p - c.lower] += self._call_change(p, region)
+        found = peaks_and_time(
+            self._tables,
+            c.lower,
+            c.upper,
+            cascade.calls,
+            region,
+            extra,
+            constants,
+            self._access_times,
+            self._capacities,
+        )
+        if found is None:
+            return None
+        peaks, time = found
+        stall = sum(FINE * self._copy_stall(p.size_bytes, p.target) for p in prefetches)
+        return int(peaks[0]), time + stall
+
+    def _call_change(self, position: int, region: Numbers) -> Numbers:
+        """Return the change of a part's time due to its operands' regions.
+
+        Fine units, in the first call and in each later call, compared to an assignment of all
+        operands to the default region; as stated by the part's engine.
+        """
+        operands = self._operands[position]
+        pairs = tuple((name, self._regions[region[s]]) for name, s in operands if region[s])
+        key = position, pairs
+        found = self._call_changes.get(key)
+        if found is None:
+            part, model = self._parts[position], self._model
+            memory = replace(self._default, exceptions=pairs)
+            call = model.call_cycles(part, memory) - model.call_cycles(part)
+            work = model.work_cycles(part, memory) - model.work_cycles(part)
+            found = FINE * np.array([work + call, call], np.int64)
+            self._call_changes[key] = found
+        return found

@@ -1,0 +1,129 @@
+"""ScheduleBuilder: turns proposals into costed schedules, with and without prefetches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, pairwise
+
+from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.cascades.selection import noticeably_faster
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.options import Options
+from penstock.scheduling.order.order import Order
+from penstock.scheduling.pareto import Group, frontier_of_groups, thinned
+from penstock.scheduling.prefetch.accelerator_prefetch import (
+    PrefetchCandidates,
+    PrefetchedSchedule,
+    with_accelerator_prefetches,
+)
+from penstock.scheduling.prefetch.double_buffering import FILLS, with_double_buffering
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleBuilder:
+    """Builds schedules of proposals; `order` is the best execution order found."""
+
+    accounting: CostAccounting
+    order: Order
+    options: Options
+
+    def schedules(self, proposal: Proposal) -> Iterator[Schedule]:
+        """Yield the proposal's schedule, then variants with double buffering by the copy engine."""
+        parts, memories = self.accounting.parts, self.accounting.memories
+        memory = memories.default_assignment.extended(
+            pair for c in proposal.cascades for pair in c.memory.exceptions
+        )
+        copier = memories.copier.name if memories.copier is not None else None
+        plans = tuple(_plan(c, proposal.order) for c in proposal.cascades)
+        keep = self.options.keep_input
+        partition = _partition_gap(parts, proposal.peak_bytes, memories, self.options)
+        gaps = Gaps(self.order.gap, partition)
+        bare = Schedule(parts, plans, memory, copier, keep, proposal.peak_bytes, gaps)
+        costed = self._costed(bare)
+        yield costed
+        if memories.copier is not None and self.options.copies and self.options.double_buffering:
+            for fill in FILLS:
+                yield self._costed(with_double_buffering(costed, memories, fill))
+
+    def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
+        """Yield the Pareto-optimal schedules of all proposals, with and without prefetches.
+
+        Each schedule is tried with four limits of memory for prefetches: its own peak, the peak of
+        the next schedule, half-way between the two, and none.  Least memory first.
+        """
+        known: set[tuple[Plan, ...]] = set()
+        relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]
+        for found in frontier_of_groups(self._variants(relevant), _peak_and_cycles):
+            schedule = found.schedule
+            if schedule.plans not in known:
+                known.add(schedule.plans)
+                prefetches = any(plan.accelerator_prefetches for plan in schedule.plans)
+                yield self._costed(schedule) if prefetches else schedule
+
+    def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
+        """Yield each schedule with its prefetching variants, and a lower bound of later peaks."""
+        candidates = PrefetchCandidates(self.accounting)
+        for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):
+            assert one is not None
+            bound, schedule = one
+            needed = schedule.peak_bytes
+            above = max(needed, follower[1].peak_bytes) if follower is not None else needed
+            variants = [PrefetchedSchedule(schedule, schedule.cost.cycles)]
+            if any(plan.accelerator_prefetches for plan in schedule.plans):
+                bare = (self._without_prefetches(plan) for plan in schedule.plans)
+                schedule = self._costed(replace(schedule, plans=tuple(bare)))
+            limits = dict.fromkeys((needed, (needed + above) // 2, above, math.inf))
+            variants += with_accelerator_prefetches(schedule, candidates, limits)
+            yield bound, variants
+
+    def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
+        """Yield each schedule with a lower bound of its own and all later schedules' peaks.
+
+        The bound counts tensors only, so it holds for any prefetches and any scratch memory.
+        """
+        bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
+        for bound, proposal in zip(bounds, proposals, strict=True):
+            yield from ((bound, schedule) for schedule in self.schedules(proposal))
+
+    def _without_prefetches(self, plan: Plan) -> Plan:
+        """Return the plan without accelerators' prefetches, with enough scratch for its parts."""
+        parts = self.accounting.parts.parts
+        least = max(parts[k].least_scratch_bytes for k in plan.parts)
+        scratch = max(plan.scratch_bytes, least)
+        return replace(plan, prefetches=plan.copies, scratch_bytes=scratch)
+
+    def _costed(self, schedule: Schedule) -> Schedule:
+        cascades = ExpandedSchedule(schedule).cascades
+        plans = tuple(self.accounting.costed(schedule, cascade) for cascade in cascades)
+        return replace(schedule, plans=self.accounting.with_prefetch_costs(cascades, plans))
+
+
+def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:
+    return found.schedule.peak_bytes, found.cycles
+
+
+def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
+    """Return a candidate as a plan without costs."""
+    stripe = None if c.stripe == WHOLE else c.stripe
+    parts = order[c.lower : c.upper]
+    return Plan(parts, stripe, c.nearest_first, (), c.prefetches, scratch_bytes=c.scratch_bytes)
+
+
+def _partition_gap(
+    parts: Parts, peak_bytes: int, memories: MemorySystem, options: Options
+) -> float:
+    """Return the optimality gap of the split into cascades.
+
+    0.0 where the search was exhaustive, else the gap to a lower bound of all cascades.
+    """
+    if memories.uniform and len(parts.parts) <= options.max_parts:
+        return 0.0
+    return max(0.0, peak_bytes / max(1, parts.rows.least_bytes) - 1.0)

@@ -1,0 +1,196 @@
+"""Search for schedules: split execution orders of the parts into cascades.
+
+An interval of an execution order is a candidate cascade; cascades that cover the order form a
+proposal.  For the orders and stripe heights tried, the search is exhaustive over cascades of at
+most `Options.max_parts` parts, and exact in live bytes and time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from penstock.errors import UsageError
+from penstock.scheduling.cascades.candidate import Candidate, Proposal
+from penstock.scheduling.cascades.group_residency import (
+    SECOND,
+    group_too_large,
+    grouped,
+    grouping_problem,
+    resident,
+    whole_cascades,
+)
+from penstock.scheduling.cascades.proposals import CandidateSource, proposals
+from penstock.scheduling.cascades.region_search import RegionSearch
+from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
+from penstock.scheduling.cascades.uniform_search import UniformSearch
+from penstock.scheduling.grouping.orders import ORDERS
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memories import FILL, MemorySystem
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.schedule import Frontier, Schedule
+from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
+from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
+from penstock.scheduling.order.part_steps import order_problem
+from penstock.scheduling.pareto import near_frontier
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+
+
+def find_frontier(
+    parts: Parts, model: CostModel, memories: MemorySystem, options: Options
+) -> Frontier:
+    """Return the schedules that may be Pareto-optimal in (memory, cycles) after placement."""
+    return Frontier(tuple(find_schedules(parts, model, memories, options)))
+
+
+def find_schedules(
+    parts: Parts,
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+    limit_bytes: float = math.inf,
+) -> Iterator[Schedule]:
+    """Yield the schedules of `find_frontier`, least memory first; each is costed on demand.
+
+    limit_bytes: leave out cascades with more live bytes, before accelerators' prefetches.
+
+    Raises UsageError where the options need a second memory and there is none, and CapacityError
+    where a group does not fit into it.
+    """
+    found, orders = _orders(parts, options)
+    builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
+    chosen = _chosen_proposals(parts, orders, model, memories, options, limit_bytes)
+    if options.partition == CASCADES and parts.can_prefetch:
+        yield from builder.with_accelerator_prefetches(chosen)
+    else:
+        yield from (schedule for proposal in chosen for schedule in builder.schedules(proposal))
+
+
+def _chosen_proposals(
+    parts: Parts,
+    orders: Sequence[tuple[int, ...]],
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+    limit_bytes: float,
+) -> list[Proposal]:
+    """Return the proposals from which schedules are built, least memory first."""
+    if options.partition != CASCADES:
+        return _whole_proposals(parts, orders, model, memories, options)
+    every: list[Proposal] = []
+    inputs_bytes = _inputs_bytes(parts)
+    start = memories.default_assignment
+    for order in orders:
+        source = _candidates(parts, order, model, memories, options, limit_bytes)
+        every += proposals(order, source, start, inputs_bytes, limit_bytes)
+        if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
+            first = replace(memories, tensors=memories.tensors[:1])
+            source = _candidates(parts, order, model, first, options, limit_bytes)
+            every += proposals(order, source, start, inputs_bytes, limit_bytes)
+    chosen = near_frontier(every, _peak_and_time, options.slack)
+    if len(memories.tensors) > 1:
+        in_default = (p for p in every if not any(c.memory.exceptions for c in p.cascades))
+        first = near_frontier(in_default, _peak_and_time, 0.0)
+        resident_only = replace(options, partition=RESIDENT)
+        whole = _whole_proposals(parts, orders, model, memories, resident_only)
+        chosen += [p for p in (*first, *whole) if p not in chosen]
+        chosen.sort(key=_peak_and_time)
+    chosen[1:1] = _least_scratch_twins(chosen[:1], parts)
+    return chosen
+
+
+def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
+    return proposal.peak_bytes, proposal.time
+
+
+def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
+    """Return the best order found, and the orders that are split into cascades."""
+    problem = order_problem(parts, keep_inputs=options.keep_input)
+    found = find_order(problem, OrderOptions(max_states=options.order_states))
+    if options.order == LEAST:
+        file_order = tuple(range(len(parts.parts)))
+        return found, tuple(dict.fromkeys((found.order, file_order)))
+    named = order_by(problem, ORDERS[options.order])
+    return replace(named, bound_bytes=found.bound_bytes), (named.order,)
+
+
+def _inputs_bytes(parts: Parts) -> int:
+    return sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
+
+
+def _whole_proposals(
+    parts: Parts,
+    orders: Sequence[tuple[int, ...]],
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+) -> list[Proposal]:
+    """Return proposals of whole parts, with tensors in the second memory by the options' strategy.
+
+    Raises UsageError where there is no second memory, CapacityError where a group does not fit.
+    """
+    if len(memories.tensors) == 1:
+        raise UsageError(
+            "usage-057",
+            "there is no second memory for tensors",
+            where=f"--partition {options.partition}",
+            why=f"all of them live in {memories.tensors[0].name}",
+            help="take a target or an accelerator that has one, or leave the option out",
+        )
+    capacity = int(memories.tensors[SECOND].size_bytes * FILL)
+    problem = grouping_problem(parts)
+    if options.partition == RESIDENT:
+        assignments = [(order, resident(problem, order, capacity)) for order in orders]
+    else:
+        assignments = [grouped(problem, capacity, options)]
+    found: list[Proposal] = []
+    for order, kept in assignments:
+        search = RegionSearch(parts, order, model, memories, options)
+        cascades = whole_cascades(parts, order, kept, memories)
+        proposal = search.proposal(cascades, _inputs_bytes(parts))
+        if proposal is None:
+            raise group_too_large(problem, order, kept, memories, options)
+        found.append(proposal)
+    return found
+
+
+def _candidates(
+    parts: Parts,
+    order: tuple[int, ...],
+    model: CostModel,
+    memories: MemorySystem,
+    options: Options,
+    limit_bytes: float,
+) -> CandidateSource:
+    """Return the source of candidate cascades for an order."""
+    if memories.uniform:
+        memory = memories.default_assignment
+        return UniformSearch(parts, order, model, memory, options, limit_bytes).candidates
+    return RegionSearch(parts, order, model, memories, options).candidates
+
+
+def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
+    """Return the proposals with the least scratch memory, where that differs.
+
+    Scratch that fits below the peak costs no live bytes, but it may cost memory where fragmentation
+    prevents a placement at the peak.
+    """
+    twins = [
+        replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))
+        for p in chosen
+    ]
+    return [twin for twin in twins if twin not in chosen]
+
+
+def _with_least_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
+    copies = [p.accelerator for p in cascade.prefetches if p.accelerator is not None]
+    fetches = {copy.part: copy.fetch for copy in copies}
+
+    def least(k: int) -> int:
+        part = parts.parts[k]
+        if k in fetches:
+            return part.kernel_for(fetches[k]).scratch_bytes
+        return part.least_scratch_bytes
+
+    return cascade.with_scratch(max(map(least, order[cascade.lower : cascade.upper])))

@@ -1,0 +1,87 @@
+"""Selection: which points of a Pareto front are kept, and which of those is compiled.
+
+Differences in cycles below `NOTICED` do not justify more memory, so `merged` drops such points. The
+`Optimize` goal picks one of the remaining points (`pick`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeVar
+
+from penstock.errors import UsageError
+from penstock.scheduling.pareto import frontier, thinned
+
+T = TypeVar("T")
+
+NOTICED = Fraction(1, 1000)
+"""Relative difference in cycles below which two points count as equally fast."""
+KNEE = Fraction(1, 100)
+"""Relative increase over the least cycles that the goal `balanced` accepts to save memory."""
+
+
+class Optimize(StrEnum):
+    """The goal that selects a point of the frontier and the C compiler's optimisation flags."""
+
+    SPEED = "speed"
+    BALANCED = "balanced"
+    SIZE = "size"
+
+    @staticmethod
+    def of(name: str) -> Optimize:
+        """Return the goal of that name.
+
+        Raises UsageError.
+        """
+        if name not in tuple(Optimize):
+            raise UsageError(
+                "usage-013",
+                f"{name!r} is not known",
+                where="--optimize",
+                help=f"take one of {', '.join(Optimize)}",
+            )
+        return Optimize(name)
+
+
+def noticeably_faster(cycles: int, than: int) -> bool:
+    """Return whether `cycles` is less than `than` by enough to justify more memory.
+
+    >>> noticeably_faster(1000, than=1001), noticeably_faster(1001, than=1002)
+    (True, False)
+    """
+    return than - cycles >= NOTICED * cycles and cycles < than
+
+
+def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
+    """Return the Pareto front of (memory, cycles), least memory first, without unnoticeable
+    differences.
+
+    The point of least memory is kept.  Each further point is kept if it is noticeably faster than
+    the last kept one, so small steps do not add up: each dropped point has a kept one that needs no
+    more memory and is slower by less than `NOTICED`.
+
+    >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
+    ((1, 1020), (2, 1009), (4, 1000))
+    """
+    return tuple(thinned(frontier(items, cost), lambda item: cost(item)[1], noticeably_faster))
+
+
+def pick(cycles: Sequence[int], goal: Optimize) -> int:
+    """Return the index of the point that a goal selects.
+
+    cycles: cycles of the points of a frontier, least memory first.
+
+    `speed` selects the fastest point, `size` the one of least memory, and `balanced` the knee: the
+    point of least memory whose cycles exceed the least by at most the fraction `KNEE`.
+
+    >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
+    [2, 1, 0]
+    """
+    if goal is Optimize.SIZE:
+        return 0
+    if goal is Optimize.SPEED:
+        return len(cycles) - 1
+    limit = cycles[-1] * (1 + KNEE)
+    return next(k for k, count in enumerate(cycles) if count <= limit)

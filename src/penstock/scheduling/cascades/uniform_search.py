@@ -1,0 +1,113 @@
+"""Candidate cascades where access times do not depend on the memory assignment.
+
+Every interval of an execution order is a candidate for each stripe height.  Where the order in
+which a part's inputs are produced matters, each candidate comes in two variants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
+from penstock.scheduling.cascades.kernel_choices import KernelChoices
+from penstock.scheduling.model.cost import CostModel
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.options import Options
+from penstock.scheduling.pareto import efficient_pairs
+from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.peak import candidates, initial_alternatives, run_whole
+from penstock.scheduling.simulate.row_tables import Numbers, read_order_differs, row_tables
+
+SHARES = (2, 3, 4, 5)
+"""Numbers of equal stripes to try where kernels state their cycles by number of rows."""
+
+
+def stripe_heights(parts: Parts, most: int) -> list[int]:
+    """Return the stripe heights to try: powers of two up to `most`, below the highest tensor.
+
+    Where a kernel states its cycles by number of rows, also equal shares of each tensor's rows,
+    since one call less may save many cycles.
+    """
+    heights = {storage.rows for storage in parts.rows.storages}
+    below = min(max(heights, default=1) - 1, most)
+    found = {1 << k for k in range(below.bit_length())}
+    if any(part.kernel.cycles is not None for part in parts.parts):
+        found |= {-(-height // share) for height in heights for share in SHARES}
+    return sorted(height for height in found if height <= below)
+
+
+class UniformSearch:
+    """The candidates of one execution order that need at most `limit_bytes`.
+
+    memory: the assignment of all tensors to the default region.
+    calls: number of kernel calls simulated so far, a measure of work.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        order: tuple[int, ...],
+        model: CostModel,
+        memory: MemoryAssignment,
+        options: Options,
+        limit_bytes: float = math.inf,
+    ) -> None:
+        rows, keep = parts.rows, options.keep_input
+        calls = tuple(model.call_cycles(part) for part in parts.parts)
+        self._options, self._limit_bytes = options, limit_bytes
+        self._memory = memory
+        self.calls = 0
+        self._tables = tuple(
+            row_tables(rows, order, call_cycles=calls, keep_inputs=keep, nearest_first=nearest)
+            for nearest in (False, True)
+        )
+        heights = stripe_heights(parts, options.max_stripe)
+        self._alternatives = initial_alternatives(self._tables[0], heights, options.max_parts)
+        self._kernels = KernelChoices.of(parts, order, model, memory)
+        self._order_choices = np.append(0, np.cumsum(read_order_differs(*self._tables)))
+
+    def candidates(
+        self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
+    ) -> Iterator[ValuedCandidate]:
+        """Yield the candidates that end at a position; there is only one state.
+
+        With the option `prune_by_shorter`, leaves out a cascade whose peak is no less than that of
+        shorter cascades in its place with no more call overhead.
+        """
+        memory = self._memory
+        alone = Candidate(upper - 1, upper, WHOLE, False, memory)
+        peak, cycles = run_whole(self._tables[0], upper - 1)
+        yield from self._kernels.valued(alone, peak, cycles, (memory, memory))
+        least = max(0, upper - self._options.max_parts)
+        same_order = int(np.searchsorted(self._order_choices, self._order_choices[upper]))
+        for nearest_first, most in ((False, upper), (True, max(least, same_order))):
+            found, calls = candidates(
+                self._tables[nearest_first],
+                range(least, most),
+                upper,
+                self._alternatives,
+                prune=self._options.prune_by_shorter,
+            )
+            self.calls += calls
+            found = found[found[:, 2] <= self._limit_bytes]
+            for lower, stripe, peak, cycles in found[_relevant(found, upper)].tolist():
+                cascade = Candidate(lower, upper, stripe, nearest_first, memory)
+                yield from self._kernels.valued(cascade, peak, cycles, (memory, memory))
+
+
+def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
+    """Return which candidates that end at a position are Pareto-optimal within their interval.
+
+    found: array of shape (candidates, 4), see `peak.candidates`.
+    All candidates of a single part are relevant: few or many calls may suit a prefetch.
+    """
+    lower, _, peak, cycles = found.T
+    kept = lower == upper - 1
+    if not kept.all():
+        kept[efficient_pairs(peak, cycles, lower)] = True
+    return kept

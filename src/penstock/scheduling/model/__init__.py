@@ -1,0 +1,1 @@
+"""Data model: parts, row dependences, plans, prefetches, memory assignments and costs."""

@@ -1,0 +1,76 @@
+"""Prefetch: a copy of a constant into faster memory before the calls that read it there.
+
+Two engines make such copies.  A copy engine (DMA) copies a constant tensor for a processor, which
+waits for the copy before the cascade that reads it.  An accelerator copies part of a kernel's table
+during one of its own calls.  Either copy starts with the cascade that reads the constant, or one
+cascade earlier to overlap with computation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.ir.graph import Value
+from penstock.ir.op import Fetch
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+
+
+class PrefetchStart(Enum):
+    """The cascade in which a prefetch starts, relative to the cascade that reads the constant."""
+
+    PREVIOUS_CASCADE = "previous cascade"
+    OWN_CASCADE = "own cascade"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorCopy:
+    """A prefetch that an accelerator makes: the part (index) that reads it, and the transfer."""
+
+    part: int
+    fetch: Fetch
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A copy of `size_bytes` of a constant from memory region `source` to region `target`.
+
+    constant: name of the constant tensor, or of the kernel table for an accelerator's copy.
+    start: the cascade in which the copy starts.  A copy engine starts it when that cascade begins,
+        an accelerator in the first call of that cascade.
+    accelerator: who copies, and for which part; None for the copy engine.
+
+    The copy occupies the target until the cascade that reads it ends.
+    """
+
+    constant: str
+    size_bytes: int
+    source: str
+    target: str
+    start: PrefetchStart
+    accelerator: AcceleratorCopy | None = None
+
+    @property
+    def early(self) -> bool:
+        """Whether the copy starts in the previous cascade."""
+        return self.start is PrefetchStart.PREVIOUS_CASCADE
+
+    @staticmethod
+    def by_copy_engine(
+        constant: Value, target: str, memory: MemoryAssignment, start: PrefetchStart
+    ) -> Prefetch:
+        """Return the prefetch of a constant tensor to a memory region by the copy engine."""
+        size = constant.type.size_bytes
+        return Prefetch(constant.name, size, memory.constants, target, start)
+
+    @staticmethod
+    def by_accelerator(
+        part: int, fetch: Fetch, memory: MemoryAssignment, start: PrefetchStart
+    ) -> Prefetch:
+        """Return the prefetch of a kernel table to the default region by an accelerator.
+
+        part: index of the part whose kernel reads the table.
+        """
+        source, target = memory.constants, memory.default
+        copy = AcceleratorCopy(part, fetch)
+        return Prefetch(fetch.table, fetch.size_bytes, source, target, start, copy)

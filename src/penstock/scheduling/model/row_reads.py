@@ -1,0 +1,196 @@
+"""Derive the row dependences of a graph's parts (`rows.RowParts`).
+
+The tables are exact: each operator states the input region that every single output row reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from penstock.errors import InternalError
+from penstock.ir.graph import Graph, Value
+from penstock.ir.op import row_axis, row_count
+from penstock.ir.region import Region
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.rows import RowPart, RowParts, RowRead, Storage, rows_coincide
+
+
+def row_parts(
+    graph: Graph, parts: Sequence[Part], inputs: Sequence[Value], owners: Mapping[str, str]
+) -> RowParts:
+    """Return the row dependences of all parts.
+
+    inputs: the graph inputs that are in memory before the first part runs.
+    owners: the storage of each value, by name.
+    Raises InternalError where a part reads an overwritten row of an accumulating storage.
+    """
+    values = {v.name: v for v in graph.variables()}
+    read_first = [owners[v.name] for v in inputs]
+    outputs = [owners[v.name] for v in graph.outputs if v.data is None]
+    written = [owners[part.output.name] for part in parts]
+    names = tuple(dict.fromkeys((*read_first, *written)))
+    number = {name: k for k, name in enumerate(names)}
+    contiguous = frozenset((*read_first, *outputs, *_read_as_arrays(parts, owners, values)))
+    single = frozenset(p.output.name for p in parts if _shares_one_slot(p)) - contiguous
+    storages = tuple(_storage(values[n], n in contiguous, n in single) for n in names)
+    analysis = _RowAnalysis(owners, values, number, contiguous, _reader_counts(parts, owners))
+    found = tuple(analysis.row_part(part) for part in parts)
+    _check_last_rows(storages, found)
+    ends = (tuple(number[n] for n in dict.fromkeys(names)) for names in (read_first, outputs))
+    return RowParts(storages, found, *ends)
+
+
+def works_by_rows(part: Part) -> bool:
+    """Return whether the part can compute any interval of its output rows in one call."""
+    return part.kernel.by_rows and _rows_are_boxes(part.output.type.shape)
+
+
+def _shares_one_slot(part: Part) -> bool:
+    """Return whether each output row may overwrite the previous one."""
+    return part.kernel.accumulates and works_by_rows(part)
+
+
+def _check_last_rows(storages: tuple[Storage, ...], row_parts: tuple[RowPart, ...]) -> None:
+    """Raise InternalError where a part reads an overwritten row of an accumulating storage."""
+    for read in (read for part in row_parts for read in part.reads):
+        storage = storages[read.storage]
+        if storage.accumulates and read.done[0] < storage.rows - 1:
+            raise InternalError(
+                "rows-001",
+                f'row {read.done[0]} of "{storage.name}" is read, but only its last row is kept',
+            )
+
+
+def _rows_are_boxes(shape: tuple[int, ...]) -> bool:
+    """Return whether an interval of rows is a box: all axes above the rows have extent one."""
+    return len(shape) > 1 and prod(shape[: row_axis(len(shape))]) == 1
+
+
+def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
+    rows = row_count(value.type.shape)
+    return Storage(value.name, rows, value.type.size_bytes // rows, contiguous, accumulates)
+
+
+def _read_as_arrays(
+    parts: Sequence[Part], owners: Mapping[str, str], values: Mapping[str, Value]
+) -> frozenset[str]:
+    """Return the storages that must be contiguous arrays.
+
+    These are operands of kernels that do not work by rows, and storages with an alias whose rows
+    differ from their own.
+    """
+    found: set[str] = set()
+    for part in parts:
+        for value in (*part.variable_inputs, part.output):
+            name = owners[value.name]
+            if not part.kernel.by_rows or not rows_coincide(value, values[name]):
+                found.add(name)
+    return frozenset(found)
+
+
+def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[str]:
+    """Return how many parts read each storage."""
+    return Counter(
+        name for part in parts for name in {owners[v.name] for v in part.variable_inputs}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RowAnalysis:
+    """The facts about the graph from which the row dependences of one part follow."""
+
+    owner: Mapping[str, str]
+    values: Mapping[str, Value]
+    number: Mapping[str, int]
+    contiguous: frozenset[str]
+    readers: Counter[str]
+
+    def row_part(self, part: Part) -> RowPart:
+        """Return the row dependences of one part."""
+        rows = row_count(part.output.type.shape)
+        steps = rows if works_by_rows(part) else 1
+        read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
+        reads = tuple(self._read(part, name, rows, steps) for name in read)
+        written = self.number[self.owner[part.output.name]]
+        scratch = part.least_scratch_bytes
+        return RowPart(written, reads, steps == 1, part.kernel.accumulates, scratch)
+
+    def _read(self, part: Part, name: str, rows: int, steps: int) -> RowRead:
+        storage = self.values[name]
+        inputs = [
+            k for k, v in enumerate(part.inputs) if v.data is None and self.owner[v.name] == name
+        ]
+        taken = [_row_intervals(part, k, storage, steps) for k in inputs]
+        firsts, ends = (np.array(column, np.int32) for column in zip(*taken, strict=True))
+        done = np.minimum.accumulate(firsts.min(axis=0)[::-1])[::-1]
+        needed = np.maximum.accumulate(ends.max(axis=0))
+        return RowRead(
+            self.number[name],
+            np.append(np.int32(0), np.resize(needed, rows)),
+            np.append(np.resize(done, rows), np.int32(row_count(storage.type.shape))),
+            _may_overwrite_rows(part, inputs, storage) and self._may_share_slots(part, name),
+        )
+
+    def _may_share_slots(self, part: Part, name: str) -> bool:
+        """Return whether the output of a part may take over the row slots of storage `name`.
+
+        A contiguous output may only take over all rows of a contiguous storage, which requires
+        that the part is the only reader of that storage.
+        """
+        written = self.owner[part.output.name]
+        return written not in self.contiguous or (
+            name in self.contiguous and self.readers[name] == 1
+        )
+
+
+def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
+    """Return whether each output row may overwrite the same row of a storage.
+
+    Requires that output element i depends on element i of the storage only, for every input of the
+    part that lies in the storage (`inputs` lists their indices).
+    """
+    allowed = part.in_place()
+    values = [part.inputs[k] for k in inputs]
+    return (
+        all(k in allowed for k in inputs)
+        and all(rows_coincide(value, storage) for value in (*values, part.output))
+        and storage.type.size_bytes == part.output.type.size_bytes
+    )
+
+
+def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list[int], list[int]]:
+    """Return the first rows and the ends of what each output step reads of input k's storage."""
+    value = part.inputs[k]
+    rows = row_count(storage.type.shape)
+    pairs = [
+        (rows, 0) if window.empty else
+        row_interval(window, value.type.shape) if rows_coincide(value, storage) else
+        (0, rows)
+        for window in _windows(part, k, steps)
+    ]  # fmt: skip
+    return [first for first, _ in pairs], [end for _, end in pairs]
+
+
+def _windows(part: Part, k: int, steps: int) -> list[Region]:
+    """Return the region of input k that each of `steps` calls reads (one row each, or all rows)."""
+    shape = part.output.type.shape
+    whole = Region.whole(shape)
+    if steps == 1:
+        return [part.needs(whole)[k]]
+    axis = row_axis(len(shape))
+    return [part.needs(whole.replace(axis, (r, r + 1)))[k] for r in range(steps)]
+
+
+def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the interval of rows that contains a region; rows are counted through outer axes."""
+    if len(shape) < 2:
+        return 0, 1
+    axes = row_axis(len(shape)) + 1
+    last = tuple(x - 1 for x in region.upper[:axes])
+    first = int(np.ravel_multi_index(region.lower[:axes], shape[:axes]))
+    return first, int(np.ravel_multi_index(last, shape[:axes])) + 1

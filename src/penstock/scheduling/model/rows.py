@@ -1,0 +1,137 @@
+"""Row dependences: which rows of its inputs a part reads to compute the rows of its output.
+
+A storage is an array of rows (`ir/op.py`, `row_axis`).  A part whose kernel works by rows computes
+any interval of them; any other part computes all rows in one call.  Two tables per input describe
+all that row scheduling needs.  When the first n rows of the output have been computed,
+
+    needed[n]   the first `needed[n]` rows of the input have been required
+    done[n]     the first `done[n]` rows of the input are not read again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.ir.graph import Value
+from penstock.ir.op import row_count
+
+Counts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The memory block of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
+
+    contiguous: the rows must lie one after another, since some reader sees a plain array.
+    accumulates: the rows share one slot; each overwrites the previous one, and only the last one
+        is read.
+    """
+
+    name: str
+    rows: int
+    row_bytes: int
+    contiguous: bool
+    accumulates: bool = False
+
+    @property
+    def slots(self) -> int:
+        """Number of row slots: one per row, or a single one for an accumulating storage."""
+        return 1 if self.accumulates else self.rows
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all row slots."""
+        return self.slots * self.row_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRead:
+    """The rows of one input storage that a part reads.
+
+    storage: index of the storage in `RowParts.storages`.
+    needed, done: tables over the number of output rows, shape (rows + 1,); see the module.
+    in_place: whether each output row may overwrite the same row of the storage.
+    """
+
+    storage: int
+    needed: Counts
+    done: Counts
+    in_place: bool
+
+    @property
+    def advance(self) -> float:
+        """Fraction of the input that is read in advance of the output, half-way through the output.
+
+        0 for a part that reads its input in proportion to its output.
+        """
+        middle = (len(self.needed) + 1) // 2
+        return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """The row dependences of one part.
+
+    written: index of the storage that it writes.
+    whole: whether it computes all output rows in one call.
+    accumulates: whether it computes each output row from the previous one.
+    scratch_bytes: least scratch memory that it needs.
+    """
+
+    written: int
+    reads: tuple[RowRead, ...]
+    whole: bool
+    accumulates: bool
+    scratch_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class RowParts:
+    """Row dependences of all parts of a graph.
+
+    row_parts: one entry per part, in the order of `Parts.parts`.
+    inputs, outputs: indices of the storages of the network's inputs and outputs.
+    """
+
+    storages: tuple[Storage, ...]
+    row_parts: tuple[RowPart, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """Index of each storage by name."""
+        return {storage.name: k for k, storage in enumerate(self.storages)}
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Lower bound of the memory of any schedule, in bytes.
+
+        The maximum of: all inputs, all outputs, and for each part one output row together with the
+        input rows that it reads.
+        """
+        ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
+        return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
+
+    def _row_bytes(self, part: RowPart) -> int:
+        """Return the most bytes that one output row and the rows that it reads occupy.
+
+        The output row counts as free where it may overwrite an input row.
+        """
+        written = self.storages[part.written]
+        taken = np.zeros(written.rows, np.int64)
+        for read in part.reads:
+            rows = np.maximum(0, read.needed[1:] - read.done[:-1]).astype(np.int64)
+            taken += rows * self.storages[read.storage].row_bytes
+        over = any(read.in_place for read in part.reads)
+        return int(taken.max()) + (0 if over else written.row_bytes)
+
+
+def rows_coincide(value: Value, storage: Value) -> bool:
+    """Return whether the rows of a value coincide with the rows of its storage."""
+    return row_count(value.type.shape) == row_count(storage.type.shape)

@@ -1,0 +1,199 @@
+"""StripeConfig: a tensor split into stripes of one shape, at a constant stride along each axis.
+
+        0  offset                                   extent
+        |--#####------------------------------------|          stripe 0, `shape` elements
+        |-----#####---------------------------------|          stripe 1, `strides` further on
+           ...                                                 `stripes` of them; they may overlap
+
+Source: TVM RFC 0037 and its class `StripeConfig`, with exact fractions instead of floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+from penstock.ir.affine import Affine, Number
+
+Extents = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StripeConfig:
+    """One number per axis of the tensor, in elements unless stated otherwise.
+
+    shape: elements of a stripe; extent: elements of the tensor; offset: start of the first stripe.
+    strides: distance between stripes, possibly fractional (upsampling, channel blocks): stripe i
+        starts at floor(offset + i * stride).
+    order: position of the axis in the loop nest, 1 outermost; 0 for an axis without a loop.
+    stripes: number of stripes along the axis, empty ones included.
+    """
+
+    shape: Extents
+    extent: Extents
+    strides: tuple[Number, ...]
+    order: tuple[int, ...]
+    stripes: tuple[int, ...]
+    offset: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        members = (self.extent, self.strides, self.order, self.stripes, self.offset)
+        if any(len(member) != len(self.shape) for member in members):
+            raise UsageError(
+                "stripe-001",
+                f"a stripe configuration of {len(self.shape)} axes has members of "
+                f"{', '.join(str(len(member)) for member in members)} numbers",
+                where="StripeConfig",
+                why="shape, extent, strides, order, stripes and offset speak of the same axes",
+                help="give one number for each axis in each",
+            )
+
+    def propagate(self, affine: Affine) -> StripeConfig:
+        """Return the stripes of an input, given those of the output.
+
+        affine: the map from output elements to the input elements that they read.
+
+        Shape and extent are those of the boxes read, rounded up.  Strides are not rounded, and
+        constant terms do not change them.  Order, stripes and offset follow the axes with a
+        non-zero coefficient, whatever its value; the constant terms are added to the offset.  Axes
+        without stripes count as one stripe.
+
+        The offset is not scaled.  Where a cascade is padded twice, only `Affine.apply` gives the
+        exact position of a stripe.
+        """
+        follow = _pattern(affine)
+        stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
+        return StripeConfig(
+            shape=affine.extents(self.shape),
+            extent=affine.extents(self.extent),
+            strides=affine.linear(self.strides),
+            order=_whole(follow.linear(self.order)),
+            stripes=tuple(n or 1 for n in _whole(stripes)),
+            offset=_whole(tuple(a + b for a, b in zip(offset, affine.offset, strict=True))),
+        )
+
+    def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
+        """Return how many stripes there are of each shape, clipped to the tensor, without empty
+        ones.
+
+        sliding_window: count only the elements that no previous stripe along an axis covers
+            (rolling buffers).
+        """
+        counts: dict[Extents, int] = {(): 1}
+        for axis in range(len(self.shape)):
+            sizes = sorted(self._sizes(axis, sliding_window).items())
+            counts = {
+                (*shape, size): count * times
+                for shape, count in counts.items()
+                for size, times in sizes
+            }
+        return counts
+
+    def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
+        """Return how many stripes there are of each size along an axis."""
+        if self.strides[axis] < 0:
+            raise UsageError(
+                "stripe-002",
+                f"stripes are {self.strides[axis]} elements apart along axis {axis}, must be at "
+                "least 0",
+                where="StripeConfig",
+                why="stripes run forward along every axis",
+                help="start from the other end of the axis",
+            )
+        if min(self.shape[axis], self.extent[axis]) < 1:
+            return Counter()
+        stripes, offset = self.stripes[axis], self.offset[axis]
+        row = _Row(self.shape[axis], self.extent[axis], self.strides[axis], stripes, offset)
+        return row.new_sizes() if sliding_window else row.sizes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Stripes along one axis: stripe i covers [start(i), start(i) + shape)."""
+
+    shape: int
+    extent: int
+    stride: Number
+    stripes: int
+    offset: int
+
+    def start(self, i: int) -> int:
+        """Return the first element of stripe i."""
+        return self.offset + i * self.stride.numerator // self.stride.denominator
+
+    def below(self, bound: int) -> int:
+        """Return the number of stripes that start below `bound`; they are the first ones."""
+        ahead = bound - self.offset
+        if self.stride == 0:
+            return self.stripes if ahead > 0 else 0
+        first_at_bound = -(-ahead * self.stride.denominator // self.stride.numerator)
+        return min(max(0, first_at_bound), self.stripes)
+
+    def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
+        """Yield (start, number of stripes that start there) for the stripes that start in [lower,
+        upper).
+        """
+        i, end = self.below(lower), self.below(upper)
+        while i < end:
+            start = self.start(i)
+            following = min(self.below(start + 1), end)
+            yield start, following - i
+            i = following
+
+    def sizes(self) -> Counter[int]:
+        """Return how many stripes there are of each clipped size.
+
+        Only stripes across an end of the axis are enumerated.
+        """
+        counts: Counter[int] = Counter()
+        first, last = sorted((0, self.extent - self.shape))
+        counts[min(self.shape, self.extent)] = self.below(last + 1) - self.below(first)
+        for lower, upper in ((1 - self.shape, first), (last + 1, self.extent)):
+            for start, count in self.runs(lower, upper):
+                counts[min(start + self.shape, self.extent) - max(start, 0)] += count
+        return _positive(counts)
+
+    def new_sizes(self) -> Counter[int]:
+        """Return how many stripes there are of each size that no previous stripe covers.
+
+        Three cases: the first stripe inside the axis, the later ones that end inside, the first
+            that ends outside.
+        """
+        counts: Counter[int] = Counter()
+        first = self.below(1 - self.shape)
+        if first == self.stripes:
+            return counts
+        end = self.below(self.extent - self.shape + 1)
+        start = self.start(first)
+        counts[min(start + self.shape, self.extent) - max(start, 0)] += 1
+        inside = max(end, first + 1)
+        self._count_steps(first, inside - 1, counts)
+        if first < inside < self.stripes:
+            covered = self.start(inside - 1) + self.shape
+            counts[self.extent - max(self.start(inside), covered)] += 1
+        return _positive(counts)
+
+    def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
+        """Count the new elements of stripes (first, last]; a step is the rounded stride."""
+        step = self.stride.numerator // self.stride.denominator
+        longer = self.start(last) - self.start(first) - (last - first) * step
+        counts[min(step, self.shape)] += last - first - longer
+        counts[min(step + 1, self.shape)] += longer
+
+
+def _positive(counts: Counter[int]) -> Counter[int]:
+    """Return the counts without zero sizes and zero counts."""
+    return Counter({size: count for size, count in counts.items() if size > 0 and count > 0})
+
+
+def _pattern(affine: Affine) -> Affine:
+    """Return the same affine map with 1 for every non-zero coefficient."""
+    rows = tuple((*(int(f != 0) for f in row[:-1]), 0) for row in affine.matrix)
+    return Affine(rows, affine.offset)
+
+
+def _whole(numbers: tuple[Number, ...]) -> tuple[int, ...]:
+    return tuple(map(math.floor, numbers))

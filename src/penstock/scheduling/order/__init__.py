@@ -1,0 +1,1 @@
+"""Execution orders: a topological order of least peak memory, and heuristic orders by name."""

@@ -1,0 +1,180 @@
+"""Search for the execution order of least peak memory, with a proven optimality gap.
+
+    file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
+
+Pieces are delimited by steps that every order runs at the same point.  The peak of an order is the
+maximum over its pieces, so only pieces that exceed the others are searched.  The searches are
+bounded by counted states, never by time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.scheduling.order.step_orders import Heuristic, heuristic_order
+from penstock.scheduling.order.step_search import OrderTricks, Piece, StepSearch
+from penstock.scheduling.order.step_table import StepTable, bits, step_table
+from penstock.scheduling.order.steps import OrderProblem
+
+BEAM_WIDTH = 16
+"""Number of states that a beam keeps for each number of completed steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOptions:
+    """Budget and reductions of the search.
+
+    max_states: states of the best-first search, over all pieces.
+    beam_width: width of the beam search after an unfinished best-first search; 0 disables it.
+    """
+
+    max_states: int = 20_000
+    beam_width: int = BEAM_WIDTH
+    tricks: OrderTricks = field(default_factory=OrderTricks)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An execution order, as indices of the problem's steps.
+
+    bound_bytes: proven lower bound of the peak of any order.
+    file_peak_bytes: peak of the given order.
+    states: states searched, a measure of work.
+    """
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    bound_bytes: int
+    file_peak_bytes: int
+    states: int
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the peak is proven optimal."""
+        return self.peak_bytes == self.bound_bytes
+
+    @property
+    def gap(self) -> float:
+        """Optimality gap: how far the peak lies above the bound, as a fraction; 0.0 if proven
+        optimal.
+        """
+        return (self.peak_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
+
+
+def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
+    """Return the order of least peak that the search finds; the given order if none is better."""
+    options = options or OrderOptions()
+    table = step_table(problem)
+    orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
+    file_peak, _ = table.peak(0, table.start_bytes, orders[Heuristic.FILE])
+    ranks = [{step: rank for rank, step in enumerate(order)} for order in orders.values()]
+    parts = [_PieceOrder.of(table, piece, ranks) for piece in pieces(table, options.tricks.split)]
+    must = max((row.must_bytes for row in table.rows), default=0)
+    run = _Run(table, options, bound=max(must, table.start_bytes))
+    for part in sorted(parts, key=lambda part: -part.peak):
+        run.improve(part)
+    order = tuple(step for part in parts for step in part.order_within(run.reached))
+    peak, _ = table.peak(0, table.start_bytes, order)
+    return Order(order, peak, run.bound, file_peak, run.states)
+
+
+def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
+    """Return a heuristic order, without a proven bound."""
+    table = step_table(problem)
+    order = heuristic_order(table, heuristic)
+    peak, _ = table.peak(0, table.start_bytes, order)
+    file_peak, _ = table.peak(0, table.start_bytes, heuristic_order(table, Heuristic.FILE))
+    return Order(order, peak, 0, file_peak, 0)
+
+
+def pieces(table: StepTable, split: bool = True) -> list[Piece]:
+    """Return the pieces of the problem.  Each ends with a step that is ordered with all other
+    steps.
+    """
+    count = len(table.rows)
+    ends = {table.everything}
+    for i, row in enumerate(table.rows):
+        if split and row.ancestors.bit_count() + row.descendants.bit_count() == count - 1:
+            ends.add(row.ancestors | 1 << i)
+    found: list[Piece] = []
+    done, live = 0, table.start_bytes
+    for end in sorted(ends - {0}, key=int.bit_count):
+        found.append(Piece(done, live, end))
+        _, live = table.peak(done, live, _some_order(table, done, end))
+        done = end
+    return found
+
+
+def _some_order(table: StepTable, done: int, end: int) -> list[int]:
+    return sorted(bits(end & ~done), key=lambda i: table.rows[i].ancestors.bit_count())
+
+
+@dataclass(slots=True)
+class _PieceOrder:
+    """A piece, its given order, and the best order so far."""
+
+    piece: Piece
+    file_order: tuple[int, ...]
+    file_peak: int
+    order: tuple[int, ...]
+    peak: int
+
+    @staticmethod
+    def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
+        """Return a piece with the best of the known orders.
+
+        ranks: position of each step in every known order, the given order first.
+        """
+        steps = tuple(bits(piece.goal & ~piece.done))
+        inside = [tuple(sorted(steps, key=rank.__getitem__)) for rank in ranks]
+        peaks = [table.peak(piece.done, piece.live_bytes, order)[0] for order in inside]
+        best = peaks.index(min(peaks))
+        return _PieceOrder(piece, inside[0], peaks[0], inside[best], peaks[best])
+
+    def order_within(self, peak: int) -> tuple[int, ...]:
+        """Return the given order if it stays within a peak, else the best order."""
+        return self.file_order if self.file_peak <= peak else self.order
+
+
+@dataclass(slots=True)
+class _Run:
+    """Bound and work, over the pieces searched so far.
+
+    bound: proven lower bound of the peak of all steps.
+    reached: largest peak of the pieces so far.
+    """
+
+    table: StepTable
+    options: OrderOptions
+    bound: int
+    reached: int = 0
+    states: int = 0
+
+    def improve(self, part: _PieceOrder) -> None:
+        """Search for a better order of a piece, if its peak exceeds the others."""
+        if part.peak > max(self.bound, self.reached):
+            search = StepSearch(self.table, part.piece, self.options.tricks)
+            left = self.options.max_states - self.states
+            finding = search.best_first(self.bound, part.peak, left)
+            self.states += finding.states
+            if finding.order is not None:
+                self._take(part, finding.order)
+            self.bound = max(self.bound, min(finding.bound_bytes, part.peak))
+            if not finding.finished:
+                self._beam(part, search)
+        self.reached = max(self.reached, part.peak)
+
+    def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
+        """Bisect between the proven bound and the peak reached, by beam search."""
+        failed = self.bound - 1
+        while self.options.beam_width and part.peak - failed > 1:
+            limit = (failed + part.peak) // 2
+            order = search.beam(limit, self.options.beam_width)
+            if order is None:
+                failed = limit
+            else:
+                self._take(part, order)
+
+    def _take(self, part: _PieceOrder, order: tuple[int, ...]) -> None:
+        part.order = order
+        part.peak, _ = self.table.peak(part.piece.done, part.piece.live_bytes, order)

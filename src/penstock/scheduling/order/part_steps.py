@@ -1,0 +1,45 @@
+"""The order problem of a graph: its parts as steps that read and write storages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.order.steps import OrderProblem, OrderStep
+
+
+def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
+    """Return the parts as steps; each writes one storage whole."""
+    storages = parts.owners
+    graph = parts.graph
+    sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
+    outputs = (storages[v.name] for v in graph.outputs if v.data is None)
+    return OrderProblem(
+        tuple(_step(part, storages) for part in parts.parts),
+        tuple(sizes),
+        tuple(v.name for v in parts.inputs),
+        tuple(dict.fromkeys(outputs)),
+        keep_inputs,
+    )
+
+
+def _step(part: Part, storages: Mapping[str, str]) -> OrderStep:
+    reads = tuple(dict.fromkeys(storages[v.name] for v in part.variable_inputs))
+    written = storages[part.output.name]
+    pairs = ((read, written) for read in reads if _may_overwrite(part, read, storages))
+    return OrderStep(part.name, reads, (written,), part.least_scratch_bytes, tuple(pairs))
+
+
+def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:
+    """Return whether the part may overwrite `storage` while it reads it.
+
+    Requires that output element i depends on element i of the storage only, for every input of the
+    part that lies in the storage.
+    """
+    allowed = part.in_place()
+    return all(
+        k in allowed
+        for k, value in enumerate(part.inputs)
+        if value.data is None and storages[value.name] == storage
+    )

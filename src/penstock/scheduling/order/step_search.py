@@ -1,0 +1,223 @@
+"""StepSearch: best-first search for the order of least peak memory between two states.
+
+States are expanded in order of the least peak by which they are reached.  So the first path to the
+goal is optimal, and at any time the peak of the next state to expand is a proven lower bound.
+
+*Free steps.*  A ready step is free if it does not exceed the peak of the state and leaves no more
+live bytes than before.  It may run at once: in any completion of the state, moving the step to the
+front raises no other step's need.  The tensors that it frees would be freed later otherwise, the
+tensors that it writes would be written anyway, and what other steps can share or free only grows
+with the set of completed steps.  *Free chains* extend this to sequences in which each step reads
+from the previous one, up to the first point with no more live bytes than at the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from penstock.scheduling.order.step_table import StepTable, bits
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTricks:
+    """Reductions of the search space.  None of them changes a result found within the budget.
+
+    split: search the pieces between steps that every order runs at the same point separately.
+    floor: start at the proven lower bound; peaks below it need not be distinguished.
+    ceiling: drop states that are no better than the best heuristic order.
+    free_steps, free_chains: run free steps and chains at once (see the module).
+    merge: keep only the best order for each set of completed steps.
+    """
+
+    split: bool = True
+    floor: bool = True
+    ceiling: bool = True
+    free_steps: bool = True
+    free_chains: bool = True
+    merge: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A subproblem: run the steps of `goal` that are not in `done`, from the state `done`."""
+
+    done: int
+    live_bytes: int
+    goal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of a search.
+
+    order: an order with a peak below the ceiling; None proves that there is none if `finished`.
+    bound_bytes: proven lower bound, at least the floor.
+    states: number of states reached, a measure of work.
+    """
+
+    order: tuple[int, ...] | None
+    bound_bytes: int
+    finished: bool
+    states: int
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A set of completed steps, with the path that reached it.
+
+    steps: the steps that led here from the parent.
+    ready: mask of the ready steps.
+    """
+
+    parent: _State | None
+    steps: tuple[int, ...]
+    done: int
+    live_bytes: int
+    peak_bytes: int
+    ready: int
+
+    def order(self) -> tuple[int, ...]:
+        """Return the steps from the start to this state."""
+        parts: list[tuple[int, ...]] = []
+        state: _State | None = self
+        while state is not None:
+            parts.append(state.steps)
+            state = state.parent
+        return tuple(step for part in reversed(parts) for step in part)
+
+
+class StepSearch:
+    """Search over one piece of a table."""
+
+    def __init__(self, table: StepTable, piece: Piece, tricks: OrderTricks) -> None:
+        self.table, self.piece, self.tricks = table, piece, tricks
+        self.states = 0
+
+    def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
+        """Search for the order of least peak.
+
+        floor_bytes: proven lower bound; ceiling_bytes: peak to improve on.
+        max_states: budget; states count when they are first reached or improved.
+        """
+        floor = floor_bytes if self.tricks.floor else 0
+        ceiling = ceiling_bytes if self.tricks.ceiling else math.inf
+        start = self._start(floor)
+        reached = {start.done: start.peak_bytes}
+        tried: dict[int, int] = {}
+        heap = [(start.peak_bytes, 0, start.live_bytes, 0, start)]
+        while heap:
+            state = heappop(heap)[-1]
+            if state.done == self.piece.goal:
+                return Finding(state.order(), max(state.peak_bytes, floor_bytes), True, self.states)
+            if self.states >= max_states:
+                return Finding(None, max(state.peak_bytes, floor_bytes), False, self.states)
+            if self.tricks.merge and state.peak_bytes > reached[state.done]:
+                continue
+            for child in self._children(state, ceiling - 1, tried):
+                if self.tricks.merge and child.peak_bytes >= reached.get(child.done, ceiling):
+                    continue  # free steps led to a state that is known already
+                reached[child.done] = child.peak_bytes
+                self.states += 1
+                key = (child.peak_bytes, -child.done.bit_count(), child.live_bytes, self.states)
+                heappush(heap, (*key, child))
+        return Finding(None, ceiling_bytes, True, self.states)
+
+    def beam(self, limit_bytes: int, width: int) -> tuple[int, ...] | None:
+        """Return some order with a peak of at most `limit_bytes`, found by beam search.
+
+        width: number of states kept for each number of completed steps.
+
+        None proves nothing.
+        """
+        start = self._start(limit_bytes)
+        if start.peak_bytes > limit_bytes:
+            return None
+        tried: dict[int, int] = {}
+        levels: dict[int, dict[int, _State]] = {start.done.bit_count(): {start.done: start}}
+        while levels:
+            level = levels.pop(min(levels))
+            for state in sorted(level.values(), key=lambda s: (s.live_bytes, s.done))[:width]:
+                if state.done == self.piece.goal:
+                    return state.order()
+                for child in self._children(state, limit_bytes, tried):
+                    levels.setdefault(child.done.bit_count(), {}).setdefault(child.done, child)
+        return None
+
+    def _start(self, floor: int) -> _State:
+        piece, rows = self.piece, self.table.rows
+        wanted = piece.goal & ~piece.done
+        ready = sum(1 << i for i in bits(wanted) if not rows[i].before & ~piece.done)
+        peak = max(floor, piece.live_bytes)
+        return self._settled(None, (), piece.done, piece.live_bytes, peak, ready)
+
+    def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
+        """Yield the successors of a state with a peak up to `limit`.
+
+        tried: least peak at which each state was tried; successors tried at no higher peak are left
+            out.
+        """
+        for step in bits(state.ready):
+            during, live = self.table.run(state.done, state.live_bytes, step)
+            done = state.done | 1 << step
+            peak = max(state.peak_bytes, during)
+            if peak > limit or (self.tricks.merge and tried.get(done, peak + 1) <= peak):
+                continue
+            tried[done] = peak
+            ready = self._ready(state.ready, done, step)
+            yield self._settled(state, (step,), done, live, peak, ready)
+
+    def _ready(self, ready: int, done: int, step: int) -> int:
+        return (ready ^ 1 << step) | self.table.ready_after(done, step) & self.piece.goal
+
+    def _settled(
+        self,
+        parent: _State | None,
+        steps: tuple[int, ...],
+        done: int,
+        live: int,
+        peak: int,
+        ready: int,
+    ) -> _State:
+        """Return the state reached after all free steps and chains have run."""
+        path = list(steps)
+        while free := self._free(done, live, peak, ready):
+            for step in free:
+                _, live = self.table.run(done, live, step)
+                done |= 1 << step
+                ready = self._ready(ready, done, step)
+            path += free
+        return _State(parent, tuple(path), done, live, peak, ready)
+
+    def _free(self, done: int, live: int, limit: int, ready: int) -> list[int]:
+        """Return a free step or free chain, or an empty list."""
+        if not (self.tricks.free_steps or self.tricks.free_chains):
+            return []
+        for step in bits(ready):
+            during, after = self.table.run(done, live, step)
+            if during > limit:
+                continue
+            if after <= live:
+                if self.tricks.free_steps:
+                    return [step]
+            elif self.tricks.free_chains and (chain := self._chain(done, live, limit, step, after)):
+                return chain
+        return []
+
+    def _chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
+        """Return a chain from `step` on with at most `live` live bytes at its end, or nothing."""
+        chain = [step]
+        while after > live:
+            done |= 1 << step
+            fitting: list[tuple[int, int]] = []
+            for follower in bits(self.table.ready_after(done, step) & self.piece.goal):
+                during, then = self.table.run(done, after, follower)
+                if during <= limit:
+                    fitting.append((then, follower))
+            if not fitting:
+                return []
+            after, step = min(fitting)
+            chain.append(step)
+        return chain

@@ -1,0 +1,215 @@
+"""StepTable: an OrderProblem as bit masks, for the searches.  Bit i of a mask stands for step i.
+
+A *state* is the set of completed steps, as a mask; it determines which tensors are live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import rustworkx as rx
+
+from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shared_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StepRead:
+    """A tensor that a step reads and that dies after its last reader.
+
+    others: mask of its other readers.
+    """
+
+    others: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two tensors that share memory if all other readers of the read one have run.
+
+    others: mask of the other readers of `read`.
+    """
+
+    others: int
+    read: str
+    written: str
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """What one step needs.
+
+    before: mask of the steps that write what it reads.
+    after: the steps that read what it writes.
+    ancestors, descendants: masks of all steps that must run before or after it.
+    added_bytes: bytes of all tensors that it writes, and its scratch memory.
+    lasting_bytes: bytes of the written tensors that are read later or are outputs.
+    reads: the tensors that it reads and that may die after it.
+    pairs: its in-place pairs.
+    must_bytes: bytes that are live while it runs, in every order.
+    """
+
+    before: int
+    after: tuple[int, ...]
+    ancestors: int
+    descendants: int
+    added_bytes: int
+    lasting_bytes: int
+    reads: tuple[StepRead, ...]
+    pairs: tuple[Pair, ...]
+    must_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """The rows of all steps, in the problem's order.
+
+    start_bytes: live bytes before the first step.
+    """
+
+    rows: tuple[StepRow, ...]
+    start_bytes: int
+    graph: rx.PyDiGraph[int, str]
+
+    @property
+    def everything(self) -> int:
+        """The state in which all steps have run."""
+        return (1 << len(self.rows)) - 1
+
+    def run(self, done: int, live_bytes: int, step: int) -> tuple[int, int]:
+        """Return the live bytes while a step runs in a state, and after it."""
+        row = self.rows[step]
+        during = live_bytes + row.added_bytes
+        if row.pairs:
+            during -= self._shared(done, row)
+        live_bytes += row.lasting_bytes
+        for read in row.reads:
+            if not read.others & ~done:
+                live_bytes -= read.size_bytes
+        return during, live_bytes
+
+    def ready_after(self, done: int, step: int) -> int:
+        """Return the mask of the steps that become ready after `step`, which is in `done`."""
+        ready = 0
+        for i in self.rows[step].after:
+            if not self.rows[i].before & ~done:
+                ready |= 1 << i
+        return ready
+
+    def peak(self, done: int, live_bytes: int, order: Iterable[int]) -> tuple[int, int]:
+        """Return the live bytes at the peak of a sequence of steps, and after it.
+
+        done, live_bytes: the state before the sequence, and its live bytes.
+        """
+        peak = live_bytes
+        for step in order:
+            during, live_bytes = self.run(done, live_bytes, step)
+            done |= 1 << step
+            peak = max(peak, during)
+        return peak, live_bytes
+
+    def _shared(self, done: int, row: StepRow) -> int:
+        pairs = [pair for pair in row.pairs if not pair.others & ~done]
+        if len(pairs) <= 1:
+            return pairs[0].saved_bytes if pairs else 0
+        return shared_bytes(tuple((p.read, p.written, p.saved_bytes) for p in pairs))
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the positions of the bits set in a mask, in ascending order."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def bit_mask(steps: Iterable[int]) -> int:
+    """Return the mask with the given bits set."""
+    mask = 0
+    for step in steps:
+        mask |= 1 << step
+    return mask
+
+
+def step_table(problem: OrderProblem) -> StepTable:
+    """Return the table of a problem."""
+    graph = dependence_graph(problem)
+    sizes = dict(problem.sizes)
+    read_by = {name: 0 for name in sizes}
+    for i, step in enumerate(problem.steps):
+        for name in step.reads:
+            read_by[name] |= 1 << i
+    kept = set(problem.outputs) | (set(problem.inputs) if problem.keep_inputs else set[str]())
+    lines = _Reachability(problem, graph, sizes, read_by, kept)
+    start = sum(sizes[name] for name in set(problem.inputs) if read_by[name] or name in kept)
+    return StepTable(tuple(lines.row(i) for i in range(len(problem.steps))), start, graph)
+
+
+class _Reachability:
+    """Reachability between steps, computed once for all rows."""
+
+    def __init__(
+        self,
+        problem: OrderProblem,
+        graph: rx.PyDiGraph[int, str],
+        sizes: dict[str, int],
+        read_by: dict[str, int],
+        kept: set[str],
+    ) -> None:
+        self.problem, self.graph = problem, graph
+        self.sizes, self.read_by, self.kept = sizes, read_by, kept
+        bit = {name: 1 << i for i, name in enumerate(sizes)}
+        self.names = list(sizes)
+        self.kept_mask = sum(bit[name] for name in kept)
+        self.reads = [sum(bit[n] for n in set(step.reads)) for step in problem.steps]
+        self.writes = [sum(bit[n] for n in set(step.writes)) for step in problem.steps]
+        given = sum(bit[name] for name in set(problem.inputs))
+        count = len(problem.steps)
+        self.ancestors, self.written = [0] * count, [given] * count  # before a step
+        self.descendants, self.wanted = [0] * count, [0] * count  # after a step
+        order = list(rx.topological_sort(graph))
+        for i in order:
+            for j in graph.successor_indices(i):
+                self.ancestors[j] |= self.ancestors[i] | 1 << i
+                self.written[j] |= self.written[i] | self.writes[i]
+        for j in reversed(order):
+            for i in graph.predecessor_indices(j):
+                self.descendants[i] |= self.descendants[j] | 1 << j
+                self.wanted[i] |= self.wanted[j] | self.reads[j]
+
+    def row(self, i: int) -> StepRow:
+        """Return the row of step i."""
+        step, sizes = self.problem.steps[i], self.sizes
+        writes = tuple(dict.fromkeys(step.writes))
+        lasting = [n for n in writes if self.read_by[n] or n in self.kept]
+        dying = [n for n in dict.fromkeys(step.reads) if n not in self.kept]
+        pairs = [
+            Pair(self.read_by[r] & ~(1 << i), r, w, min(sizes[r], sizes[w]))
+            for r, w in dict.fromkeys(step.in_place)
+            if r not in self.kept
+        ]
+        return StepRow(
+            before=bit_mask(self.graph.predecessor_indices(i)),
+            after=tuple(sorted(self.graph.successor_indices(i))),
+            ancestors=self.ancestors[i],
+            descendants=self.descendants[i],
+            added_bytes=sum(sizes[n] for n in writes) + step.scratch_bytes,
+            lasting_bytes=sum(sizes[n] for n in lasting),
+            reads=tuple(StepRead(self.read_by[n] & ~(1 << i), sizes[n]) for n in dying),
+            pairs=tuple(pairs),
+            must_bytes=self._must(i, pairs),
+        )
+
+    def _must(self, i: int, pairs: list[Pair]) -> int:
+        """Return the bytes that are live while step i runs, in every order.
+
+        These are the tensors that step i uses, and those written by an ancestor and read by a
+        descendant.
+        """
+        must = self.written[i] & (self.wanted[i] | self.kept_mask) | self.reads[i] | self.writes[i]
+        possible = (p for p in pairs if not p.others & self.descendants[i])
+        shared = shared_bytes(tuple((p.read, p.written, p.saved_bytes) for p in possible))
+        live = sum(self.sizes[self.names[tensor]] for tensor in bits(must))
+        return live + self.problem.steps[i].scratch_bytes - shared

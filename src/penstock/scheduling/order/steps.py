@@ -1,0 +1,120 @@
+"""OrderProblem: steps that read and write tensors, to be ordered for least peak memory.
+
+Liveness, for every order:
+
+    while a step runs, all tensors that it reads or writes and its scratch memory are live;
+    a network input is live from the start to its last reader (to the end with `keep_inputs`);
+    a network output is live from its writer to the end;
+    any other tensor is live from its writer to its last reader;
+    where a step may write in place and no later step reads its input, the two tensors share
+    memory while the step runs: together they count as the larger one.
+
+So the bytes that a step needs depend on the *set* of steps before it, not on their order.
+`peak_bytes` states this definition directly; the tests compare the searches with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import rustworkx as rx
+
+from penstock.errors import InternalError
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStep:
+    """One step.
+
+    in_place: (read, written) pairs of tensors that may share memory.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    scratch_bytes: int = 0
+    in_place: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderProblem:
+    """Steps with the sizes of their tensors, and the network's inputs and outputs.
+
+    sizes: (tensor, bytes) pairs.
+    keep_inputs: whether the inputs must survive the run.
+
+    Every tensor is an input or written by exactly one step.  Tensors that need no memory, such as
+    constants, are left out.
+    """
+
+    steps: tuple[OrderStep, ...]
+    sizes: tuple[tuple[str, int], ...]  # tensor, bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    keep_inputs: bool = False
+
+    def __post_init__(self) -> None:
+        written = Counter(name for step in self.steps for name in set(step.writes))
+        written.update(self.inputs)
+        sized = dict(self.sizes)
+        named = {name for step in self.steps for name in (*step.reads, *step.writes)}
+        named |= {*self.inputs, *self.outputs}
+        if wrong := sorted(name for name in named if name not in sized or written[name] != 1):
+            what = "every tensor needs a size, and exactly one writer unless it is an input"
+            raise InternalError("order-001", what, where=", ".join(wrong))
+        pairs = ((step, read, write) for step in self.steps for read, write in step.in_place)
+        if any(r not in step.reads or w not in step.writes for step, r, w in pairs):
+            raise InternalError(
+                "order-002",
+                "an in-place pair must join a tensor that is read and one that is written",
+            )
+        if not rx.is_directed_acyclic_graph(dependence_graph(self)):
+            raise InternalError("order-003", "the steps depend on each other in a cycle")
+
+
+def dependence_graph(problem: OrderProblem) -> rx.PyDiGraph[int, str]:
+    """Return the dependence graph: one node per step, edges from each writer to its readers."""
+    graph: rx.PyDiGraph[int, str] = rx.PyDiGraph(multigraph=False)
+    graph.add_nodes_from(list(range(len(problem.steps))))
+    writer = {name: i for i, step in enumerate(problem.steps) for name in step.writes}
+    for i, step in enumerate(problem.steps):
+        for name in step.reads:
+            if name in writer:
+                graph.add_edge(writer[name], i, name)
+    return graph
+
+
+def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:
+    """Return the live bytes at the peak when the steps run in this order."""
+    sizes = dict(problem.sizes)
+    kept = set(problem.outputs) | (set(problem.inputs) if problem.keep_inputs else set[str]())
+    steps = [problem.steps[i] for i in order]
+    last_read = {name: at for at, step in enumerate(steps) for name in step.reads}
+    live = {name for name in problem.inputs if name in last_read or name in kept}
+    peak = sum(sizes[name] for name in live)
+    for at, step in enumerate(steps):
+        live |= set(step.writes)
+        sharing = [(r, w) for r, w in step.in_place if last_read[r] == at and r not in kept]
+        shared = shared_bytes(tuple((r, w, min(sizes[r], sizes[w])) for r, w in sharing))
+        peak = max(peak, sum(sizes[name] for name in live) + step.scratch_bytes - shared)
+        live = {name for name in live if last_read.get(name, -1) > at or name in kept}
+    return peak
+
+
+def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
+    """Return the most bytes saved by in-place pairs (read, written, bytes).
+
+    Each tensor takes part in at most one pair: a maximum weight matching.
+    """
+    reads, writes = {r for r, _, _ in pairs}, {w for _, w, _ in pairs}
+    if len(reads) == len(writes) == len(pairs):
+        return sum(saved for _, _, saved in pairs)
+    if len(reads) == 1 or len(writes) == 1:
+        return max(saved for _, _, saved in pairs)
+    graph: rx.PyGraph[str, int] = rx.PyGraph()
+    nodes = {key: graph.add_node(key[1]) for r, w, _ in pairs for key in (("r", r), ("w", w))}
+    for r, w, saved in pairs:
+        graph.add_edge(nodes["r", r], nodes["w", w], saved)
+    matching = rx.max_weight_matching(graph, weight_fn=int)
+    return sum(graph.get_edge_data(a, b) for a, b in matching)

@@ -1,0 +1,224 @@
+"""Prefetches by accelerators: constants that an accelerator copies during its own calls.
+
+A kernel may read its constants from a prefetched copy (`Part.prefetching`).  The accelerator copies
+them to the tensors' memory in a call before the part's first one, while it computes.  A part that
+runs in many calls then reads its constants from slow memory once.  The copy occupies memory while
+its cascade runs and, if it is early, while the previous cascade runs.
+
+Greedy for one costed schedule: the candidate that saves the most cycles first, as long as the live
+bytes stay below a limit and the number of copies per call below `MOST_PREFETCHES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.ir.op import Fetch
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import live_bytes
+from penstock.scheduling.simulate.row_tables import Numbers
+
+MOST_PREFETCHES = 3
+"""Maximum number of a cascade's prefetches with one start; accelerators address few regions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchCandidate:
+    """A prefetch that a part of a cascade could use.
+
+    part: index of the part; start: cascade in which the copy starts.
+    saved_cycles: cycles that the part's calls save, before stalls.
+    """
+
+    part: int
+    fetch: Fetch
+    start: PrefetchStart
+    saved_cycles: int
+
+    @property
+    def early(self) -> bool:
+        """Whether the copy starts in the previous cascade."""
+        return self.start is PrefetchStart.PREVIOUS_CASCADE
+
+    def net_cycles(self, previous_call_cycles: float) -> float:
+        """Return the cycles saved after stalls; an early copy overlaps with the previous call."""
+        hidden = max(0.0, previous_call_cycles) if self.early else 0.0
+        return self.saved_cycles - max(0.0, self.fetch.cycles - hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchedSchedule:
+    """A schedule with prefetches, not costed, and its estimated cycles."""
+
+    schedule: Schedule
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchCandidates:
+    """The prefetches that cascades could use.
+
+    Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    """
+
+    accounting: CostAccounting
+    _known: dict[tuple[Plan, MemoryAssignment, str | None], tuple[PrefetchCandidate, ...]] = field(
+        default_factory=dict[
+            tuple[Plan, MemoryAssignment, str | None], tuple[PrefetchCandidate, ...]
+        ]
+    )
+
+    def candidates(
+        self, schedule: Schedule, cascades: Sequence[ExpandedCascade]
+    ) -> Iterator[tuple[int, PrefetchCandidate]]:
+        """Yield the candidates of all cascades, each with the index of its cascade."""
+        previous: str | None = None  # engine of the previous cascade's first call
+        for c, cascade in enumerate(cascades):
+            key = cascade.plan, schedule.memory, previous
+            if key not in self._known:
+                self._known[key] = tuple(self._candidates(cascade, previous))
+            yield from ((c, candidate) for candidate in self._known[key])
+            previous = self._engine(cascade)
+
+    def _candidates(
+        self, cascade: ExpandedCascade, previous: str | None
+    ) -> Iterator[PrefetchCandidate]:
+        """Yield the candidates of a cascade.
+
+        The accelerator of the part must make the first call of the cascade in which the copy starts
+        (`previous`: the engine of the previous cascade's first call).
+        """
+        engines = {
+            PrefetchStart.PREVIOUS_CASCADE: previous,
+            PrefetchStart.OWN_CASCADE: self._engine(cascade),
+        }
+        for k, cost in zip(cascade.plan.parts, cascade.plan.costs, strict=True):
+            part = self.accounting.parts.parts[k]
+            possible = [start for start, engine in engines.items() if part.engine == engine]
+            if not possible or not part.prefetching:
+                continue
+            stripes = _stripes(cascade, k)
+            for kernel in part.prefetching:
+                assert kernel.fetch is not None
+                other = part.with_kernel(kernel)
+                saved = cost.cycles - self.accounting.model.cycles(other, stripes)
+                if saved > 0:
+                    for start in possible:
+                        yield PrefetchCandidate(k, kernel.fetch, start, saved)
+
+    def _engine(self, cascade: ExpandedCascade) -> str:
+        """Return the engine of a cascade's first call."""
+        k = cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]
+        return self.accounting.parts.parts[k].engine
+
+
+def with_accelerator_prefetches(
+    schedule: Schedule, candidates: PrefetchCandidates, limits: Iterable[float]
+) -> Iterator[PrefetchedSchedule]:
+    """Yield the schedule with prefetches, once for each limit of live bytes.
+
+    schedule: costed, without accelerators' prefetches.
+    limits: maximum live bytes in the default memory region.
+    """
+    expanded = ExpandedSchedule(schedule)
+    cascades, live = expanded.cascades, live_bytes(expanded)
+    accounting = candidates.accounting
+    previous = [0.0, *(float(accounting.first_call_cycles(cascade)) for cascade in cascades)]
+    found = sorted(
+        candidates.candidates(schedule, cascades), key=lambda o: -o[1].net_cycles(previous[o[0]])
+    )
+    for limit in limits:
+        selection = _Selection(accounting, schedule, cascades, live, limit)
+        for c, candidate in found:
+            selection.try_candidate(c, candidate)
+        peak = int(selection.live.max())
+        prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
+        yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
+
+
+class _Selection:
+    """The prefetches selected so far, within a limit of live bytes.
+
+    live: live bytes by tick; plans: the plans with prefetches; saved_cycles: net of stalls.
+    """
+
+    def __init__(
+        self,
+        accounting: CostAccounting,
+        schedule: Schedule,
+        cascades: Sequence[ExpandedCascade],
+        live: Numbers,
+        limit_bytes: float,
+    ) -> None:
+        self._accounting, self._memory = accounting, schedule.memory
+        self._parts, self._cascades = schedule.parts.parts, cascades
+        self.live, self._limit_bytes = live.copy(), limit_bytes
+        self.plans = list(schedule.plans)
+        self._stalls = [0] * len(cascades)
+        self.saved_cycles = 0
+
+    def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
+        """Add an candidate to cascade number `c` if it fits and saves cycles."""
+        plan = self.plans[c]
+        selected = plan.accelerator_prefetches
+        same_start = [prefetch for prefetch, _ in selected if prefetch.start is candidate.start]
+        if len(same_start) >= MOST_PREFETCHES or any(
+            copy.part == candidate.part for _, copy in selected
+        ):
+            return
+        prefetch = Prefetch.by_accelerator(
+            candidate.part, candidate.fetch, self._memory, candidate.start
+        )
+        extended = replace(plan, prefetches=(*plan.prefetches, prefetch))
+        scratch = self._scratch_bytes(plan, extended)
+        ticks = _ticks(self._cascades[c])
+        begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
+        live = self.live[begin : ticks.stop] + candidate.fetch.size_bytes
+        live[ticks.start - begin :] += scratch - plan.scratch_bytes
+        if live.max() > self._limit_bytes:
+            return
+        self.plans[c] = replace(extended, scratch_bytes=scratch)
+        stalls = {k: self._stall(k) for k in ((c - 1, c) if candidate.early else (c,))}
+        more = sum(cycles - self._stalls[k] for k, cycles in stalls.items())
+        if candidate.saved_cycles <= more:
+            self.plans[c] = plan
+            return
+        self.live[begin : ticks.stop] = live
+        self.saved_cycles += candidate.saved_cycles - more
+        for k, cycles in stalls.items():
+            self._stalls[k] = cycles
+
+    def _stall(self, c: int) -> int:
+        """Return the stall cycles that prefetches add to the first call of cascade number `c`."""
+        following = self.plans[c + 1] if c + 1 < len(self.plans) else None
+        return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
+
+    def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
+        """Return the scratch memory of a plan extended by a prefetch.
+
+        Parts without prefetches keep the kernels that they run in `plan`.
+        """
+        fetches = {copy.part: copy.fetch for _, copy in extended.accelerator_prefetches}
+        return max(
+            self._parts[k].kernel_for(fetches[k]).scratch_bytes
+            if k in fetches
+            else plan.kernel(k, self._parts[k]).scratch_bytes
+            for k in plan.parts
+        )
+
+
+def _ticks(cascade: ExpandedCascade) -> slice:
+    return slice(cascade.tick, cascade.end)
+
+
+def _stripes(cascade: ExpandedCascade, k: int) -> list[int]:
+    """Return the number of output rows of each call of part number `k`."""
+    position = cascade.lower + cascade.plan.parts.index(k)
+    mine = cascade.calls[cascade.calls[:, 0] == position]
+    return (mine[:, 2] - mine[:, 1]).tolist()

@@ -1,0 +1,1 @@
+"""Simulation of schedules without data: calls, live ranges, peak memory, traffic and cost."""

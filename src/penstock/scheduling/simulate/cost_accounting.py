@@ -1,0 +1,273 @@
+"""Cost accounting: the exact cost of each part of an expanded schedule, as a machine counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from penstock.ir.op import Fetch, Kernel, row_axis, row_before, row_count
+from penstock.ir.placed_call import Filling
+from penstock.ir.region import Region
+from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
+from penstock.scheduling.model.memories import FINE, MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
+
+
+@dataclass(frozen=True, slots=True)
+class CallTraffic:
+    """Work and memory traffic of one kernel call.
+
+    read_bytes: bytes read of each input, constants included.
+    previous_row_bytes: bytes read of the previous output row, where the kernel accumulates.
+    """
+
+    macs: int
+    read_bytes: tuple[int, ...]
+    previous_row_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelVariant:
+    """One of the kernels of a part, by index: the part in `Parts`, the kernel in `_kernels`."""
+
+    part: int
+    kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartCalls:
+    """All calls of one part: the facts that determine their cost.
+
+    stripes: the interval of output rows of each call.
+    inputs, output: memory regions in which the operands lie.
+    """
+
+    variant: KernelVariant
+    stripes: tuple[tuple[int, int], ...]
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """The first call of a cascade with the prefetches that it makes: the key of a stall time."""
+
+    variant: KernelVariant
+    rows: int
+    own: tuple[Fetch, ...]
+    early: tuple[Fetch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CostAccounting:
+    """Costs of the parts of a graph.
+
+    Results are memoised, since the schedules of a frontier have most of their cascades in common.
+    """
+
+    parts: Parts
+    model: CostModel
+    memories: MemorySystem
+    _traffic: dict[tuple[int, int, int], CallTraffic] = field(
+        default_factory=dict[tuple[int, int, int], CallTraffic]
+    )
+    _costs: dict[PartCalls, Cost] = field(default_factory=dict[PartCalls, Cost])
+    _stalls: dict[FirstCall, int] = field(default_factory=dict[FirstCall, int])
+    _plans: dict[tuple[Plan, MemoryAssignment], Plan] = field(
+        default_factory=dict[tuple[Plan, MemoryAssignment], Plan]
+    )
+
+    def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
+        """Return the cascade's plan with the costs of its parts."""
+        bare = cascade.plan.bare
+        key = (bare, schedule.memory)
+        if key not in self._plans:
+            self._plans[key] = replace(bare, costs=tuple(self._part_costs(schedule, cascade)))
+        return self._plans[key]
+
+    def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
+        """Yield the cost of each part of a cascade."""
+        parts = cascade.plan.parts
+        stripes: dict[int, list[tuple[int, int]]] = {k: [] for k in parts}
+        for position, first, end in cascade.calls[:, :3].tolist():
+            stripes[parts[position - cascade.lower]].append((first, end))
+        copied = {copy.constant: copy.target for copy in cascade.plan.copies}
+        memory, owners = schedule.memory, self.parts.owners
+        for k, some in stripes.items():
+            part = self.parts.parts[k]
+            kernel = cascade.plan.kernel(k, part)
+            inputs, output = self._operand_regions(part, memory, copied)
+            calls = PartCalls(_variant(k, part, kernel), tuple(some), inputs, output)
+            if calls not in self._costs:
+                operands = memory.for_part(part, owners)
+                self._costs[calls] = self._cost(part.with_kernel(kernel), calls, operands)
+            yield self._costs[calls]
+
+    def first_call_cycles(self, cascade: ExpandedCascade) -> int:
+        """Return the cycles of a cascade's first call, without prefetches."""
+        position, first, end = cascade.calls[0, :3].tolist()
+        k = cascade.plan.parts[position - cascade.lower]
+        part = cascade.plan.with_selected_kernel(k, self.parts.parts[k])
+        return self.model.cycles(part, [end - first])
+
+    def with_prefetch_costs(
+        self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
+    ) -> tuple[Plan, ...]:
+        """Return the plans with the cost of their prefetches.
+
+        A copy engine's early prefetch overlaps with the whole previous cascade, an accelerator's
+        with the first call of the previous cascade.
+        """
+        found: list[Plan] = []
+        before = 0  # stall of this cascade in the previous one, for its own early prefetches
+        for cascade, plan, after in zip_longest(cascades, plans, plans[1:]):
+            copying = self._copying(plan, found[-1] if found else None)
+            own = self.stall_cycles(cascade, plan)
+            waiting = Cost(before + own) if before + own else NOTHING
+            same = (plan.copying, plan.waiting) == (copying, waiting)
+            found.append(plan if same else replace(plan, copying=copying, waiting=waiting))
+            before = self.stall_cycles(cascade, plan, after) - own
+        return tuple(found)
+
+    def stall_cycles(
+        self, cascade: ExpandedCascade, plan: Plan, following: Plan | None = None
+    ) -> int:
+        """Return the stall cycles that accelerator prefetches add to a cascade's first call.
+
+        The call makes the prefetches of `plan` that are not early, and the early prefetches of the
+        `following` plan.
+        """
+        own = tuple(c.fetch for p, c in plan.accelerator_prefetches if not p.early)
+        early = (
+            tuple(c.fetch for p, c in following.accelerator_prefetches if p.early)
+            if following is not None
+            else ()
+        )
+        if not own and not early:
+            return 0
+        position, first, end = cascade.calls[0, :3].tolist()
+        k = plan.parts[position - cascade.lower]
+        part = self.parts.parts[k]
+        kernel = plan.kernel(k, part)
+        call = FirstCall(_variant(k, part, kernel), end - first, own, early)
+        if call not in self._stalls:
+            self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
+        return self._stalls[call]
+
+    def _stall_of_call(self, part: Part, call: FirstCall) -> int:
+        """Return the cycles that prefetches add to a call.
+
+        Where the kernel does not model them, the call waits for its own cascade's prefetches, and
+        for early ones as far as they take longer than the call.
+        """
+        cycles = self.model.cycles(part, [call.rows])
+        if part.kernel.filled is None:
+            exposed = max(0.0, sum(fetch.cycles for fetch in call.early) - cycles)
+            return round(sum(fetch.cycles for fetch in call.own) + exposed)
+        fillings = tuple(
+            Filling(fetch.size_bytes, fetch is part.kernel.fetch)
+            for fetch in (*call.own, *call.early)
+        )
+        return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
+
+    def _copying(self, plan: Plan, before: Plan | None) -> Cost:
+        """Return the cost of the copy engine's prefetches; `before`: the previous plan, costed."""
+        copier, copies = self.memories.copier, plan.copies
+        if copier is None or not copies:
+            return NOTHING
+        overlapped = before.cost.cycles if before is not None else 0
+        early = now = 0
+        read: dict[str, int] = {}
+        written: dict[str, int] = {}
+        for copy in copies:
+            cycles = self.memories.copy_cycles(copy.source, copy.target, copy.size_bytes)
+            early, now = (early + cycles, now) if copy.early else (early, now + cycles)
+            read[copy.source] = read.get(copy.source, 0) + copy.size_bytes
+            written[copy.target] = written.get(copy.target, 0) + copy.size_bytes
+        setup = len(copies) * copier.setup_cycles
+        waiting = setup + now + max(0, early - overlapped)
+        return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
+
+    def _cost(self, part: Part, calls: PartCalls, operands: MemoryAssignment) -> Cost:
+        """Return the cost of calls to a part's only kernel."""
+        traffic = [self._call_traffic(calls.variant.part, *stripe) for stripe in calls.stripes]
+        output = calls.output
+        sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]
+        sizes += [tuple(call.previous_row_bytes for call in traffic)]
+        read: dict[str, int] = {}
+        written = [call.written_bytes for call in traffic]
+        fine = self._access_time(output, written)
+        for memory, each in zip((*calls.inputs, output), sizes, strict=True):
+            read[memory] = read.get(memory, 0) + sum(each)
+            fine += self._access_time(memory, each)
+        nominal = sum(call.macs for call in traffic)
+        executed = part.executed_macs(nominal)
+        return Cost(
+            self.model.cycles(part, [end - first for first, end in calls.stripes], operands)
+            + round(fine / FINE),
+            len(traffic),
+            executed,
+            _bytes(read),
+            _bytes({output: sum(written)}),
+            nominal - executed,
+        )
+
+    def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
+        """Return the additional time of one access per size, in fine units."""
+        return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
+
+    def _operand_regions(
+        self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], str]:
+        """Return the memory regions of a part's inputs and of its output.
+
+        copied: region of each prefetched constant, by name.
+        """
+        owners = self.parts.owners
+        inputs = (
+            memory.region(owners[value.name])
+            if value.data is None
+            else copied.get(value.name, memory.constants)
+            for value in part.inputs
+        )
+        return tuple(inputs), memory.region(owners[part.output.name])
+
+    def _call_traffic(self, k: int, first: int, end: int) -> CallTraffic:
+        key = (k, first, end)
+        if key not in self._traffic:
+            self._traffic[key] = _traffic_of_call(self.parts.parts[k], first, end)
+        return self._traffic[key]
+
+
+def _kernels(part: Part) -> tuple[Kernel | None, ...]:
+    """Return all kernels of a part, in a fixed order."""
+    return (part.kernel, part.fallback, *part.prefetching)
+
+
+def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
+    """Return the variant of part number `k` whose kernel is this object."""
+    return KernelVariant(k, next(i for i, one in enumerate(_kernels(part)) if one is kernel))
+
+
+def _bytes(sizes: dict[str, int]) -> Bytes:
+    return tuple(sorted((memory, size) for memory, size in sizes.items() if size))
+
+
+def _traffic_of_call(part: Part, first: int, end: int) -> CallTraffic:
+    """Return the traffic of a call that computes output rows [first, end)."""
+    shape = part.output.type.shape
+    out = Region.whole(shape)
+    if end - first < row_count(shape):
+        out = out.replace(row_axis(len(shape)), (first, end))
+    pairs = zip(part.needs(out), part.inputs, strict=True)
+    read = tuple(need.elements * value.type.dtype.size_bytes for need, value in pairs)
+    element = part.output.type.dtype.size_bytes
+    before = row_before(out).elements * element if part.kernel.accumulates else 0
+    return CallTraffic(part.macs(out), read, before, out.elements * element)

@@ -1,0 +1,193 @@
+"""ExpandedSchedule: a schedule call by call, with the live ranges of its memory blocks.
+
+A block is a unit of placement: a whole storage, if all its rows are live in the same ticks, or a
+single row of any other storage, since rows of equal size leave no gaps when they are placed.  In a
+contiguous storage, a block is a run of rows with equal live ranges, at a fixed offset from the
+other blocks of that storage.  A row that overwrites a row of another storage belongs to the block
+of that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from penstock.ir.graph import Value
+from penstock.memory.problem import LiveBuffer
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.execution import WHOLE, expand
+from penstock.scheduling.simulate.live_ranges import RowLiveRanges, row_live_ranges
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tables
+
+
+@dataclass(frozen=True)
+class ExpandedCascade:
+    """A plan with its calls.
+
+    lower, upper: its positions [lower, upper) in the schedule's order.
+    tick: tick of its first call.
+    calls: see `execution.expand`.
+    """
+
+    plan: Plan
+    lower: int
+    upper: int
+    tick: int
+    calls: Numbers
+
+    @property
+    def end(self) -> int:
+        """The tick after its last call."""
+        return self.tick + len(self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """Rows [lower, upper) of a storage, live in ticks [born, dead)."""
+
+    storage: str
+    lower: int
+    upper: int
+    born: int
+    dead: int
+
+
+@dataclass(frozen=True)
+class ExpandedSchedule:
+    """A schedule call by call.
+
+    Tick 0 is when the caller writes the inputs, tick k + 1 is call k, and at the last tick the
+    caller reads the outputs.
+    """
+
+    schedule: Schedule
+
+    @cached_property
+    def tables(self) -> RowTables:
+        """Tables of the parts in the schedule's order, where `Plan.nearest_first` is False."""
+        return self._tables(nearest_first=False)
+
+    @cached_property
+    def _nearest_first_tables(self) -> RowTables:
+        return self._tables(nearest_first=True)
+
+    def tables_for(self, plan: Plan) -> RowTables:
+        """Return the tables with the order of reads that a plan prescribes."""
+        return self._nearest_first_tables if plan.nearest_first else self.tables
+
+    def storage_owner(self, value: Value) -> Value | None:
+        """Return the value whose storage holds a value; None for a constant."""
+        name = self._owners.get(value.name)
+        return None if name is None else self._values[name]
+
+    @property
+    def constants(self) -> Mapping[str, Value]:
+        """Constants that nodes read, by name."""
+        return {value.name: value for value in self.schedule.parts.graph.constants()}
+
+    @cached_property
+    def _owners(self) -> Mapping[str, str]:
+        return self.schedule.parts.owners
+
+    @cached_property
+    def _values(self) -> Mapping[str, Value]:
+        return {value.name: value for value in self.schedule.parts.graph.variables()}
+
+    @cached_property
+    def cascades(self) -> tuple[ExpandedCascade, ...]:
+        """Every plan with its calls, in execution order."""
+        found: list[ExpandedCascade] = []
+        lower, tick = 0, 1
+        for plan in self.schedule.plans:
+            upper = lower + len(plan.parts)
+            calls = expand(self.tables_for(plan), lower, upper, plan.stripe or WHOLE)
+            found.append(ExpandedCascade(plan, lower, upper, tick, calls))
+            lower, tick = upper, found[-1].end
+        return tuple(found)
+
+    @cached_property
+    def live_ranges(self) -> RowLiveRanges:
+        """Live range of each row."""
+        cascades = [(c.lower, c.upper, c.calls) for c in self.cascades]
+        return row_live_ranges(self.tables, cascades, self.region_numbers)
+
+    @cached_property
+    def region_numbers(self) -> Numbers:
+        """Number of the memory region of each storage; 0 is the default region."""
+        storages = self.schedule.parts.rows.storages
+        return self.schedule.memory.region_numbers([storage.name for storage in storages])
+
+    @cached_property
+    def row_blocks(self) -> tuple[Numbers, Numbers]:
+        """For each row, the storage that owns its slot, and the tick at which the slot is free."""
+        rows, ranges = self.schedule.parts.rows, self.live_ranges
+        owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)
+        dead = ranges.dead.copy()
+        for position in range(len(self.tables.written)):  # owners of overwritten rows come earlier
+            written = int(self.tables.written[position])
+            mine = np.arange(ranges.starts[written], ranges.starts[written + 1])
+            mine = mine[ranges.over[mine] >= 0]
+            over = ranges.over[mine]
+            owner[mine] = owner[ranges.starts[over] + mine - ranges.starts[written]]
+            slot = ranges.starts[owner[mine]] + mine - ranges.starts[written]
+            dead[slot] = np.maximum(dead[slot], ranges.dead[mine])
+        return owner, dead
+
+    @cached_property
+    def block_table(self) -> Numbers:
+        """All blocks, storage by storage.
+
+        Shape (blocks, 5): index of the storage, first row, end row, first tick, end tick.
+        """
+        storages = self.schedule.parts.rows.storages
+        owner, dead = self.row_blocks
+        starts, born = self.live_ranges.starts, self.live_ranges.born
+        storage = np.repeat(np.arange(len(storages)), np.diff(starts))
+        keys = np.stack([owner == storage, born, dead])
+        first = np.append(True, storage[1:] != storage[:-1])
+        change = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)) & ~first
+        changes = np.bincount(storage[change], minlength=len(storages)) > 0
+        by_row = changes & ~np.array([storage.contiguous for storage in storages], np.bool_)
+        begins = np.flatnonzero(first | change | by_row[storage])
+        s, ends = storage[begins], np.append(begins[1:], len(storage))
+        rows = begins - starts[s], ends - starts[s]
+        return np.stack([s, *rows, born[begins], dead[begins]], axis=1)[owner[begins] == s]
+
+    def blocks(self) -> Iterator[MemoryBlock]:
+        """Yield all blocks, storage by storage."""
+        storages = self.schedule.parts.rows.storages
+        for s, *rows_and_ticks in self.block_table.tolist():
+            yield MemoryBlock(storages[s].name, *rows_and_ticks)
+
+    def live_bytes(self, others: list[LiveBuffer]) -> Numbers:
+        """Return the live bytes in the default memory region, by tick.
+
+        others: buffers in that region that are not blocks of tensors.
+        """
+        storages = self.schedule.parts.rows.storages
+        in_default = self.region_numbers[self.block_table[:, 0]] == 0
+        s, lower, upper, born, dead = self.block_table[in_default].T
+        slots = np.array([storage.slots for storage in storages], np.int64)
+        row_bytes = np.array([storage.row_bytes for storage in storages], np.int64)
+        sizes = np.minimum(upper - lower, slots[s]) * row_bytes[s]
+        ticks = max((*dead.tolist(), *(b.upper for b in others)), default=0) + 1
+        change = np.zeros(ticks, np.int64)
+        np.add.at(change, born, sizes)
+        np.subtract.at(change, dead, sizes)
+        for buffer in others:
+            change[buffer.lower] += buffer.size_bytes
+            change[buffer.upper] -= buffer.size_bytes
+        return change.cumsum()
+
+    def _tables(self, *, nearest_first: bool) -> RowTables:
+        schedule = self.schedule
+        return row_tables(
+            schedule.parts.rows,
+            schedule.order,
+            keep_inputs=schedule.keep_inputs,
+            nearest_first=nearest_first,
+        )

@@ -1,0 +1,49 @@
+"""Live ranges of rows under a schedule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.scheduling.simulate.row_kernels import enter_live_ranges
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables, starts
+
+
+class RowLiveRanges(NamedTuple):
+    """The live range of every row; row r of storage s has index starts[s] + r.
+
+    born, dead: the row is live in ticks [born, dead).
+    over: the storage whose row of the same number it overwrites, or -1 for a row in a slot of its
+        own.  Rows that share one slot are live as long as the slot belongs to their storage.
+
+    At tick 0 the caller writes the inputs, at tick k + 1 call k runs, and at the last tick the
+    caller reads the outputs.
+    """
+
+    starts: Numbers
+    born: Numbers
+    dead: Numbers
+    over: Numbers
+
+
+def row_live_ranges(
+    tables: RowTables, cascades: list[tuple[int, int, Numbers]], region: Numbers
+) -> RowLiveRanges:
+    """Return the live ranges of all rows.
+
+    cascades: positions [lower, upper) and calls of each cascade; together they cover the order.
+    region[s]: number of the memory region of storage s.
+    """
+    first = starts(tables.rows.tolist())
+    born, dead, over = (np.full(first[-1], value, np.int64) for value in (0, -1, -1))
+    tick = 1
+    for lower, upper, calls in cascades:
+        enter_live_ranges(tables, lower, upper, calls, tick, region, first, born, dead, over)
+        tick += len(calls)
+    for s in np.flatnonzero(tables.slots < tables.rows):
+        rows = slice(first[s], first[s + 1])
+        born[rows], dead[rows] = born[first[s]], dead[first[s + 1] - 1]
+    at_end = np.repeat(tables.last == len(tables.written), tables.rows)
+    dead[at_end] = tick + 1
+    return RowLiveRanges(first, born, np.maximum(dead, born + 1), over)

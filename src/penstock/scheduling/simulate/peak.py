@@ -1,0 +1,57 @@
+"""Peak memory and call overhead of candidate cascades, in one memory region."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.scheduling.simulate.execution import WHOLE
+from penstock.scheduling.simulate.row_kernels import (
+    UNBOUNDED,
+    Alternatives,
+    enter_candidates,
+    run_cascade,
+)
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+_NO_CALLS = np.empty((0, 4), np.int64)
+
+
+def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
+    """Return the known peaks before a search: those of each part alone, with all rows per call.
+
+    stripes: stripe heights to try; most_parts: maximum number of parts in a cascade.
+    """
+    count = len(tables.written)
+    rows = tables.rows[tables.written]
+    heights = np.array(sorted(stripes, reverse=True), np.int64)
+    calls = np.where(tables.whole, 1, -(-rows // heights[:, None]))
+    before = np.zeros((len(heights), 1), np.int64)
+    least_cycles = np.hstack([before, np.cumsum(calls * tables.call_cycles, axis=1)])
+    least_peak = np.full((count + 1, min(most_parts, count) + 1, len(heights)), UNBOUNDED)
+    for p in range(count):
+        least_peak[p + 1, 1] = run_whole(tables, p)[0]
+    return Alternatives(heights, least_cycles, least_peak)
+
+
+def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
+    """Return the peak live bytes and the call overhead of a part that computes all rows at once."""
+    peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
+    return peak, cycles
+
+
+def candidates(
+    tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
+) -> tuple[Numbers, int]:
+    """Return the candidate cascades [lower, upper), for every lower position and stripe height.
+
+    prune: leave out candidates whose peak is no less than that of known alternatives with no more
+        call overhead; updates `alternatives`.
+
+    Returns an array of shape (candidates, 4) with lower position, stripe height, live bytes at the
+    peak and call overhead in cycles; and the number of simulated calls, a measure of work.
+    """
+    found = np.empty((len(lowers) * len(alternatives.stripes), 4), np.int64)
+    count, work = enter_candidates(
+        tables, lowers.start, lowers.stop, upper, alternatives, prune, found
+    )
+    return found[:count], work

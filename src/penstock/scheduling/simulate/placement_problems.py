@@ -1,0 +1,140 @@
+"""Placement problems: the buffers of a schedule to be placed in each memory region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.ir.graph import free_name
+from penstock.memory.problem import LiveBuffer, PlacementProblem
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.prefetch import Prefetch
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, MemoryBlock
+from penstock.scheduling.simulate.row_tables import Numbers
+
+ALIGNMENT_BYTES = 4
+SCRATCH_ALIGNMENT_BYTES = 16
+
+
+def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, PlacementProblem], ...]:
+    """Return the buffers to be placed in each memory region, by region name.
+
+    The buffers are tensor blocks, prefetched constants and scratch memory; the default region comes
+    first.
+    """
+    found: dict[str, list[LiveBuffer]] = {expanded.schedule.memory.default: []}
+    for memory, buffer in (*_blocks(expanded), *_other_buffers(expanded)):
+        found.setdefault(memory, []).append(buffer)
+    return tuple((memory, PlacementProblem(tuple(buffers))) for memory, buffers in found.items())
+
+
+def live_bytes(expanded: ExpandedSchedule) -> Numbers:
+    """Return the live bytes in the default memory region, by tick."""
+    default = expanded.schedule.memory.default
+    others = [buffer for memory, buffer in _other_buffers(expanded) if memory == default]
+    return expanded.live_bytes(others)
+
+
+def block_name(schedule: Schedule, block: MemoryBlock) -> str:
+    """Return the buffer name of a block; a whole storage has its own name."""
+    rows = schedule.parts.rows
+    if block.upper - block.lower == rows.storages[rows.number[block.storage]].rows:
+        return block.storage
+    return _free(schedule, f"{block.storage}[{block.lower}:{block.upper}]")
+
+
+def scratch_name(schedule: Schedule, plan: Plan) -> str:
+    """Return the buffer name of a cascade's scratch memory, derived from its last part."""
+    return _free(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
+
+
+def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
+    """Return the buffer name of a prefetched constant."""
+    if prefetch.accelerator is not None:
+        return _free(schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/fetched")
+    return _free(schedule, f"{prefetch.constant}/{prefetch.target}")
+
+
+def table_name(schedule: Schedule, part: Part, table: str) -> str:
+    """Return the buffer name of a table of an accelerator's kernel."""
+    return _free(schedule, f"{part.name}: {table}")
+
+
+def _free(schedule: Schedule, name: str) -> str:
+    """Return a buffer name that no graph value has; value names are arbitrary."""
+    return free_name(name, schedule.parts.names)
+
+
+def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
+    """Yield the buffers of tensor blocks, each with its memory region."""
+    rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
+    anchors: dict[str, tuple[str, int]] = {}
+    alignments = _alignments(expanded.schedule.parts)
+    for block in expanded.blocks():
+        storage = rows.storages[rows.number[block.storage]]
+        name = block_name(expanded.schedule, block)
+        size = min(block.upper - block.lower, storage.slots) * storage.row_bytes
+        anchor, first = anchors.setdefault(block.storage, (name, block.lower))
+        tied = storage.contiguous and anchor != name
+        yield (
+            memory.region(block.storage),
+            LiveBuffer(
+                name,
+                block.born,
+                block.dead,
+                size,
+                1 if tied else alignments.get(block.storage, ALIGNMENT_BYTES),
+                None,
+                anchor if tied else None,
+                (block.lower - first) * storage.row_bytes if tied else 0,
+            ),
+        )
+
+
+def _alignments(parts: Parts) -> Mapping[str, int]:
+    """Return the alignment of the rows of each storage that needs more than `ALIGNMENT_BYTES`."""
+    found: dict[str, int] = {}
+    for part in parts.parts:
+        if part.kernel.alignment_bytes > ALIGNMENT_BYTES:
+            for value in (*part.variable_inputs, part.output):
+                storage = parts.owners[value.name]
+                found[storage] = max(part.kernel.alignment_bytes, found.get(storage, 1))
+    return found
+
+
+def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
+    """Yield the buffers of prefetched constants and scratch, each with its memory region."""
+    yield from _prefetched(expanded, by_accelerator=False)
+    yield from _prefetched(expanded, by_accelerator=True)
+    yield from _scratch(expanded)
+
+
+def _prefetched(
+    expanded: ExpandedSchedule, *, by_accelerator: bool
+) -> Iterator[tuple[str, LiveBuffer]]:
+    """Yield the target buffers of prefetches, live from the start of the copy to the cascade's end.
+
+    An early copy starts in the previous cascade.
+    """
+    before = 1
+    for cascade in expanded.cascades:
+        for prefetch in cascade.plan.prefetches:
+            if (prefetch.accelerator is not None) == by_accelerator:
+                name = prefetch_name(expanded.schedule, prefetch)
+                first = before if prefetch.early else cascade.tick
+                size = prefetch.size_bytes
+                buffer = LiveBuffer(name, first, cascade.end, size, SCRATCH_ALIGNMENT_BYTES)
+                yield prefetch.target, buffer
+        before = cascade.tick
+
+
+def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
+    """Yield the scratch buffer of each cascade that has one."""
+    for cascade in expanded.cascades:
+        size = cascade.plan.scratch_bytes
+        if size:
+            name = scratch_name(expanded.schedule, cascade.plan)
+            buffer = LiveBuffer(name, cascade.tick, cascade.end, size, SCRATCH_ALIGNMENT_BYTES)
+            yield expanded.schedule.memory.default, buffer

@@ -1,0 +1,335 @@
+"""Compiled (numba) loops of the row simulation.
+
+They live in one file: numba's cache does not notice changes of compiled functions in other files.
+A call of a compiled function counts references to all of its array arguments, which may cost more
+than its body; therefore the innermost loops only call functions that the compiler inlines.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.compiled import compiled
+from penstock.scheduling.model.memories import FINE
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+UNBOUNDED = (1 << 63) - 1
+"""Largest int64: the limit of an unlimited simulation; compiled code cannot compare with None."""
+MOST_SHARED = 6
+"""Maximum number of parts with several consumers in one cascade.  The generated code repeats the
+loops of such a part, and of all parts that it reads from, for every consumer."""
+
+
+class Alternatives(NamedTuple):
+    """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
+
+    stripes: stripe heights, in decreasing order.
+    least_cycles[k, p]: call overhead before position p if all parts ran in stripes of stripes[k].
+    least_peak[u, n, k]: least live bytes at the peak of any cascades that cover the n positions
+        before u with at most the call overhead that stripes[k] implies.
+    """
+
+    stripes: Numbers
+    least_cycles: Numbers
+    least_peak: Numbers
+
+
+@compiled
+def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
+    """Return the number of available rows of each storage when a cascade begins."""
+    produced = np.zeros(t.rows.shape[0], np.int64)
+    for e in range(t.reads[lower], t.reads[upper]):
+        if t.maker[t.storage[e]] < lower:
+            produced[t.storage[e]] = t.rows[t.storage[e]]
+    return produced
+
+
+@compiled
+def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
+    """Return the first read that lacks rows which part `a` needs for rows up to `end`, or -1."""
+    for e in range(t.reads[a], t.reads[a + 1]):
+        if produced[t.storage[e]] < t.needed[t.table[e] + end]:
+            return e
+    return -1
+
+
+@compiled
+def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
+    """Return how many of the first rows of a storage have been produced and are not read again."""
+    if t.last[s] >= upper:
+        return 0
+    gone = produced[s]
+    for u in range(t.users[s], t.users[s + 1]):
+        e = t.read[u]
+        if t.reader[e] >= lower:
+            gone = min(gone, t.done[t.table[e] + produced[t.written[t.reader[e]]]])
+    return int(gone)
+
+
+@compiled
+def slots_taken(slots: int, first: int, end: int) -> int:
+    """Return the slots that rows [first, end) newly occupy in a storage of `slots` row slots."""
+    return min(end, slots) - min(first, slots)
+
+
+@compiled
+def slots_released(shared: int, dead: int, gone: int) -> int:
+    """Return the slots that rows [dead, gone) release.
+
+    shared: number of rows that share their slot with the last row (rows minus slots).
+    """
+    return max(gone, shared) - max(dead, shared)
+
+
+@compiled
+def overwritten_storage(
+    t: RowTables,
+    a: int,
+    lower: int,
+    upper: int,
+    first: int,
+    end: int,
+    produced: Numbers,
+    dead: Numbers,
+    region: Numbers,
+) -> int:
+    """Return the storage whose dying rows the rows [first, end) of part `a` overwrite, or -1.
+
+    region[s]: number of the memory region of a storage; only rows in the same region are reused.
+    """
+    for e in range(t.reads[a], t.reads[a + 1]):
+        source = t.storage[e]
+        near = t.joint[e] and region[source] == region[t.written[a]]
+        if near and dead[source] <= first and dead_rows(t, lower, upper, source, produced) >= end:
+            return source
+    return -1
+
+
+@compiled
+def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
+    """Return the scratch bytes that the parts of a cascade share."""
+    most = 0
+    for p in range(lower, upper):
+        most = max(most, t.scratch[p])
+    return most
+
+
+@compiled
+def run_cascade(
+    t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
+) -> tuple[int, int, int]:
+    """Simulate the parts at positions [lower, upper) as one cascade.
+
+    Stops early when the peak reaches `ceiling`.  Lists the calls in `calls` (see
+    `execution.expand`) unless it has no rows.
+
+    Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
+    is `UNBOUNDED` where more than `MOST_SHARED` parts have several consumers in the cascade.
+    """
+    produced = initial_rows(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    region = np.zeros(t.rows.shape[0], np.int64)
+    stack = np.empty(upper - lower + 1, np.int64)  # parts whose rows are requested ..
+    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
+    live = t.resident[lower] + shared_scratch(t, lower, upper)
+    peak, count, cycles = live, 0, 0
+    consumers = np.full((2, upper - lower), -1, np.int64)
+    for turn in range(2 * (upper - lower)):
+        p = lower + turn % (upper - lower)
+        if turn < upper - lower and lower <= t.last[t.written[p]] < upper:
+            continue  # its consumers in the cascade request its rows, perhaps not all of them
+        stack[0], targets[0] = p, t.rows[t.written[p]]
+        depth = 1
+        while depth > 0:
+            a, target = stack[depth - 1], targets[depth - 1]
+            s = t.written[a]
+            first = int(produced[s])
+            if first >= target:
+                depth -= 1
+                continue
+            end = int(t.rows[s] if t.whole[a] else min(first + stripe, target))
+            e = missing_read(t, a, end, produced)
+            if e >= 0:
+                stack[depth], targets[depth] = t.maker[t.storage[e]], t.needed[t.table[e] + end]
+                depth += 1
+                continue
+            consumer = stack[max(depth - 2, 0)]
+            if consumer != a:
+                consumers[0 if consumers[0, a - lower] in (-1, consumer) else 1, a - lower] = (
+                    consumer
+                )
+            if calls.shape[0] > 0:
+                calls[count, 0], calls[count, 1] = a, first
+                calls[count, 2], calls[count, 3] = end, consumer
+            count += 1
+            cycles += t.call_cycles[a]
+            produced[s] = end
+            made = slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
+            overwritten = overwritten_storage(
+                t, a, lower, upper, first, end, produced, dead, region
+            )
+            peak = max(peak, live + (made if overwritten < 0 else 0))
+            if peak >= ceiling:
+                return int(peak), count, int(cycles)
+            live += made
+            for e in range(t.reads[a] - 1, t.reads[a + 1]):
+                s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+                gone = dead_rows(t, lower, upper, s, produced)
+                live -= slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
+                dead[s] = gone
+    shared = (consumers[1] >= 0).sum()
+    return int(peak) if shared <= MOST_SHARED else UNBOUNDED, count, int(cycles)
+
+
+@compiled
+def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
+    """Return the least known peak of two cascades that together cover [lower, upper).
+
+    Also enters it into `known` (see `Alternatives.least_peak`).
+    """
+    least = known[upper, upper - lower, k]
+    for middle in range(lower + 1, upper):
+        pair = max(known[middle, middle - lower, k], known[upper, upper - middle, k])
+        least = min(least, pair)
+    known[upper, upper - lower, k] = least
+    return int(least)
+
+
+@compiled
+def enter_candidates(
+    t: RowTables,
+    least: int,
+    most: int,
+    upper: int,
+    alternatives: Alternatives,
+    prune: bool,
+    found: Numbers,
+) -> tuple[int, int]:
+    """Enter the results of `peak.candidates` into `found`.
+
+    Returns their number and the number of simulated calls.
+    """
+    unlisted = np.empty((0, 4), np.int64)
+    known, cycles_before = alternatives.least_peak, alternatives.least_cycles
+    count, work = 0, 0
+    for lower in range(most - 1, least - 1, -1):
+        for k in range(alternatives.stripes.shape[0]):
+            stripe = alternatives.stripes[k]
+            ceiling = alternative_peak(known, lower, upper, k) if prune else UNBOUNDED
+            peak, made, cycles = run_cascade(t, lower, upper, stripe, ceiling, unlisted)
+            work += made
+            if peak >= ceiling:
+                continue
+            found[count, 0], found[count, 1] = lower, stripe
+            found[count, 2], found[count, 3] = peak, cycles
+            count += 1
+            for j in range(k, alternatives.stripes.shape[0]):
+                if cycles <= cycles_before[j, upper] - cycles_before[j, lower]:
+                    known[upper, upper - lower, j] = min(known[upper, upper - lower, j], peak)
+    return count, work
+
+
+@compiled
+def enter_live_ranges(
+    t: RowTables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    tick: int,
+    region: Numbers,
+    starts: Numbers,
+    born: Numbers,
+    died: Numbers,
+    over: Numbers,
+) -> None:
+    """Enter the live ranges of the rows of one cascade whose first call is at `tick`.
+
+    born, died, over: the arrays of `live_ranges.RowLiveRanges`, updated in place.
+    """
+    produced = initial_rows(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        produced[s] = end
+        overwritten = overwritten_storage(t, a, lower, upper, first, end, produced, dead, region)
+        for r in range(first, end):
+            born[starts[s] + r] = tick + k
+            died[starts[s] + r] = tick + k + 1
+            over[starts[s] + r] = overwritten
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = dead_rows(t, lower, upper, s, produced)
+            died[starts[s] + dead[s] : starts[s] + gone] = tick + k + 1
+            dead[s] = gone
+
+
+@compiled
+def read_time(
+    t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
+) -> int:
+    """Return the additional time of the reads of a call of part `a` for rows [first, end)."""
+    time = 0
+    for e in range(t.reads[a], t.reads[a + 1]):
+        m = region[t.storage[e]]
+        rows = t.needed[t.table[e] + end] - t.done[t.table[e] + first]
+        if rows > 0:
+            time += int(access_times[m, 0] + rows * t.row_bytes[t.storage[e]] * access_times[m, 1])
+    if t.accumulates[a] and first > 0:
+        m = region[t.written[a]]
+        time += int(access_times[m, 0] + t.row_bytes[t.written[a]] * access_times[m, 1])
+    return time
+
+
+@compiled
+def run_with_traffic(
+    t: RowTables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    region: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    access_times: Numbers,
+    capacities: Numbers,
+) -> tuple[Numbers, int, bool]:
+    """Simulate the listed calls of a cascade with memory traffic (see `traffic.peaks_and_time`).
+
+    Returns the peaks, the time, and whether every peak fits its capacity.  The time may be
+    negative, where an engine runs faster with tensors in another region than the default one.
+    """
+    produced = initial_rows(t, lower, upper)
+    dead = np.zeros(t.rows.shape[0], np.int64)
+    live = extra.copy()
+    for s in range(t.rows.shape[0]):
+        if t.maker[s] < lower <= t.last[s]:
+            live[region[s]] += t.slots[s] * t.row_bytes[s]
+    live[0] += shared_scratch(t, lower, upper)
+    peaks = live.copy()
+    if (peaks > capacities).any():
+        return peaks, 0, False
+    time = 0
+    for k in range(calls.shape[0]):
+        a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
+        s = t.written[a]
+        written = (end - first) * t.row_bytes[s]
+        made = slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
+        time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
+        time += access_times[region[s], 0] + written * access_times[region[s], 1]
+        time += read_time(t, a, first, end, region, access_times)
+        produced[s] = end
+        if overwritten_storage(t, a, lower, upper, first, end, produced, dead, region) < 0:
+            peaks[region[s]] = max(peaks[region[s]], live[region[s]] + made)
+            if peaks[region[s]] > capacities[region[s]]:
+                return peaks, 0, False
+        live[region[s]] += made
+        for e in range(t.reads[a] - 1, t.reads[a + 1]):
+            s = int(t.written[a] if e < t.reads[a] else t.storage[e])
+            gone = dead_rows(t, lower, upper, s, produced)
+            live[region[s]] -= (
+                slots_released(t.rows[s] - t.slots[s], dead[s], gone) * t.row_bytes[s]
+            )
+            dead[s] = gone
+    return peaks, time, True

@@ -1,0 +1,153 @@
+"""RowTables: the parts of an execution order as arrays, for the compiled row simulation."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.scheduling.model.rows import RowParts
+
+Numbers = npt.NDArray[np.int64]
+_ZERO = np.zeros(1, np.int32)
+
+
+class RowTables(NamedTuple):
+    """The parts of an execution order and what they read, as arrays.
+
+    Indices: `p` is a position in the order, `s` a storage, `e` a read (an edge from a storage to
+    the part that reads it).  All arrays are int64.
+
+    By storage:
+    rows[s], row_bytes[s], slots[s]: see `model.rows.Storage`.
+    maker[s]: position of the part that computes it, or -1 for a network input.
+    last[s]: last position that reads it; the number of parts if it must survive the run.
+    users[s]: its reads are read[u] for u in [users[s], users[s + 1]).
+
+    By position:
+    written[p]: storage that the part writes.
+    whole[p], accumulates[p], scratch[p]: see `model.rows.RowPart`.
+    call_cycles[p]: overhead of each call, in cycles.
+    reads[p]: its reads are e in [reads[p], reads[p + 1]), in the order in which they are produced.
+    resident[p]: bytes of the storages that exist before p and are read at p or later.
+
+    By read:
+    storage[e], reader[e]: the storage, and the position that reads it.
+    joint[e]: whether the reader may overwrite each row of the storage by the same output row.
+    table[e]: start of the read's tables, needed[table[e] + n] and done[table[e] + n].
+    """
+
+    rows: Numbers
+    row_bytes: Numbers
+    slots: Numbers
+    maker: Numbers
+    last: Numbers
+    written: Numbers
+    whole: Numbers
+    accumulates: Numbers
+    scratch: Numbers
+    call_cycles: Numbers
+    reads: Numbers
+    storage: Numbers
+    reader: Numbers
+    joint: Numbers
+    table: Numbers
+    needed: Numbers
+    done: Numbers
+    users: Numbers
+    read: Numbers
+    resident: Numbers
+
+
+@lru_cache(maxsize=8)
+def row_tables(
+    row_parts: RowParts,
+    order: tuple[int, ...],
+    *,
+    call_cycles: tuple[int, ...] | None = None,
+    keep_inputs: bool,
+    nearest_first: bool,
+) -> RowTables:
+    """Return the tables of the parts in an execution order.
+
+    Results are memoised, since the schedules of a frontier share few orders.
+
+    call_cycles: overhead of each call of a part, by part; None: zero.
+    keep_inputs: whether the network's inputs must survive the run.
+    nearest_first: order of a part's reads, see `model.plan.Plan`.
+    """
+    parts = [row_parts.row_parts[k] for k in order]
+    storages = row_parts.storages
+    count = len(parts)
+    advance = _advances(row_parts, order)
+    sign = 1 if nearest_first else -1
+    sorted_reads = [
+        sorted(part.reads, key=lambda read: sign * advance[read.storage]) for part in parts
+    ]
+    reads = [(read, p) for p, some in enumerate(sorted_reads) for read in some]
+    storage = np.array([read.storage for read, _ in reads], np.int64)
+    reader = np.array([p for _, p in reads], np.int64)
+    maker = np.full(len(storages), -1, np.int64)
+    maker[[part.written for part in parts]] = np.arange(count)
+    last = np.full(len(storages), -1, np.int64)
+    np.maximum.at(last, storage, reader)
+    last[list((*row_parts.outputs, *(row_parts.inputs if keep_inputs else ())))] = count
+    by_storage = np.argsort(storage, kind="stable")
+    sizes = np.array([s.size_bytes for s in storages], np.int64)
+    cycles = [0] * count if call_cycles is None else [call_cycles[k] for k in order]
+    return RowTables(
+        rows=np.array([s.rows for s in storages], np.int64),
+        row_bytes=np.array([s.row_bytes for s in storages], np.int64),
+        slots=np.array([s.slots for s in storages], np.int64),
+        maker=maker,
+        last=last,
+        written=np.array([part.written for part in parts], np.int64),
+        whole=np.array([part.whole for part in parts], np.int64),
+        accumulates=np.array([part.accumulates for part in parts], np.int64),
+        scratch=np.array([part.scratch_bytes for part in parts], np.int64),
+        call_cycles=np.array(cycles, np.int64),
+        reads=starts([len(some) for some in sorted_reads]),
+        storage=storage,
+        reader=reader,
+        joint=np.array([read.in_place for read, _ in reads], np.int64),
+        table=starts([len(read.needed) for read, _ in reads]),
+        needed=np.concatenate([*(read.needed for read, _ in reads), _ZERO]).astype(np.int64),
+        done=np.concatenate([*(read.done for read, _ in reads), _ZERO]).astype(np.int64),
+        users=np.searchsorted(storage[by_storage], np.arange(len(storages) + 1)).astype(np.int64),
+        read=by_storage.astype(np.int64),
+        resident=_resident_bytes(sizes, maker, last, count),
+    )
+
+
+def starts(counts: list[int]) -> Numbers:
+    """Return the start of each of `counts[i]` consecutive items, and the end of the last."""
+    return np.append(0, np.cumsum(counts)).astype(np.int64)
+
+
+def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
+    """Return, by position, whether two tables of one order differ in the order of its reads."""
+    differ = np.append(0, np.cumsum(one.storage != other.storage))
+    return differ[one.reads[1:]] > differ[one.reads[:-1]]
+
+
+def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -> Numbers:
+    """Return, for each position p in [0, count], the bytes made before p and read at p or later."""
+    gained = np.zeros(count + 2, np.int64)
+    np.add.at(gained, maker + 1, sizes)
+    np.add.at(gained, np.maximum(maker, last) + 1, -sizes)
+    return np.cumsum(gained)[: count + 1]
+
+
+def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
+    """Return how far each storage is computed in advance: the sum of `RowRead.advance` along a
+    path.
+
+    The path is the one from the inputs with the largest sum.
+    """
+    found = [0.0] * len(row_parts.storages)
+    for k in order:
+        part = row_parts.row_parts[k]
+        found[part.written] = max((found[r.storage] + r.advance for r in part.reads), default=0.0)
+    return found

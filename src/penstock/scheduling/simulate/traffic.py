@@ -1,0 +1,35 @@
+"""Peak memory and access time of a cascade whose tensors lie in several memory regions."""
+
+from __future__ import annotations
+
+from penstock.scheduling.simulate.row_kernels import run_with_traffic
+from penstock.scheduling.simulate.row_tables import Numbers, RowTables
+
+
+def peaks_and_time(
+    tables: RowTables,
+    lower: int,
+    upper: int,
+    calls: Numbers,
+    region: Numbers,
+    extra: Numbers,
+    constants: Numbers,
+    access_times: Numbers,
+    capacities: Numbers,
+) -> tuple[Numbers, int] | None:
+    """Return the live bytes at the peak of each memory region, and the additional time of calls.
+
+    calls: the calls of the cascade, see `execution.expand`.
+    region[s]: number of the memory region of storage s.
+    extra[m]: bytes that are live in region m during the whole cascade.
+    constants[0 or 1, p - lower]: time of reading constants in the first call, and each later call,
+        of the part at position p.
+    access_times[m]: time per tensor region that a call accesses, and per byte of it.
+    capacities[m]: bytes available.
+
+    Times are in fine units (`model.memories`).  Returns None where a peak exceeds its capacity.
+    """
+    peaks, time, fits = run_with_traffic(
+        tables, lower, upper, calls, region, extra, constants, access_times, capacities
+    )
+    return (peaks, int(time)) if fits else None

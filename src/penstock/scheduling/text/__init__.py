@@ -1,0 +1,1 @@
+"""Text forms of parts, frontiers and schedules."""

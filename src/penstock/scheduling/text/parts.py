@@ -1,0 +1,214 @@
+"""Text of parts: the graph, then for each part its engine and kernels, a part a line.
+
+    graph lenet5
+    ..
+    output scores
+
+    accelerators npu
+    stream input
+    part conv1: conv2d_dsp on cortex-m4 scratch 352 fallback conv2d_s8
+    part dense1: npu_dense on npu prefetch 4096
+    left pool1: 1234 cycles, "no pattern of npu matches it"
+
+`stream` is an input whose rows the caller supplies.  `scratch` is the kernel's working memory in
+bytes, `fallback` the kernel that needs least of it, and `prefetch` the bytes of constants that
+other kernels of the part read from a copy.  `left` is a node that no accelerator runs; a node that
+a pass has rewritten since is spelled out after the reason.
+
+Kernels follow from node and target, so the text only names them; the reader asks a `Resolver` for
+them and refuses the text where it names others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.text.attributes import Classes
+from penstock.ir.text.constants import Constants, ConstantTable, data_lines, split_data_lines
+from penstock.ir.text.labels import Labels
+from penstock.ir.text.printer import graph_lines, print_node
+from penstock.ir.text.reader import GraphReader
+from penstock.scanner import Scanner, name_or_string, quoted
+from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.parts import CpuFallback, Parts
+
+
+class Resolver(Protocol):
+    """Finds what the text of parts leaves out."""
+
+    def graph(self, graph: Graph) -> Graph:
+        """The graph with the kernels of its composites."""
+        ...
+
+    def part(self, node: Node) -> Part:
+        """A node with its engine and kernels."""
+        ...
+
+    def stream(self, value: Value) -> Part:
+        """The part of an input whose rows the caller supplies."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the text says of a part."""
+
+    kernel: str
+    engine: str
+    scratch_bytes: int
+    fallback: str
+    prefetch_bytes: tuple[int, ...]
+
+    @staticmethod
+    def of(part: Part) -> _Facts:
+        return _Facts(
+            part.kernel.name,
+            part.engine,
+            part.kernel.scratch_bytes,
+            "" if part.fallback is None else part.fallback.name,
+            tuple(k.fetch.size_bytes for k in part.prefetching if k.fetch is not None),
+        )
+
+    def __str__(self) -> str:
+        text = f"{name_or_string(self.kernel)} on {name_or_string(self.engine)}"
+        if self.scratch_bytes:
+            text += f" scratch {self.scratch_bytes}"
+        if self.fallback:
+            text += f" fallback {name_or_string(self.fallback)}"
+        if self.prefetch_bytes:
+            text += f" prefetch {', '.join(map(str, self.prefetch_bytes))}"
+        return text
+
+
+def print_parts(parts: Parts, *, with_data: bool = False) -> str:
+    """The text of parts; `with_data` appends the constants that it shows by digest."""
+    table, labels = ConstantTable(), Labels.of(parts.graph)
+    lines = (*graph_lines(parts.graph, labels, table), "", *_part_lines(parts, labels, table))
+    text = "".join(f"{line}\n" for line in lines)
+    return text + data_lines(table.found) if with_data else text
+
+
+def read_parts(
+    text: str, classes: Classes, resolver: Resolver, constants: Constants | None = None
+) -> Parts:
+    """The parts that a text shows.
+
+    `classes`: operators and the records in their fields, by name.  `constants`: bytes by digest,
+    where the text does not hold them itself.
+    Raises ModelError where the text is malformed or the resolver finds other kernels."""
+    body, found = split_data_lines(text)
+    scanner = Scanner(body)
+    reader = GraphReader(scanner, classes, {**(constants or {}), **found})
+    graph = resolver.graph(reader.graph())
+    return _PartsReader(scanner, reader, graph, resolver).parts()
+
+
+def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[str]:
+    if parts.accelerators:
+        yield f"accelerators {', '.join(map(name_or_string, parts.accelerators))}"
+    for part in parts.parts:
+        if part.streamed_input is not None:
+            yield f"stream {labels(part.name)}"
+        else:
+            yield f"part {labels(part.name)}: {_Facts.of(part)}"
+    nodes = {node.name: node for node in parts.graph.nodes}
+    for left in parts.left:
+        line = f"left {labels(left.node.name)}: {left.cycles} cycles, {quoted(left.reason)}"
+        rewritten = nodes.get(left.node.name) != left.node
+        yield f"{line}, {print_node(left.node, labels, table)}" if rewritten else line
+
+
+class _PartsReader:
+    """Reads what follows the graph."""
+
+    def __init__(
+        self, scanner: Scanner, reader: GraphReader, graph: Graph, resolver: Resolver
+    ) -> None:
+        self._scanner = scanner
+        self._reader = reader
+        self._labels = reader.labels
+        self._graph = graph
+        self._resolver = resolver
+        self._nodes = {node.name: node for node in graph.nodes}
+        self._inputs = {value.name: value for value in graph.inputs}
+
+    def parts(self) -> Parts:
+        scanner = self._scanner
+        scanner.skip_newlines()
+        accelerators: list[str] = []
+        if scanner.accept_word("accelerators"):
+            accelerators.append(scanner.name())
+            while scanner.accept(","):
+                accelerators.append(scanner.name())
+            scanner.end_statement()
+        parts: list[Part] = []
+        left: list[CpuFallback] = []
+        while not scanner.at_end:
+            keyword = scanner.expect_word("part", "stream", "left")
+            if keyword == "left":
+                left.append(self._left())
+            else:
+                parts.append(self._part() if keyword == "part" else self._stream())
+            scanner.end_statement()
+        return Parts(self._graph, tuple(parts), tuple(accelerators), tuple(left))
+
+    def _stream(self) -> Part:
+        at = self._scanner.peek()
+        value = self._inputs.get(self._labels.name())
+        if value is None:
+            raise self._scanner.unknown(f"{at} is no input of the graph", at=at)
+        return self._resolver.stream(value)
+
+    def _part(self) -> Part:
+        scanner = self._scanner
+        node = self._node()
+        at = scanner.peek()
+        stated = self._facts()
+        part = self._resolver.part(node)
+        found = _Facts.of(part)
+        if found != stated:
+            raise scanner.contradiction(
+                f"the text says {stated}, the target's kernel is {found}", at=at
+            )
+        return part
+
+    def _facts(self) -> _Facts:
+        scanner = self._scanner
+        kernel = scanner.name()
+        scanner.expect_word("on")
+        engine = scanner.name()
+        scratch = scanner.integer() if scanner.accept_word("scratch") else 0
+        fallback = scanner.name() if scanner.accept_word("fallback") else ""
+        prefetch: list[int] = []
+        if scanner.accept_word("prefetch"):
+            prefetch.append(scanner.integer())
+            while scanner.accept(","):
+                prefetch.append(scanner.integer())
+        return _Facts(kernel, engine, scratch, fallback, tuple(prefetch))
+
+    def _left(self) -> CpuFallback:
+        scanner = self._scanner
+        at = scanner.peek()
+        node = self._nodes.get(self._labels.name())
+        scanner.expect(":")
+        cycles = scanner.integer()
+        scanner.expect_word("cycles")
+        scanner.expect(",")
+        reason = scanner.string()
+        if scanner.accept(","):
+            node = self._reader.node()
+        if node is None:
+            raise scanner.unknown(f"{at} is no node of the graph", at=at)
+        return CpuFallback(node, reason, cycles)
+
+    def _node(self) -> Node:
+        """The node that a label names, and the colon after it."""
+        at = self._scanner.peek()
+        node = self._nodes.get(self._labels.name())
+        if node is None:
+            raise self._scanner.unknown(f"{at} is no node of the graph", at=at)
+        self._scanner.expect(":")
+        return node

@@ -1,0 +1,196 @@
+"""Texts of stage results: they read back to equal values, and they stay short."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import api
+from penstock.codegen.bundle_text import bundle_contents, print_bundle, read_bundle
+from penstock.errors import ModelError
+from penstock.frontends.text import graph_from_text
+from penstock.ir.text.printer import graph_constants, print_graph
+from penstock.pipeline import stages
+from penstock.pipeline.request import Request
+from penstock.pipeline.stages import STAGES, Context, Outcomes, run_stages
+from penstock.pipeline.texts import (
+    print_point,
+    print_stage,
+    program_context,
+    read_assigned_parts,
+    read_point,
+)
+from penstock.program.text.printer import print_program, program_constants
+from penstock.program.text.reader import read_program
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.text.frontier import print_frontier, read_frontier
+from penstock.scheduling.text.parts import print_parts
+from tools.onnx_writer import Model
+
+MAX_LINES = 200
+"""Of LeNet5, at every stage."""
+MAX_BYTES = 64 << 10
+"""Of MobileNetV1 0.25 at 96 x 96, at every stage."""
+LENET5, MOBILENET = "zoo:lenet5", "zoo:mobilenet_v1:alpha=0.25,resolution=96"
+
+
+@cache
+def outcomes(
+    model: str, target: str = "cortex-m4", accelerator: str = ""
+) -> tuple[Request, Outcomes]:
+    """Every stage's result for a model."""
+    accelerators = (accelerator,) if accelerator else ()
+    request = api.request(model, target, accelerators=accelerators)
+    return request, run_stages(STAGES, model, Context(request))
+
+
+def texts(found: Outcomes) -> dict[str, str]:
+    """By stage, the text that `penstock show` prints."""
+    every = found.outcomes
+    return {one.stage.name: print_stage(Outcomes(every[: k + 1])) for k, one in enumerate(every)}
+
+
+def parts_read_back(request: Request, parts: Parts) -> Parts:
+    """The parts that the text of parts is read as."""
+    return read_assigned_parts(print_parts(parts), request, graph_constants(parts.graph))
+
+
+def everything_after_assign_reads_back(request: Request, found: Outcomes, parts: Parts) -> None:
+    """`parts`: those that the other stages are read with."""
+    assert parts == found.result(stages.ASSIGN)
+    frontier, placed = found.result(stages.SCHEDULE), found.result(stages.PLACE)
+    assert read_frontier(print_frontier(frontier), parts) == frontier
+    for point in placed.points:
+        assert read_point(print_point(point), parts) == point
+    program = found.result(stages.LOWER)
+    context = program_context(parts, request.accelerators)
+    constants = program_constants(program, context)
+    assert read_program(print_program(program, context), context, constants) == program
+    assert read_program(print_program(program, context, with_data=True), context) == program
+    bundle = found.result(stages.WRITE)
+    assert read_bundle(print_bundle(bundle), bundle_contents(bundle)) == bundle
+    assert read_bundle(print_bundle(bundle, with_data=True)) == bundle
+
+
+def everything_reads_back_by_text(request: Request, found: Outcomes) -> None:
+    """Every stage, with the parts that are read of their own text."""
+    graphs_read_back(found)
+    parts = parts_read_back(request, found.result(stages.ASSIGN))
+    everything_after_assign_reads_back(request, found, parts)
+
+
+def graphs_read_back(found: Outcomes) -> None:
+    for stage in (stages.READ, stages.SIMPLIFY):
+        graph = found.result(stage)
+        assert graph_from_text(print_graph(graph), graph_constants(graph)) == graph
+        assert graph_from_text(print_graph(graph, with_data=True)) == graph
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "two-region"])
+def test_every_stage_of_lenet5_reads_back(target: str) -> None:
+    request, found = outcomes(LENET5, target)
+    graphs_read_back(found)
+    everything_after_assign_reads_back(
+        request, found, parts_read_back(request, found.result(stages.ASSIGN))
+    )
+
+
+def test_every_stage_of_mobilenet_reads_back_and_stays_short() -> None:
+    request, found = outcomes(MOBILENET)
+    graphs_read_back(found)
+    everything_after_assign_reads_back(
+        request, found, parts_read_back(request, found.result(stages.ASSIGN))
+    )
+    sizes = {name: len(text.encode()) for name, text in texts(found).items()}
+    assert {name: size for name, size in sizes.items() if size > MAX_BYTES} == {}
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "two-region"])
+def test_lenet5_is_short_at_every_stage(target: str) -> None:
+    _, found = outcomes(LENET5, target)
+    lines = {name: len(text.splitlines()) for name, text in texts(found).items()}
+    assert {name: count for name, count in lines.items() if count >= MAX_LINES} == {}
+
+
+@pytest.mark.parametrize("accelerator", ["ethos_u55", "nvdla", "smv"])
+def test_every_stage_with_an_accelerator_reads_back(accelerator: str) -> None:
+    """Kernels of an accelerator hold functions, which are only equal to themselves: the parts are
+    compared without these, and the stages after them are read with the parts as they were."""
+    request, found = outcomes("zoo:lenet5:resolution=32", "cortex-m55", accelerator)
+    graphs_read_back(found)
+    parts = found.result(stages.ASSIGN)
+    back = parts_read_back(request, parts)
+    assert without_functions(back) == without_functions(parts)
+    assert print_parts(back) == print_parts(parts)
+    everything_after_assign_reads_back(request, found, parts)
+
+
+def without_functions(x: Any) -> Any:
+    """Nested tuples of the fields of records; functions by their names."""
+    if is_dataclass(x) and not isinstance(x, type):
+        compared = (f.name for f in fields(x) if f.compare)
+        return (type(x), *(without_functions(getattr(x, name)) for name in compared))
+    if isinstance(x, tuple):
+        items: tuple[Any, ...] = x
+        return tuple(map(without_functions, items))
+    return getattr(x, "__qualname__", type(x).__name__) if callable(x) else x
+
+
+def test_every_stage_of_an_onnx_model_reads_back(tmp_path: Path) -> None:
+    model = Model()
+    x = model.node("Conv", model.input(1, 3, 12, 8), model.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    x = model.node("Sigmoid", model.node("Concat", model.node("Relu", x), x, axis=1))
+    x = model.node("Flatten", model.node("GlobalAveragePool", x), scale=None)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.raw(model.node("Gemm", x, model.weights(5, 8), transB=1)))
+    request, found = outcomes(str(path))
+    graphs_read_back(found)
+    everything_after_assign_reads_back(
+        request, found, parts_read_back(request, found.result(stages.ASSIGN))
+    )
+
+
+def test_parts_of_another_target_are_refused() -> None:
+    request, found = outcomes(LENET5)
+    parts = found.result(stages.ASSIGN)
+    other = replace(request, target=outcomes(LENET5, "cortex-m55")[0].target)
+    with pytest.raises(ModelError, match="the target's kernel is") as caught:
+        parts_read_back(other, parts)
+    assert caught.value.code == "text-004"
+
+
+def test_streamed_inputs_and_kept_inputs_read_back() -> None:
+    request, _ = outcomes(LENET5)
+    options = replace(request.options, keep_input=True)
+    for changed in (replace(request, stream_input=True), replace(request, options=options)):
+        found = run_stages(STAGES, LENET5, Context(changed))
+        parts = parts_read_back(changed, found.result(stages.ASSIGN))
+        everything_after_assign_reads_back(changed, found, parts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("frontier of lenet5", "frontier of lenet", "text-004"),
+        ("1300369 cycles", "1300368 cycles", "text-004"),
+        ("plan p3: logits", "plan p3: logic", "text-002"),
+        ("plan p3: logits", "plan p2: logits", "text-001"),
+        ("= p0, p1", "= p0, p99", "text-002"),
+        ("cost c0, c1", "cost c0, c99", "text-002"),
+        ("cost c0 = Cost", "cost c1 = Cost", "text-001"),
+        ("cost c0 = Cost", "cost c0 = Gaps", "text-002"),
+        ("memory MemoryAssignment", "memory MemoryAlignment", "text-002"),
+        ("schedule ", "table ", "text-001"),
+    ],
+)
+def test_a_damaged_frontier_is_refused(old: str, new: str, code: str) -> None:
+    _, found = outcomes(LENET5)
+    text = print_frontier(found.result(stages.SCHEDULE))
+    assert old in text
+    with pytest.raises(ModelError) as caught:
+        read_frontier(text.replace(old, new), found.result(stages.ASSIGN))
+    assert caught.value.code == code

@@ -1,0 +1,231 @@
+"""ahead: constants that an accelerator fetches while it computes something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowered import inputs_of_graph
+from offloading import assert_exact
+from penstock.backends.engines import Engines
+from penstock.backends.portable import Processor
+from penstock.errors import InternalError
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.ir.graph import Graph
+from penstock.ops.leaky_relu import LeakyRelu
+from penstock.pipeline.compilation import Compilation, compile_graph
+from penstock.pipeline.request import Request
+from penstock.program.program import Call, Loop
+from penstock.scheduling.cascades.selection import Optimize
+from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.schedule import Schedule
+from penstock.scheduling.options import Options
+from penstock.scheduling.prefetch.accelerator_prefetch import (
+    MOST_PREFETCHES,
+    PrefetchCandidates,
+    with_accelerator_prefetches,
+)
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+from penstock.scheduling.simulate.placement_problems import placement_problems
+from penstock.simulators.machine import Machine
+from penstock.uma import (
+    Address,
+    Command,
+    Driver,
+    Fetch,
+    KernelCall,
+    Offloaded,
+    OpStrategy,
+    UMABackend,
+    Var,
+    is_op,
+    wildcard,
+)
+
+HOST = load_target("host")
+TABLE_BYTES, SLOW, FAST = 256, 90, 20
+
+
+def look_up(unit: object, table: Any, x: Any, y: Any, count: int) -> None:
+    y[:count] = table[x[:count]]
+
+
+def copy(unit: object, source: Any, target: Any) -> None:
+    target[:TABLE_BYTES] = source[:TABLE_BYTES]
+
+
+LOOK_UP = Driver("reader_look_up", "reader", look_up, object)
+COPY = Driver("reader_copy", "reader", copy, object)
+
+
+class Reader(UMABackend):
+    """Functions of one element, by a table that takes long to read where it is constant."""
+
+    def __init__(self, fetch_cycles: int) -> None:
+        super().__init__()
+        self._fetch_cycles = fetch_cycles
+        self._register_pattern("leaky", is_op("nn.leaky_relu")(wildcard()))
+        self._register_operator_strategy("nn.leaky_relu", self._strategy)
+        self._register_codegen(includes='#include "reader.h"')
+
+    @property
+    def target_name(self) -> str:
+        return "reader"
+
+    def _strategy(self, attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+        found = OpStrategy()
+        for name, fetch, row in (("slow", None, SLOW), ("fetched", self._fetch, FAST)):
+            found.add_implementation(
+                rows_of(fetch is not None),
+                name=name,
+                cost=lambda offloaded, rows, row=row: 30 + rows * row,
+                tables=table,
+                by_rows=True,
+                fetch=fetch,
+            )
+        return found
+
+    def _fetch(self, offloaded: Offloaded) -> Fetch:
+        return Fetch("table", TABLE_BYTES, self._fetch_cycles, copying)
+
+
+def table(offloaded: Offloaded) -> dict[str, Any]:
+    return {"table": np.roll(offloaded.tables["table"].view(np.uint8), 128)}
+
+
+def copying(source: Address, target: Address) -> tuple[Command, ...]:
+    return (KernelCall.invoke(COPY, source, target),)
+
+
+def rows_of(fetched: bool) -> Any:
+    def compute(call: KernelCall) -> Sequence[Command]:
+        row, x, y = Var("row"), call.operand(0), call.result
+        place = call.fetched if fetched else call.table("table")
+        done = call.invoke(LOOK_UP, place, x.row(row), y.row(row), x.row_bytes)
+        return [Loop("row", call.first, call.end, 1, (done,))]
+
+    return compute
+
+
+def chain(parts: int, rows: int, width: int) -> Graph:
+    net = GraphBuilder("chain")
+    x = net.input((1, rows, width, 4))
+    for k in range(parts):
+        x = net.apply(LeakyRelu(0.1 * (k + 1)), x, quantisation=x.type.quantisation, name=f"f{k}")
+    return net.build(x)
+
+
+def compiled(graph: Graph, fetch_cycles: int, options: Options) -> Compilation:
+    accelerator = Reader(fetch_cycles).accelerator({}, HOST)
+    request = Request(
+        f"zoo:{graph.name}",
+        HOST,
+        accelerators=(accelerator,),
+        options=options,
+        optimize=Optimize.SPEED,
+    )
+    return compile_graph(graph, request)
+
+
+def accounting_of(done: Compilation) -> CostAccounting:
+    engine = HOST.engines[0]
+    memories = MemorySystem(HOST.memories_for("arena"), HOST.memory_for("constant"), engine, None)
+    return CostAccounting(done.parts, Engines(Processor(engine)), memories)
+
+
+def alive(schedule: Schedule) -> int:
+    """Bytes that are alive at the worst moment, tick by tick."""
+    buffers = placement_problems(ExpandedSchedule(schedule))[0][1].buffers
+    ticks = range(max(b.upper for b in buffers))
+    return max(sum(b.size_bytes for b in buffers if b.lower <= t < b.upper) for t in ticks)
+
+
+def waiting(schedule: Schedule, accounting: CostAccounting) -> int:
+    """Cycles that a schedule waits for what it fetches: no call that fetches early takes less."""
+    cascades, found = ExpandedSchedule(schedule).cascades, 0
+    for before, cascade in zip((None, *cascades), cascades, strict=False):
+        every = cascade.plan.accelerator_prefetches
+        found += sum(copy.fetch.cycles for p, copy in every if not p.early)
+        early = sum(copy.fetch.cycles for p, copy in every if p.early)
+        if before is not None:
+            found += max(0, early - accounting.first_call_cycles(before))
+    return round(found)
+
+
+@settings(max_examples=25)
+@given(
+    parts=st.integers(1, 5),
+    rows=st.integers(1, 9),
+    width=st.sampled_from((2, 40, 200)),
+    fetch_cycles=st.integers(1, 900),
+)
+def test_what_is_fetched_is_there_and_costs_what_it_says(
+    parts: int, rows: int, width: int, fetch_cycles: int
+) -> None:
+    done = compiled(chain(parts, rows, width), fetch_cycles, Options(max_stripe=4))
+    assert_exact(done, "points")
+    memories = MemorySystem(
+        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0], None
+    )
+    accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
+    for schedule in done.frontier.schedules:
+        assert alive(schedule) == schedule.peak_bytes
+        calls = 0
+        for cascade in ExpandedSchedule(schedule).cascades:
+            prefetches = cascade.plan.accelerator_prefetches
+            assert len([p for p, _ in prefetches if p.early]) <= MOST_PREFETCHES
+            fetched = {copy.part for _, copy in prefetches}
+            for position, first, end in cascade.calls[:, :3].tolist():
+                k = schedule.order[position]
+                calls += 30 + (end - first) * (FAST if k in fetched else SLOW)
+        assert schedule.cost.cycles == calls + waiting(schedule, accounting)
+
+
+@given(parts=st.integers(1, 5), rows=st.integers(1, 9), room=st.integers(0, 1000))
+def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room: int) -> None:
+    done = compiled(chain(parts, rows, 30), 150, Options(max_stripe=4))
+    memories = MemorySystem(
+        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0], None
+    )
+    accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
+    bare = (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans))
+    for schedule in bare:
+        limit = schedule.peak_bytes + room
+        (ahead,) = with_accelerator_prefetches(schedule, PrefetchCandidates(accounting), [limit])
+        found = ahead.schedule
+        assert alive(found) == found.peak_bytes <= limit
+        cascades = ExpandedSchedule(found).cascades
+        plans = [accounting.costed(found, cascade) for cascade in cascades]
+        plans = accounting.with_prefetch_costs(cascades, plans)
+        cycles = replace(found, plans=plans).cost.cycles
+        assert ahead.cycles == cycles <= schedule.cost.cycles
+
+
+def test_a_second_part_hides_its_fetch_behind_the_first() -> None:
+    done = compiled(chain(2, 8, 30), 100, Options())
+    fastest = min(done.frontier.schedules, key=lambda s: s.cost.cycles)
+    (first, second) = fastest.plans
+    assert [p.early for p in second.prefetches] == [True]
+    assert [p.early for p in first.prefetches] == [False]
+    assert fastest.cost.cycles == 100 + 2 * (30 + 8 * FAST)
+
+
+def test_what_was_not_fetched_is_not_read() -> None:
+    done = compiled(chain(2, 8, 30), 100, Options())
+    inputs = inputs_of_graph(done.model, 1)
+    Machine(done.program).run(inputs)
+    first = done.program.run[0]
+    assert isinstance(first, Call)
+    assert len(first.fills) == 2
+    own, _, *computing = first.body
+    forgetful = replace(first, fills=first.fills[:1], body=(own, *computing))
+    with pytest.raises(InternalError, match="is read where it is not"):
+        Machine(replace(done.program, run=(forgetful, *done.program.run[1:]))).run(inputs)

@@ -1,0 +1,159 @@
+"""grouped: what lives in a second memory, by groups and by room; bytes as the machine counts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.random_graphs import FAMILIES, random_problem
+from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
+from penstock import api
+from penstock.backends.portable import assign
+from penstock.errors import CapacityError
+from penstock.hardware.load import load_target
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.graphs import simplify
+from penstock.pipeline.search import schedule
+from penstock.scheduling.cascades.group_residency import (
+    grouped,
+    grouping_problem,
+    peak_of_kept,
+    resident,
+)
+from penstock.scheduling.cascades.selection import noticeably_faster
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE
+from penstock.scheduling.grouping.problem import GroupingProblem
+from penstock.scheduling.grouping.strategies import STRATEGIES
+from penstock.scheduling.model.cost import Bytes
+from penstock.scheduling.model.schedule import Frontier
+from penstock.scheduling.options import RESIDENT, Options
+from small_networks import towers
+
+NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v2:alpha=0.35,resolution=64")
+ROOM = "24k"
+families = st.sampled_from(sorted(FAMILIES))
+
+
+@cache
+def compiled(network: str, partition: str) -> Compilation:
+    options = Options(partition=partition)
+    nvdla = f"nvdla:config=large,feature_buffer={ROOM}"
+    return compile_request(
+        api.request(network, "host", accelerators=(nvdla,), options=options, optimize="speed")
+    )
+
+
+def in_ram(moved: Bytes) -> int:
+    return dict(moved)["ram"]
+
+
+def external_bytes(done: Compilation) -> int:
+    """Of tensors, to and from the first memory."""
+    cost = done.schedule.cost
+    return in_ram(cost.read_bytes) + in_ram(cost.written_bytes)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("partition", [RESIDENT, *STRATEGIES])
+def test_the_machine_runs_it_exactly_and_moves_what_was_estimated(
+    network: str, partition: str
+) -> None:
+    lowered = Lowered.of(compiled(network, partition))
+    assert_counts_are_the_schedules(lowered, assert_equal_to_graph(lowered, seed=7))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_groups_spare_traffic_and_residents_spare_more(network: str) -> None:
+    alone, paper, best, most = (
+        external_bytes(compiled(network, p)) for p in ("layer", "paper", "best", RESIDENT)
+    )
+    assert most < best <= paper < alone
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_default_is_as_fast_as_any_partition(network: str) -> None:
+    fastest = compiled(network, "cascades").schedule.cost.cycles
+    for partition in (RESIDENT, *STRATEGIES):
+        other = compiled(network, partition).schedule.cost.cycles
+        assert not noticeably_faster(other, than=fastest)
+
+
+def test_the_nodes_of_a_group_are_ordered_as_named() -> None:
+    problem = random_problem("towers", 1, 24)
+    every = [Options(partition="greedy", inside=name) for name in ("bfs", "dfs")]
+    (breadth, kept), (depth, same) = (grouped(problem, 4000, options) for options in every)
+    assert breadth != depth
+    assert sorted(breadth) == sorted(depth) == list(range(24))
+    assert kept == same != set()
+
+
+def scheduled_towers(inside: str) -> Frontier:
+    """Two branches as one group, beside a memory with room for only one of their wide middles."""
+    target = load_target("two-region").resized({"tcm": 2048})
+    parts = assign(simplify(towers()), target)
+    return schedule(parts, target, Options(partition="greedy", inside=inside))
+
+
+def test_an_order_in_which_a_group_does_not_fit_is_refused_in_words() -> None:
+    with pytest.raises(CapacityError, match="a group's tensors do not fit into tcm") as caught:
+        scheduled_towers("bfs")
+    stem, wide = 8 * 8 * 2, 8 * 8 * 16
+    assert caught.value.where == "--partition greedy --inside bfs"
+    assert f'while "wide1" runs, {stem + 2 * wide} bytes of them are live' in caught.value.why
+    assert stem + 2 * wide > 2048 * 0.9
+    for inside in ORDERS_INSIDE.keys() - {"bfs"}:
+        (first, *_) = scheduled_towers(inside).schedules
+        assert {storage for storage, _ in first.memory.exceptions} >= {"stem", "wide0", "wide1"}
+
+
+def test_nodes_are_the_parts_and_tensors_their_storages() -> None:
+    parts = compiled(NETWORKS[0], "layer").parts
+    problem = grouping_problem(parts)
+    made = {part.output.name: part.name for part in parts.parts}
+    by_name = {node.name: node for node in problem.nodes}
+    for part in parts.parts:
+        node = by_name[part.name]
+        owners = {parts.owners[v.name] for v in part.variable_inputs}
+        writers = {problem.nodes[t].name for t in node.reads if t < len(problem.nodes)}
+        assert writers == {made[o] for o in owners if o in made}
+        assert node.output_bytes == part.output.type.size_bytes
+    assert sum(i in problem.outputs for i in range(len(problem.nodes))) == 1
+
+
+@given(family=families, seed=st.integers(0, 500), kept=st.integers(1, (1 << 14) - 1))
+def test_the_worst_moment_is_found(family: str, seed: int, kept: int) -> None:
+    problem = random_problem(family, seed, 14)
+    order = list(range(len(problem.nodes)))
+    nodes = {i for i in order if kept >> i & 1 and i not in problem.outputs}
+    bytes_alive, node = peak_of_kept(problem, order, nodes)
+    assert bytes_alive == alive(problem, nodes, node)
+    assert all(alive(problem, nodes, p) <= bytes_alive for p in order)
+
+
+@given(family=families, seed=st.integers(0, 500), room=st.integers(1, 4000))
+def test_residents_fit_and_nobody_else_would(family: str, seed: int, room: int) -> None:
+    problem = random_problem(family, seed, 14)
+    order = list(range(len(problem.nodes)))
+    kept = resident(problem, order, room)
+
+    def fits(nodes: set[int]) -> bool:
+        return all(alive(problem, nodes, p) <= room for p in order)
+
+    assert fits(set(kept))
+    for i in order:
+        if i not in kept and i not in problem.outputs and any(i in n.reads for n in problem.nodes):
+            assert not fits({*kept, i})
+    assert not kept & problem.outputs
+
+
+def alive(problem: GroupingProblem, nodes: set[int], position: int) -> int:
+    """Bytes of the tensors of nodes that are there while the node at a position runs, by hand."""
+    total = 0
+    for i in nodes:
+        readers = [p for p, node in enumerate(problem.nodes) if i in node.reads]
+        if i <= position <= max(readers):
+            total += problem.nodes[i].output_bytes
+    return total

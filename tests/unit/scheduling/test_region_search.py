@@ -1,0 +1,113 @@
+"""Two memories and a copy engine: what the search makes of them pays, and runs exactly."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from available import SHARED
+from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
+from penstock import api
+from penstock.backends.portable import Processor, assign
+from penstock.frontends.builder import GraphBuilder
+from penstock.hardware.load import load_target
+from penstock.passes.accumulate import accumulate
+from penstock.pipeline.compilation import Compilation, compile_request
+from penstock.pipeline.graphs import simplify
+from penstock.program.program import Copy
+from penstock.program.steps import walk
+from penstock.scheduling.cascades.region_search import RegionSearch
+from penstock.scheduling.model.memories import FINE, MemorySystem
+from penstock.scheduling.model.memory_assignment import MemoryAssignment
+from penstock.scheduling.model.parts import Parts
+from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.schedule import Gaps, Schedule
+from penstock.scheduling.options import Options
+from penstock.scheduling.simulate.cost_accounting import CostAccounting
+from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
+
+TWO_REGIONS = load_target("two-region")
+
+
+def network(name: str) -> object:
+    """A shared network, which takes a minute."""
+    path = SHARED / f"{name}.tflite"
+    missing = pytest.mark.skipif(not path.exists(), reason=f"there is no {path}")
+    return pytest.param(str(path), marks=(pytest.mark.long, missing), id=name)
+
+
+NETWORKS = (
+    "zoo:resnet8",
+    "zoo:mobilenet_v2:alpha=0.35,resolution=64",
+    network("pretrainedResnet_quant"),
+    network("mobilenetv2_160_035"),
+)
+
+
+@cache
+def compiled(network: str, copies: bool, double_buffering: bool, fast_bytes: int) -> Compilation:
+    """A network for the target with two memories, under restrictions."""
+    options = Options(copies=copies, double_buffering=double_buffering)
+    memory = {"tcm": fast_bytes}
+    return compile_request(api.request(network, "two-region", options=options, memory=memory))
+
+
+def free(network: str) -> Compilation:
+    return compiled(network, True, True, 32768)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_both_memories_and_copies_are_used(network: str) -> None:
+    program = free(network).program
+    used = {buffer.memory for buffer in program.buffers}
+    assert used == {"sram", "tcm", "flash"}
+    assert any(isinstance(command, Copy) for command in walk(program.run))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("forbidden", [(False, True, 32768), (True, False, 32768), (True, True, 0)])
+def test_whatever_is_forbidden_costs_cycles(
+    network: str, forbidden: tuple[bool, bool, int]
+) -> None:
+    assert compiled(network, *forbidden).schedule.cost.cycles > free(network).schedule.cost.cycles
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_machine_computes_the_network_and_moves_what_was_estimated(network: str) -> None:
+    lowered = Lowered.of(free(network))
+    assert_counts_are_the_schedules(lowered, assert_equal_to_graph(lowered, seed=7))
+
+
+def dense_tail() -> Parts:
+    """An image whose dense layer reads it row by row, and its weights slice by slice."""
+    net = GraphBuilder("dense_tail")
+    x = net.conv2d(net.input((1, 8, 4, 3)), 8, 3, name="conv")
+    graph = accumulate(simplify(net.build(net.fully_connected(x, 4))))
+    assert any(node.op.kernel(node.site).accumulates for node in graph.nodes if not node.op.ALIAS)
+    return assign(graph, TWO_REGIONS)
+
+
+def test_the_search_values_a_cascade_as_it_is_costed() -> None:
+    parts, model = dense_tail(), Processor(TWO_REGIONS.engines[0])
+    memories = MemorySystem(
+        TWO_REGIONS.memories_for("arena"),
+        TWO_REGIONS.memory_for("constant"),
+        TWO_REGIONS.engines[0],
+        TWO_REGIONS.copier,
+    )
+    order = tuple(range(len(parts.parts)))
+    states: list[list[MemoryAssignment]] = [[memories.default_assignment], *([] for _ in order)]
+    search = RegionSearch(parts, order, model, memories, Options())
+    work = sum(map(model.work_cycles, parts.parts))
+    valued = [v for v in search.candidates(len(order), states)]
+    assert {v.candidate.prefetches == () for v in valued} == {True, False}
+    for found in valued:
+        c = found.candidate
+        plan = Plan(order, c.stripe, False, (), c.prefetches)
+        bare = Schedule(parts, (plan,), c.memory, "dma", False, found.peak_bytes, Gaps(0.0, 0.0))
+        accounting = CostAccounting(parts, model, memories)
+        cascades = ExpandedSchedule(bare).cascades
+        costed = accounting.costed(bare, cascades[0])
+        (costed,) = accounting.with_prefetch_costs(cascades, (costed,))
+        assert abs(costed.cost.cycles - work - found.time / FINE) <= len(order)

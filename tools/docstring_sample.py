@@ -1,0 +1,62 @@
+"""Prints docstrings drawn at random, each with its signature, for a review of their language.
+
+python -m tools.docstring_sample [--count 40] [--seed 1] [FOLDER ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = tuple(f"src/penstock/{name}" for name in ("scheduling", "backends", "accelerators"))
+
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def main() -> None:
+    """Prints the drawn docstrings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", default=FOLDERS, metavar="FOLDER")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    found = [text for folder in chosen.folders for text in documented(ROOT / folder)]
+    drawn = random.Random(chosen.seed).sample(found, min(chosen.count, len(found)))
+    for number, text in enumerate(drawn, start=1):
+        print(f"{number}. {text}\n")
+
+
+def documented(folder: Path) -> Iterator[str]:
+    """Every class, function and module of a folder that has a docstring: its place, its signature
+    and the docstring."""
+    for path in sorted(folder.rglob("*.py")):
+        place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            match node:
+                case ast.Module():
+                    signature = "(module)"
+                case ast.ClassDef() | ast.FunctionDef():
+                    signature = signature_of(node)
+                case _:
+                    continue
+            if text := ast.get_docstring(node):
+                yield f"{place}:{getattr(node, 'lineno', 1)}\n{signature}\n{text}"
+
+
+def signature_of(node: Definition) -> str:
+    """The first line of a definition as Python writes it, with the fields of a class."""
+    match node:
+        case ast.ClassDef():
+            fields = [ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign)]
+            return "\n    ".join((f"class {node.name}:", *fields))
+        case ast.FunctionDef():
+            result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            return f"def {node.name}({ast.unparse(node.args)}){result}:"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Measures: the table of what is counted in the source tree."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.ratchets import Measure, measure
+from tools.structure import concepts, definitions
+from tools.structure.definitions import MAX_ARGUMENTS, MAX_LINES
+from tools.structure.imports import import_cycles
+from tools.structure.source import Source, read_source
+
+SOURCE_FOLDER = Path(__file__).resolve().parents[2] / "src"
+PACKAGE = "penstock"
+HAS_VULTURE = importlib.util.find_spec("vulture") is not None
+
+
+def measures(folder: Path = SOURCE_FOLDER, package: str = PACKAGE) -> Iterator[Measure]:
+    """Every measure of a package; unused symbols only where vulture is installed."""
+    source = read_source(folder, package)
+    for name, title, count in MEASURES:
+        yield measure(name, title, tuple(count(source, package)))
+    lines, path = definitions.largest_file(source)
+    yield Measure("largest_file", "lines of the largest file", lines, (path,))
+    if HAS_VULTURE:
+        yield unused(folder, package)
+
+
+def broken_contracts(repository: Path = SOURCE_FOLDER.parent) -> Measure:
+    """Import contracts of `pyproject.toml` that the package breaks, according to lint-imports."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"]
+    done = subprocess.run(
+        [*command, "--no-cache"],
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(repository / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    broken = tuple(line for line in done.stdout.splitlines() if line.endswith(" BROKEN"))
+    if done.returncode and not broken:
+        broken = ("lint-imports failed: " + (done.stderr or done.stdout).strip(),)
+    return measure("broken_contracts", "broken import contracts", broken)
+
+
+def unused(folder: Path = SOURCE_FOLDER, package: str = PACKAGE) -> Measure:
+    """Symbols that the package itself never uses."""
+    from tools.structure.unused import read_reviewed, unused_symbols
+
+    places = unused_symbols(folder / package, read_reviewed())
+    return measure("unused_symbols", "symbols that only tests or nobody use", places)
+
+
+def _cycles(source: Source, package: str) -> Iterator[str]:
+    return (module for cycle in import_cycles(source) for module in cycle)
+
+
+def _repeated(source: Source, package: str) -> Iterator[str]:
+    found = definitions.repeated_class_names(source)
+    return (f"{name}: {', '.join(places)}" for name, places in found.items())
+
+
+def _long_files(source: Source, package: str) -> Iterator[str]:
+    return (f"{path} ({lines})" for path, lines in definitions.long_files(source).items())
+
+
+def _long_signatures(source: Source, package: str) -> Iterator[str]:
+    return definitions.long_signatures(source)
+
+
+def _any(source: Source, package: str) -> Iterator[str]:
+    return definitions.uses_of_any(source)
+
+
+MEASURES: tuple[tuple[str, str, Callable[[Source, str], Iterator[str]]], ...] = (
+    ("import_cycles", "modules in import cycles, TYPE_CHECKING included", _cycles),
+    ("repeated_class_names", "names shared by several public classes", _repeated),
+    ("long_files", f"files above {MAX_LINES} lines", _long_files),
+    ("long_signatures", f"functions with more than {MAX_ARGUMENTS} parameters", _long_signatures),
+    ("any", "uses of Any", _any),
+    ("operator_helpers", "modules of ops/ without an operator", concepts.operator_helpers),
+    (
+        "domination_elsewhere",
+        "domination outside scheduling/pareto.py",
+        concepts.domination_elsewhere,
+    ),
+    (
+        "prefetch_elsewhere",
+        "prefetching outside scheduling/prefetch/",
+        concepts.prefetch_elsewhere,
+    ),
+)
+"""Name in the ratchet file, title, and the places that are counted."""

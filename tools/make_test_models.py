@@ -20,6 +20,7 @@ from penstock.simulators.goldens import make_goldens
 from tools.calibration import calibrated_ranges
 from tools.network import Network
 from tools.quantised_tensor import Reals, quantised_activation
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "tests" / "models"
@@ -125,7 +126,21 @@ NETWORKS: tuple[Callable[[], Network], ...] = (
 )
 
 
-OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = ()
+def elu() -> tuple[bytes, tuple[InputType, ...]]:
+    """Three ELU operators with different input and output scales, and their input types."""
+    shape = (1, 2, 8, 16)
+    scales = ((0.05, -10, 0.05, -108), (0.01, 100, 0.015, 50), (0.3, 0, 0.14, -119))
+    tensors: list[TensorSpec] = []
+    for k, (x_scale, x_zero, y_scale, y_zero) in enumerate(scales):
+        tensors.append(TensorSpec(f"x{k}", shape, scales=(x_scale,), zero_points=(x_zero,)))
+        tensors.append(TensorSpec(f"y{k}", shape, scales=(y_scale,), zero_points=(y_zero,)))
+    inputs, outputs = tuple(range(0, len(tensors), 2)), tuple(range(1, len(tensors), 2))
+    nodes = [OperatorSpec("ELU", (x,), (y,)) for x, y in zip(inputs, outputs, strict=True)]
+    types = tuple((shape, np.int8, x_zero) for _, x_zero, _, _ in scales)
+    return write_tflite(tensors, nodes, inputs, outputs), types
+
+
+OPERATORS: tuple[Callable[[], tuple[bytes, tuple[InputType, ...]]], ...] = (elu,)
 """Models of single operators."""
 
 

@@ -183,6 +183,16 @@ def _gelu(drawn: Drawn, x: Array) -> Array:
     return np.array([0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x.ravel()]).reshape(x.shape)
 
 
+def _elu(_: Drawn, x: Array) -> Array:
+    return np.where(x >= 0, x, np.expm1(x))
+
+
+def _quotient_leaves_int32(drawn: Drawn) -> bool:
+    """Whether the largest input element, divided by the output scale, is outside int32."""
+    x, y = _input(drawn), _output(drawn)
+    return (127 - x.zero_points[0]) * x.scales[0] / y.scales[0] > 2.0**31
+
+
 def _shifts_negatively(drawn: Drawn) -> bool:
     return _input(drawn).scales[0] < 2.0**-28
 
@@ -261,6 +271,16 @@ DEVIATIONS = (
         "`micro/kernels/elementwise.cc`, `RsqrtEvalQuantized`",
         _shifts_beyond_31,
         _really(lambda _, x: 1 / np.sqrt(x)),
+        REAL_TOLERANCE,
+    ),
+    Deviation(
+        ("ELU",),
+        "an output, divided by its scale, overflows int32",
+        "converts it to int32, which is undefined in C++; on x86-64, the output is -128",
+        "clamps to int8, as everywhere else",
+        "`micro/kernels/elu.cc`, `PopulateLookupTable`",
+        _quotient_leaves_int32,
+        _really(_elu),
         REAL_TOLERANCE,
     ),
     Deviation(

@@ -56,7 +56,6 @@ _DEFINITIONS: Mapping[str, _Definition] = {
     "Clip": _Definition(
         lambda x, p: min(max(x, p[0]), p[1]), {"min": -UNBOUNDED, "max": UNBOUNDED}
     ),
-    "Elu": _Definition(lambda x, p: x if x >= 0 else p[0] * math.expm1(x), {"alpha": 1.0}),
     "Erf": _Definition(lambda x, p: math.erf(x), {}),
     "Floor": _Definition(lambda x, p: math.floor(x), {}),
     "HardSigmoid": _Definition(

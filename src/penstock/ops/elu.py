@@ -1,0 +1,64 @@
+"""Elu: the exponential linear unit.
+
+    x  any shape  int8
+    y  as x       int8     real y = x where x >= 0, alpha * (exp(x) - 1) elsewhere
+
+Source: TFLite ELU, where alpha is 1; `micro/kernels/elu.cc`: a table in single precision.
+ONNX Elu: `Numerics.REAL`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.fixedpoint import float32
+from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.onnx_node import OnnxNode
+from penstock.ir.operator_facts import AxisOrder, OnnxName
+from penstock.ir.tensor import Array, TensorType
+from penstock.opkit.elementwise import made
+from penstock.opkit.lookup import Lookup, sampled
+from penstock.opkit.numerics import Numerics
+from penstock.opkit.real_arithmetic import finite_parameter, real_table
+from penstock.opkit.samples import int8, sample
+
+
+@dataclass(frozen=True, slots=True)
+class Elu(Lookup):
+    """The exponential linear unit; negative values approach -`alpha`, 1 with TFLite's numerics."""
+
+    alpha: float = 1.0
+    numerics: Numerics = Numerics.TFLITE
+
+    TFLITE: ClassVar[tuple[str, ...]] = ("ELU",)
+    ONNX: ClassVar[Mapping[str, OnnxName]] = {"Elu": OnnxName(AxisOrder.ALIKE)}
+
+    def table(self, x: TensorType, y: TensorType) -> Array:
+        if self.numerics is Numerics.REAL:
+            return real_table(lambda r: r if r >= 0 else self.alpha * math.expm1(r), x, y)
+        return sampled(_elu, x, y)
+
+
+def _elu(x: float) -> float:
+    """Elu in single precision; exp(x) - 1 is rounded twice, as in the reference."""
+    return x if x >= 0 else float32(float32(math.exp(x)) - 1.0)
+
+
+def from_foreign(node: ForeignNode) -> Iterable[Made]:
+    """TFLite ELU."""
+    yield from made(Elu(), node, 1)
+
+
+def from_onnx(node: OnnxNode) -> Iterable[Made]:
+    """ONNX Elu."""
+    yield node.made(Elu(finite_parameter(node, "alpha", 1.0), Numerics.REAL), node.input(0))
+
+
+SAMPLES = (
+    sample(Elu(), int8(1, 4, 3, 5), scale=0.03, zero=-95),
+    sample(Elu(), int8(9, scale=0.4), scale=0.2, zero=0),
+    sample(Elu(0.5, Numerics.REAL), int8(3, 5), scale=0.04, zero=-100),
+)

@@ -12,7 +12,7 @@ struct average_pool2d_s8_mve {
     PENSTOCK_POOL_MEMBERS;
 };
 
-/* Adds eight channels of `count` pixels, `step` bytes apart from each other, to sums. */
+/* Adds eight channels of `count` pixels, `step` bytes apart, to the sums. */
 static inline void average_pool2d_s8_mve_add(const int8_t *x, int32_t step, int32_t count,
                                              int16_t *sums) {
 #if PENSTOCK_HAS_MVE

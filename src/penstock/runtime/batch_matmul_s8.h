@@ -1,6 +1,6 @@
 /* batch_matmul_s8: products of matrices, requantised; a row of a view is a matrix.
  *   a  (.., m, depth)  int8   or transposed
- *   b  (.., depth, n)  int8   or transposed; matrices stretch where step0, step1 are 0
+ * b  (.., depth, n)  int8   or transposed; matrices are broadcast where step0 or step1 is 0
  *   y  (.., m, n)      int8
  * Computes rows (matrices) [lower, upper) of y.
  * Source: TensorFlow Lite, reference/batch_matmul.h. */

@@ -1,7 +1,6 @@
 /* concatenate_columns: concatenates several tensors within rows.
  *   x[k]  rows of `pieces` pieces of sizes[k] bytes
- *   y     rows of `pieces` times a piece of every input
- * Computes rows [lower, upper) of y. */
+ * y     rows of `pieces` groups: one piece of every input Computes rows [lower, upper) of y. */
 #ifndef PENSTOCK_CONCATENATE_COLUMNS_H
 #define PENSTOCK_CONCATENATE_COLUMNS_H
 

@@ -1,7 +1,7 @@
 /* concatenate_rows: concatenates whole rows of several tensors.
  *   x[k]  counts[k] rows in each period of y; rows of row_bytes
- *   y     `period` rows, as often as the axes before the joined one say
- * Computes rows [lower, upper) of y. */
+ * y     `period` rows for each index of the axes before the concatenated one Computes rows [lower,
+ * upper) of y. */
 #ifndef PENSTOCK_CONCATENATE_ROWS_H
 #define PENSTOCK_CONCATENATE_ROWS_H
 

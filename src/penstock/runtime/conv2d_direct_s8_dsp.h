@@ -3,8 +3,8 @@
  *   x  (N, H,  W,  C)   int8     C a multiple of 4
  *   y  (N, Ho, Wo, O)   int8
  * tile.h defines the layout of weights and scales, which contain the bias.  The inputs of a window
- * are taken in fours, each as its even and its odd bytes.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
+ * are processed in groups of four: first the even bytes, then the odd ones.  `padding` points to a
+ * padding pixel. Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_CONV2D_DIRECT_S8_DSP_H
 #define PENSTOCK_CONV2D_DIRECT_S8_DSP_H
 
@@ -17,7 +17,7 @@ struct conv2d_direct_s8_dsp {
     int32_t in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t least, most;
-    int32_t inner_lower, inner_upper; /* columns with windows inside the input, as whole rows */
+    int32_t inner_lower, inner_upper; /* columns whose windows are inside the input */
     int32_t quads, quads_rest;        /* of output channels */
     int32_t shift, is_signed;
     const int8_t *weights;
@@ -25,8 +25,9 @@ struct conv2d_direct_s8_dsp {
     const int8_t *padding;
 };
 
-/* The runs of a pixel's window whose first tap lies at column `left`, into every other one of `run`:
- * a row of the window each, if it `is_inner`, else a tap each.  in_rows[k] is NULL outside. */
+/* Writes the addresses of the runs of a pixel's window to every second element of `run`.  The first
+ * tap is at column `left`.  A run is a window row if the window `is_inner`, else a tap.  in_rows[k]
+ * is NULL for rows outside the input. */
 static void conv2d_direct_s8_dsp_runs(const struct conv2d_direct_s8_dsp *p,
                                       const int8_t *const *in_rows, int32_t left, int is_inner,
                                       const int8_t **run) {

@@ -2,10 +2,11 @@
  * cores with the DSP extension, with inputs read in place.
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
- * Each group makes `group_out` output channels of `group_in` input channels, a multiple of 4; the
- * last group may overlap the one before, and computes the same values for shared outputs.  Weights
- * and scales lie as tile.h says, group by group; the bias is in them.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
+ * Each group computes `group_out` output channels from `group_in` input channels, a multiple of 4;
+ * the last group may overlap the preceding one and computes the same values for shared outputs.
+ * tile.h defines the layout of weights and scales, which contain the bias; they are stored group by
+ * group.  `padding` points to a padding pixel. Computes rows [lower, upper) of y, where a row index
+ * runs over N and Ho. */
 #ifndef PENSTOCK_CONV2D_GROUPS_S8_DSP_H
 #define PENSTOCK_CONV2D_GROUPS_S8_DSP_H
 
@@ -25,7 +26,8 @@ struct conv2d_groups_s8_dsp {
     const int8_t *padding;
 };
 
-/* The taps of an output column, into every other one of `run`; outside of the tensor, the padding. */
+/* Writes the addresses of the taps of an output column to every second element of `run`; taps
+ * outside the tensor point to the padding. */
 static void conv2d_groups_s8_dsp_taps(const struct conv2d_groups_s8_dsp *p, const penstock_source *x,
                                       int32_t row, int32_t column, const int8_t **run) {
     const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
@@ -43,7 +45,7 @@ static void conv2d_groups_s8_dsp_taps(const struct conv2d_groups_s8_dsp *p, cons
     }
 }
 
-/* The outputs of a group of two pixels. */
+/* Computes the outputs of one group for two pixels. */
 static void conv2d_groups_s8_dsp_group(const struct conv2d_groups_s8_dsp *p,
                                        struct penstock_runs *tile, int8_t *out0, int8_t *out1) {
     const int32_t rest = p->group_out % 4;

@@ -2,12 +2,12 @@
  *   x  (N, H,  W,  C)   int8
  *   y  (N, Ho, Wo, O)   int8
  * tile.h defines the layout of weights and scales, which contain the bias.  The inputs of a window
- * are taken row by row in fours, each as its even and its odd bytes; then, singly, the
- * remaining elements of the rows.  If some channels are constant, the outputs of the other `spread`
- * channels are scattered to their `places` in a pixel of constants.  Scratch: two windows and, if
- * needed, a window row; from byte `found_at`, outputs of two pixels to scatter.  Channels `outside`
- * do not share the requantisation form of the others and are computed after them.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
+ * are processed row by row in groups of four, first the even bytes, then the odd ones; the
+ * remaining elements of all rows follow, one at a time.  If some channels are constant, the outputs
+ * of the other `spread` channels are scattered to their `places` in a pixel of constants.  Scratch:
+ * two windows and, if needed, a window row; from byte `found_at`, outputs of two pixels to scatter.
+ * Channels `outside` do not share the requantisation form of the others and are computed after
+ * them. Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
  * in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_DSP_H
 #define PENSTOCK_CONV2D_S8_DSP_H
@@ -31,9 +31,9 @@ struct conv2d_s8_dsp {
     const int16_t *places;
     const int8_t *constants;
     const int16_t *outside;        /* channels */
-    const int8_t *outside_weights; /* 2 * pairs for each, of two pairs the first numbers first */
+    const int8_t *outside_weights; /* 2 * pairs per channel; of two pairs, the first numbers first */
     const int32_t *outside_bias;
-    const int32_t *outside_forms; /* as certified.h says */
+    const int32_t *outside_forms; /* see certified.h */
 };
 
 /* Widens `fours` times four bytes into a window. */
@@ -77,8 +77,8 @@ static inline void conv2d_s8_dsp_single(int8_t x, int8_t *to) {
     memcpy(to, &wide, sizeof wide);
 }
 
-/* A row of a window that begins at column `left`, gathered in `line`.  `row` is NULL above and
- * below the tensor. */
+/* Gathers a window row that begins at column `left` in `line`.  `row` is NULL above and below the
+ * tensor. */
 static const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int8_t *row,
                                         int32_t left, int8_t *line) {
     if (p->dilation_w == 1) { /* one run, with padding on both sides */
@@ -106,8 +106,8 @@ static const int8_t *conv2d_s8_dsp_line(const struct conv2d_s8_dsp *p, const int
     return line;
 }
 
-/* The window of an output pixel whose first tap lies at column `left`.  Rows are read where they
- * lie if the window `is_inner`. */
+/* Gathers the window of an output pixel; the first tap is at column `left`.  Rows are read in place
+ * if the window `is_inner`. */
 static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int8_t *const *in_rows,
                                         int32_t left, int is_inner, int8_t *window, int8_t *line) {
     int8_t *single = window + p->row_fours * 16 * p->kernel_h;
@@ -126,7 +126,7 @@ static inline void conv2d_s8_dsp_window(const struct conv2d_s8_dsp *p, const int
     }
 }
 
-/* The remaining channels of the output pixels after groups of four, and clamping. */
+/* Computes the channels that remain after groups of four, and clamps the output pixels. */
 __attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s8_dsp *p,
                                                            const struct penstock_tile *tile,
                                                            int8_t *out0, int8_t *out1) {
@@ -146,7 +146,7 @@ __attribute__((noinline)) static void conv2d_s8_dsp_finish(const struct conv2d_s
     }
 }
 
-/* A pixel of constants, with the computed outputs of the other channels. */
+/* Writes a pixel: the constant channels, and the computed outputs of the other channels. */
 static inline void conv2d_s8_dsp_place(const struct conv2d_s8_dsp *p, int8_t *found, int8_t *out) {
     if (p->least > -128 || p->most < 127) {
         penstock_clamp_bytes(found, p->spread, p->least, p->most);
@@ -157,7 +157,7 @@ static inline void conv2d_s8_dsp_place(const struct conv2d_s8_dsp *p, int8_t *fo
     }
 }
 
-/* The output pixels of the two windows, of which some channels are constant. */
+/* Computes the output pixels of two windows if some channels are constant. */
 __attribute__((noinline)) static void conv2d_s8_dsp_spread(const struct conv2d_s8_dsp *p,
                                                            const struct penstock_tile *tile,
                                                            int8_t *out0, int8_t *out1,
@@ -173,7 +173,7 @@ static inline int32_t conv2d_s8_dsp_pair(uint32_t x, uint32_t w, int32_t sum) {
     return penstock_add_upper(x, w, penstock_add_lower(x, w, sum));
 }
 
-/* Outputs of the channels outside in the pixel of a window. */
+/* Computes the channels `outside` of a window's output pixel. */
 __attribute__((noinline)) static void conv2d_s8_dsp_outside(const struct conv2d_s8_dsp *p,
                                                             const int8_t *window, int8_t *out) {
     const int8_t *w = p->outside_weights;
@@ -190,7 +190,7 @@ __attribute__((noinline)) static void conv2d_s8_dsp_outside(const struct conv2d_
     }
 }
 
-/* The output pixels of the two windows of channels that have a form in common. */
+/* Computes the output pixels of two windows, for the channels that share a requantisation form. */
 static inline void conv2d_s8_dsp_inside(const struct conv2d_s8_dsp *p,
                                         const struct penstock_tile *tile, int8_t *out0,
                                         int8_t *out1, int8_t *scratch) {
@@ -206,7 +206,7 @@ static inline void conv2d_s8_dsp_inside(const struct conv2d_s8_dsp *p,
     }
 }
 
-/* The output pixels of the two windows in `scratch`. */
+/* Computes the output pixels of the two windows in `scratch`. */
 static inline void conv2d_s8_dsp_outputs(const struct conv2d_s8_dsp *p,
                                          const struct penstock_tile *tile, int8_t *out0,
                                          int8_t *out1, int8_t *scratch) {
@@ -231,7 +231,7 @@ static const int8_t *conv2d_s8_dsp_lone(const struct conv2d_s8_dsp *p, const pen
     return penstock_read_row(x, row / p->out_h * p->in_h + at) + left * p->in_c;
 }
 
-/* The output of the last pixel before row `upper`, whose window waits for another. */
+/* Computes the last pixel before row `upper` if its window has no partner. */
 static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_source *x,
                                int32_t upper, const struct penstock_tile *windows,
                                int8_t *out, int8_t *scratch) {
@@ -248,8 +248,8 @@ static void conv2d_s8_dsp_last(const struct conv2d_s8_dsp *p, const penstock_sou
     }
 }
 
-/* `count` times two neighbours in a row of the output; the first window begins at column `left` of
- * the rows, and all taps are inside. */
+/* Computes `count` pairs of adjacent pixels in an output row.  The first window begins at column
+ * `left` of the rows; all taps are inside the input. */
 static void conv2d_s8_dsp_twos(const struct conv2d_s8_dsp *p, const struct penstock_tile *tile,
                                const int8_t *const *in_rows, int32_t left, int32_t count,
                                int8_t *out, int8_t *window) {
@@ -276,8 +276,8 @@ static void conv2d_s8_dsp_twos(const struct conv2d_s8_dsp *p, const struct penst
     }
 }
 
-/* Rows of the tensor under the windows of a row of the output; NULL outside.  Returns whether all
- * are inside. */
+/* Finds the input rows under the windows of an output row, NULL outside the tensor.  Returns
+ * whether all rows are inside. */
 static int conv2d_s8_dsp_rows(const struct conv2d_s8_dsp *p, const penstock_source *x, int32_t row,
                               const int8_t **in_rows) {
     const int32_t first_row = row / p->out_h * p->in_h; /* within its image */
@@ -298,7 +298,7 @@ PENSTOCK_KERNEL void conv2d_s8_dsp(const struct conv2d_s8_dsp *p, const penstock
     const struct penstock_tile tile = {scratch,  p->weights, p->scales,
                                        p->pairs, p->quads,   p->shift};
     int8_t *line = scratch + 8 * p->pairs;
-    int8_t *waiting = NULL; /* the output of the first window, until there is a second */
+    int8_t *waiting = NULL; /* output of a first window without a second one yet */
     for (int32_t row = lower; row < upper; row++) {
         const int8_t *in_rows[PENSTOCK_WINDOW_ROWS];
         const int are_inside = conv2d_s8_dsp_rows(p, x, row, in_rows);

@@ -19,7 +19,7 @@ struct conv2d_s8_mve {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
     int32_t in_zero, least, most;
     int32_t inner_lower, inner_upper; /* columns with windows inside the input */
-    int32_t there_upper;              /* inner columns below it are read in place */
+    int32_t there_upper;              /* inner columns below this one are read in place */
     int32_t strips;                   /* columns of all windows of a row, or 0 */
     int32_t steps;                    /* vectors of a window */
     int32_t quads, quads_rest;        /* of output channels */
@@ -35,7 +35,8 @@ struct conv2d_s8_mve_pixel {
     int8_t *out;
 };
 
-/* The window whose first tap lies at column `left`, which is inside, gathered at `to`. */
+/* Gathers a window at `to`; its first tap is at column `left`, and all taps are inside the
+ * tensor. */
 static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
                                        int32_t left, int8_t *to) {
     const int32_t bytes = p->kernel_w * p->in_c;
@@ -51,7 +52,7 @@ static inline void conv2d_s8_mve_inner(const struct conv2d_s8_mve *p, const int8
     }
 }
 
-/* As above, for a window that leaves the tensor or has gaps. */
+/* As above, for a window that exceeds the tensor or is dilated. */
 static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
                                  int32_t left, int8_t *to) {
     const int32_t channels = p->in_c;
@@ -71,7 +72,7 @@ static void conv2d_s8_mve_border(const struct conv2d_s8_mve *p, const int8_t *co
     }
 }
 
-/* The members of a tile that all pixels share. */
+/* Initialises the members of a tile that are the same for all pixels. */
 static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p) {
     const struct penstock_mve_tile tile = {
         .more_steps = p->steps - 1,
@@ -86,7 +87,7 @@ static struct penstock_mve_tile conv2d_s8_mve_tile(const struct conv2d_s8_mve *p
     return tile;
 }
 
-/* The remaining one to three channels of two pixels. */
+/* Computes the remaining one to three channels of two pixels. */
 static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct penstock_mve_tile tile,
                                struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b) {
     int8_t four[2][4];
@@ -104,7 +105,7 @@ static void conv2d_s8_mve_rest(const struct conv2d_s8_mve *p, struct penstock_mv
     memcpy(a.out + 4 * p->quads, four[0], (size_t)p->quads_rest);
 }
 
-/* The outputs of two pixels, and of pairs of pixels after them. */
+/* Computes the outputs of two pixels and of the pairs of pixels after them. */
 static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct penstock_mve_tile *tile,
                                   struct conv2d_s8_mve_pixel a, struct conv2d_s8_mve_pixel b,
                                   int32_t pairs) {
@@ -125,7 +126,8 @@ static void conv2d_s8_mve_outputs(const struct conv2d_s8_mve *p, struct penstock
     }
 }
 
-/* A row of y.  Pixels are taken in pairs; returns the one that waits for another, if any does. */
+/* Computes a row of y in pairs of pixels.  Returns the window of a pixel without a partner, if
+ * any. */
 static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *p,
                                                     struct penstock_mve_tile *tile,
                                                     const int8_t *const *in_rows, int8_t *out,
@@ -167,7 +169,7 @@ static struct conv2d_s8_mve_pixel conv2d_s8_mve_row(const struct conv2d_s8_mve *
     return waiting;
 }
 
-/* The columns that the windows of a row of y see. */
+/* Gathers the input columns that the windows of a row of y read. */
 static inline void conv2d_s8_mve_strips(const struct conv2d_s8_mve *p, const int8_t *const *in_rows,
                                         int8_t *scratch) {
     const int32_t channels = p->in_c;
@@ -190,7 +192,8 @@ static inline void conv2d_s8_mve_strips(const struct conv2d_s8_mve *p, const int
     }
 }
 
-/* A row of y, from strips; the last pixel alone where their number is odd. */
+/* Computes a row of y from strips; if the number of pixels is odd, the last one is computed
+ * alone. */
 static void conv2d_s8_mve_strip_row(const struct conv2d_s8_mve *p, struct penstock_mve_tile *tile,
                                     const int8_t *const *in_rows, int8_t *out, int8_t *scratch) {
     const int32_t pairs = p->out_w / 2;

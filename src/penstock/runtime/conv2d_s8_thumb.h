@@ -4,9 +4,8 @@
  *   y  (N, Ho, Wo, O)   int8
  * thumb_tile.h defines the layout of weights, which contain the bias.  Two output pixels are
  * computed at a time; their inputs are gathered in a window, row by row.  Constant channels have no
- * weights but an output in `idle`.  Scratch: the window and, with padding, two rows.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
- * in_zero. */
+ * weights; their outputs are in `idle`.  Scratch: the window and, with padding, two rows. Computes
+ * rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as in_zero. */
 #ifndef PENSTOCK_CONV2D_S8_THUMB_H
 #define PENSTOCK_CONV2D_S8_THUMB_H
 
@@ -24,14 +23,15 @@ struct conv2d_s8_thumb {
     const int8_t *idle; /* outputs of a pixel */
 };
 
-/* An output pixel: rows of its window (NULL above and below the tensor), their first column. */
+/* An output pixel: the rows of its window (NULL above and below the tensor) and their first
+ * column. */
 struct conv2d_s8_thumb_pixel {
     const int8_t *const *rows;
     int8_t *out;
     int32_t left, is_inner;
 };
 
-/* Row k of a pixel's window: in place, or gathered in `line`. */
+/* Row k of a pixel's window, in place or gathered in `line`. */
 static const int8_t *conv2d_s8_thumb_row(const struct conv2d_s8_thumb *p,
                                          const struct conv2d_s8_thumb_pixel *pixel, int32_t k,
                                          int8_t *line) {
@@ -51,7 +51,7 @@ static const int8_t *conv2d_s8_thumb_row(const struct conv2d_s8_thumb *p,
     return line;
 }
 
-/* The outputs of two pixels, or twice of one. */
+/* Computes the outputs of two pixels, which may be the same. */
 static void conv2d_s8_thumb_outputs(const struct conv2d_s8_thumb *p,
                                     const struct conv2d_s8_thumb_pixel *a,
                                     const struct conv2d_s8_thumb_pixel *b, int8_t *scratch) {
@@ -78,8 +78,8 @@ static void conv2d_s8_thumb_outputs(const struct conv2d_s8_thumb *p,
 PENSTOCK_KERNEL void conv2d_s8_thumb(const struct conv2d_s8_thumb *p, const penstock_source *x,
                                      const penstock_sink *y, int32_t lower, int32_t upper,
                                      int8_t *scratch) {
-    const int8_t *in_rows[2][PENSTOCK_WINDOW_ROWS]; /* of this row of outputs and the one before */
-    struct conv2d_s8_thumb_pixel waiting = {NULL, NULL, 0, 0}; /* until there is a second */
+    const int8_t *in_rows[2][PENSTOCK_WINDOW_ROWS]; /* of this output row and the preceding one */
+    struct conv2d_s8_thumb_pixel waiting = {NULL, NULL, 0, 0}; /* for a partner */
     for (int32_t row = lower; row < upper; row++) {
         const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* a division is a call */
         const int32_t first_row = image * p->in_h;

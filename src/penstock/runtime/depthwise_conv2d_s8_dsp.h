@@ -1,9 +1,10 @@
 /* depthwise_conv2d_s8_dsp: depthwise convolution, for cores with the DSP extension.
  *   x  (N, H,  W,  C)  int8     at least four channels
  *   y  (N, Ho, Wo, C)  int8
- * taps.h defines the layout of weights and scales, which contain the bias.  Where the channels fill
- * no fours, the last four overlap those before.  `padding` is a pixel of it.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
+ * taps.h defines the layout of weights and scales, which contain the bias.  If the number of
+ * channels is not a multiple of four, the last group of four overlaps the preceding one.  `padding`
+ * points to a padding pixel. Computes rows [lower, upper) of y, where a row index runs over N and
+ * Ho. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_DSP_H
 
@@ -21,7 +22,7 @@ struct depthwise_conv2d_s8_dsp {
     const int8_t *padding;
 };
 
-/* `pixels` output pixels whose taps all move along. */
+/* Computes `pixels` output pixels; all taps advance by the same distance from pixel to pixel. */
 static void depthwise_conv2d_s8_dsp_run(const struct depthwise_conv2d_s8_dsp *p,
                                         const int8_t **tap, int32_t advance, int32_t pixels,
                                         int8_t *out) {
@@ -41,7 +42,7 @@ static void depthwise_conv2d_s8_dsp_run(const struct depthwise_conv2d_s8_dsp *p,
     }
 }
 
-/* The taps of an output column; outside of the tensor, the padding. */
+/* Finds the taps of an output column; taps outside the tensor point to the padding. */
 static void depthwise_conv2d_s8_dsp_taps(const struct depthwise_conv2d_s8_dsp *p,
                                          const penstock_source *x, int32_t first_row, int32_t top,
                                          int32_t column, const int8_t **tap) {

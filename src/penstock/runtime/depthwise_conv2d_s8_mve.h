@@ -2,11 +2,10 @@
  *   x  (N, H,  W,  C)  int8     at least sixteen channels; or eight, and a stride of 1 along W
  *   y  (N, Ho, Wo, C)  int8
  * nine_taps_mve.h defines the layout of weights and scales, which contain the bias.
- * A block is sixteen channels; where they fill no blocks, the last one overlaps that before.  Where
- * there are eight, a block is two pixels.
- * Scratch: what padding and taps at the border are read from.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho.  Padding counts as
- * in_zero. */
+ * A block is sixteen channels; if the number of channels is not a multiple of sixteen, the last
+ * block overlaps the preceding one.  With eight channels, a block is two pixels. Scratch: a block
+ * of padding, and gathered blocks at the border. Computes rows [lower, upper) of y, where a row
+ * index runs over N and Ho.  Padding counts as in_zero. */
 #ifndef PENSTOCK_DEPTHWISE_CONV2D_S8_MVE_H
 #define PENSTOCK_DEPTHWISE_CONV2D_S8_MVE_H
 
@@ -24,7 +23,7 @@ struct depthwise_conv2d_s8_mve {
     const int8_t *weights;
 };
 
-/* Two pixels of eight channels, of which one lies outside. */
+/* Gathers two pixels of eight channels, one of which is outside the tensor. */
 static const int8_t *depthwise_conv2d_s8_mve_mixed(const struct depthwise_conv2d_s8_mve *p,
                                                    const int8_t *row, int32_t column, int8_t *to) {
     penstock_fill(to, p->in_zero, PENSTOCK_VECTOR);
@@ -36,7 +35,7 @@ static const int8_t *depthwise_conv2d_s8_mve_mixed(const struct depthwise_conv2d
     return to;
 }
 
-/* The taps of an output column.  `scratch` begins with padding. */
+/* Finds the taps of an output column.  `scratch` begins with padding. */
 static inline void depthwise_conv2d_s8_mve_taps(const struct depthwise_conv2d_s8_mve *p,
                                                 const int8_t *const *rows, int32_t column,
                                                 int8_t *scratch, const int8_t **tap) {
@@ -57,7 +56,7 @@ static inline void depthwise_conv2d_s8_mve_taps(const struct depthwise_conv2d_s8
     }
 }
 
-/* The last sixteen channels, where channels fill no blocks. */
+/* Computes the last sixteen channels if the channels are not a multiple of sixteen. */
 static void depthwise_conv2d_s8_mve_tail(const struct depthwise_conv2d_s8_mve *p,
                                          struct penstock_mve_taps taps, int8_t *out) {
     const int32_t behind = p->in_c - PENSTOCK_VECTOR;
@@ -71,7 +70,8 @@ static void depthwise_conv2d_s8_mve_tail(const struct depthwise_conv2d_s8_mve *p
     (p->is_signed ? penstock_mve_taps_signed : penstock_mve_taps_plain)(&taps, out + behind);
 }
 
-/* A row of y, from the rows of its window; what `taps` says beside taps and pixels holds for all. */
+/* Computes a row of y from the rows of its window.  The members of `taps`, other than `tap` and
+ * `pixels`, are the same for all columns. */
 static void depthwise_conv2d_s8_mve_row(const struct depthwise_conv2d_s8_mve *p,
                                         struct penstock_mve_taps *taps, const int8_t *const *rows,
                                         int8_t *out, int8_t *scratch) {

@@ -19,7 +19,8 @@ struct depthwise_conv2d_s8_thumb {
     const int8_t *weights;
 };
 
-/* The taps of an output column, as every second of `tap`; outside of the tensor, the padding. */
+/* Writes the taps of an output column to every second element of `tap`; taps outside the tensor
+ * point to the padding. */
 static void depthwise_conv2d_s8_thumb_taps(const struct depthwise_conv2d_s8_thumb *p,
                                            const int8_t *const *rows, int32_t left,
                                            const int8_t *padding, const int8_t **tap) {
@@ -32,7 +33,7 @@ static void depthwise_conv2d_s8_thumb_taps(const struct depthwise_conv2d_s8_thum
     }
 }
 
-/* Pairs of output pixels, of which the first two have these taps. */
+/* Computes pairs of output pixels; `taps` are the taps of the first pair. */
 static void depthwise_conv2d_s8_thumb_pairs(const struct depthwise_conv2d_s8_thumb *p,
                                             const int8_t *const *tap, int32_t pairs, int8_t *out0,
                                             int8_t *out1) {
@@ -45,7 +46,7 @@ static void depthwise_conv2d_s8_thumb_pairs(const struct depthwise_conv2d_s8_thu
     }
 }
 
-/* Taps of second pixels: those of first ones, moved along. */
+/* Derives the taps of second pixels from those of first ones. */
 static void depthwise_conv2d_s8_thumb_second(const struct depthwise_conv2d_s8_thumb *p,
                                              const int8_t **tap, int32_t advance) {
     for (int32_t k = 0; k < p->kernel_h * p->kernel_w; k++, tap += 2) {
@@ -58,7 +59,7 @@ PENSTOCK_KERNEL void depthwise_conv2d_s8_thumb(const struct depthwise_conv2d_s8_
                                                int32_t lower, int32_t upper, int8_t *scratch) {
     const int8_t *rows[PENSTOCK_THUMB_MOST_TAPS];
     const int8_t *tap[2 * PENSTOCK_THUMB_MOST_TAPS];
-    int8_t *waiting = NULL; /* the output of a first pixel, until there is a second */
+    int8_t *waiting = NULL; /* output of a first pixel without a second one yet */
     memset(scratch, p->in_zero, (size_t)p->in_c);
     for (int32_t row = lower; row < upper; row++) {
         const int32_t image = row < p->out_h ? 0 : row / p->out_h; /* a division is a call */

@@ -2,10 +2,9 @@
  * DSP extension.
  *   x  (N, H,  W,  C)      int8     at least four channels
  *   y  (N, Ho, Wo, C * D)  int8     output channel o reads channel o / D
- * The outputs o % D = 0 of all channels come first, in weights and in scales, then those of 1, and
- * so on: each is a depthwise convolution.  Scratch: a row of one, from which outputs are put to
- * their places.
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
+ * Weights and scales are stored for all outputs with o % D = 0, then for those with o % D = 1, and
+ * so on: each set is a depthwise convolution.  Scratch: an output row of one of them, which is then
+ * interleaved into y. Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_DEPTHWISE_MULTIPLE_S8_DSP_H
 #define PENSTOCK_DEPTHWISE_MULTIPLE_S8_DSP_H
 
@@ -17,7 +16,7 @@ struct depthwise_multiple_s8_dsp {
     int32_t least, most;
     int32_t inner_lower, inner_upper; /* columns with windows inside the input */
     int32_t shift, is_signed;
-    int32_t multiplier_d, fours; /* windows of each channel; fours of channels */
+    int32_t multiplier_d, fours; /* windows per channel; groups of four channels */
     const int8_t *weights;
     const int32_t *scales;
     const int8_t *padding;
@@ -26,7 +25,7 @@ struct depthwise_multiple_s8_dsp {
 PENSTOCK_KERNEL void depthwise_multiple_s8_dsp(const struct depthwise_multiple_s8_dsp *p,
                                                const penstock_source *x, const penstock_sink *y,
                                                int32_t lower, int32_t upper, int8_t *scratch) {
-    const penstock_sink line = {scratch, NULL, 0, INT32_MAX}; /* every row lies there */
+    const penstock_sink line = {scratch, NULL, 0, INT32_MAX}; /* every row has this address */
     const int32_t weights = p->fours * 4 * p->kernel_h * p->kernel_w;
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);

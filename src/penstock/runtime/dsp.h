@@ -137,7 +137,7 @@ static inline int32_t penstock_high_product(int32_t x, int32_t factor, int32_t b
 #endif
 }
 
-/* x - correction where x is negative. */
+/* x - correction if x is negative, else x. */
 static inline int32_t penstock_correct(int32_t x, int32_t correction) {
     return (int32_t)((uint32_t)x - (uint32_t)(correction & (x >> 31)));
 }

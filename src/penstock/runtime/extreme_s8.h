@@ -9,7 +9,7 @@
 
 struct extreme_s8 {
     PENSTOCK_BROADCAST_MEMBERS;
-    int32_t larger; /* 1: the larger, 0: the smaller */
+    int32_t larger; /* 1: maximum, 0: minimum */
 };
 
 PENSTOCK_KERNEL void extreme_s8(const struct extreme_s8 *p, const penstock_source *x,

@@ -38,7 +38,7 @@ static inline int32_t penstock_multiply_once(int32_t x, int32_t multiplier, int3
     return (int32_t)(((int64_t)x * multiplier + (INT64_C(1) << (total - 1))) >> total);
 }
 
-/* The one or the other. */
+/* Multiplies with single or double rounding. */
 static inline int32_t penstock_multiply_rounded(int32_t x, int32_t multiplier, int32_t shift,
                                                 int32_t once) {
     return once ? penstock_multiply_once(x, multiplier, shift)

@@ -17,7 +17,7 @@ struct fully_connected_s8_dsp {
     const int32_t *scales;
 };
 
-/* The outputs of one row. */
+/* Computes the outputs of one row. */
 static void fully_connected_s8_dsp_row(const struct fully_connected_s8_dsp *p, const int8_t *in,
                                        int8_t *out) {
     const int32_t quads = p->out_c / 4;

@@ -2,8 +2,8 @@
  * MVE.
  *   x  (B, I)  int8
  *   y  (B, O)  int8
- * row_tile_mve.h defines the layout of weights and scales, which contain the bias.  Scratch: a row,
- * where it fills no vectors; weights beyond its end are zero. */
+ * row_tile_mve.h defines the layout of weights and scales, which contain the bias.  Scratch: a copy
+ * of a row if its size is not a multiple of the vector size; weights beyond its end are zero. */
 #ifndef PENSTOCK_FULLY_CONNECTED_S8_MVE_H
 #define PENSTOCK_FULLY_CONNECTED_S8_MVE_H
 
@@ -19,7 +19,8 @@ struct fully_connected_s8_mve {
     const int32_t *scales;
 };
 
-/* The outputs of one row, of which those that fill no eight are computed aside. */
+/* Computes the outputs of one row; the last outputs that fill no group of eight go through a
+ * buffer. */
 static void fully_connected_s8_mve_row(const struct fully_connected_s8_mve *p, const int8_t *in,
                                        int8_t *out) {
     const int32_t eights = p->out_c / 8;

@@ -1,4 +1,4 @@
-/* listed: elements at listed indices along rows, columns and channels; -1 stands for a fill byte.
+/* listed: elements at listed indices along rows, columns and channels; -1 means a fill byte.
  *   x  (rows, columns, in_c)   elements of element_bytes
  *   y  (rows, out_w,   out_c)  y[r][w][c] = x[rows[r]][columns[w]][channels[c]]
  * Implements gathering, tiling, mirror padding and nearest-neighbour resizing.

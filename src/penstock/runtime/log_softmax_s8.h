@@ -16,7 +16,7 @@ struct log_softmax_s8 {
     const int32_t *scaled; /* 256 entries */
 };
 
-/* Places by which x > 0 can be doubled. */
+/* Number of leading zeros after the sign bit of x > 0. */
 static inline int32_t log_softmax_s8_headroom(int32_t x) {
     int32_t headroom = 0;
     for (; x < INT32_C(1) << 30; x *= 2) {

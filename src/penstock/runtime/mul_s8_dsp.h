@@ -1,7 +1,7 @@
 /* mul_s8_dsp: a * b, element by element, with certified requantisation, for cores with the DSP
  * extension; inputs may be broadcast.
  *   a, b, y  int8
- *     t = ((a - zero0) * (b - zero1) << 12) + offset,   t -= correction where t < 0,
+ * t = ((a - zero0) * (b - zero1) << 12) + offset,   t -= correction if t < 0,
  *     y = saturated (base + (t * factor >> 32)) >> shift, then clamped
  * Computes rows [lower, upper) of y, which may have the address of a or b. */
 #ifndef PENSTOCK_MUL_S8_DSP_H

@@ -1,8 +1,8 @@
 /* nine_taps_mve.h: depthwise products with nine taps of sixteen channels at a time.
  *
- * A tap points to the channels of one input pixel.  For sixteen channels there are: weights, tap by
- * tap; offsets, corrections if any, factors of the channels 0, 4, 8, 12, of 2, 6, 10, 14, of 1, 5,
- * 9, 13 and of 3, 7, 11, 15; and the bases of these four.
+ * A tap points to the channels of one input pixel.  For sixteen channels, the following are stored:
+ * the weights, tap by tap; the offsets, corrections (if signed) and factors of channels 0, 4, 8,
+ * 12, then of 2, 6, 10, 14, of 1, 5, 9, 13 and of 3, 7, 11, 15; and the bases of these four groups.
  * Products are added in pairs in 16 bits; the compiler has proved that they fit. */
 #ifndef PENSTOCK_NINE_TAPS_MVE_H
 #define PENSTOCK_NINE_TAPS_MVE_H
@@ -16,8 +16,8 @@ struct penstock_mve_taps {
     const int8_t *weights; /* aligned to 4 bytes */
     int32_t blocks;        /* of sixteen channels, at least 1 */
     struct penstock_scaling scaling;
-    int32_t advance;     /* bytes from behind the last block to the next pixel's taps */
-    int32_t out_advance; /* and outputs */
+    int32_t advance;     /* bytes from the end of the last block to the next pixel's taps */
+    int32_t out_advance; /* and to its outputs */
     int32_t pixels;      /* at least 1 */
 };
 
@@ -178,14 +178,14 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_taps_signed(
 
 #else
 
-/* Word k of scales, which lie among the weights. */
+/* Word k of the scales, which are stored after the weights of their block. */
 static inline int32_t penstock_nine_word(const int8_t *scales, int32_t k) {
     int32_t word;
     memcpy(&word, scales + 4 * k, sizeof word);
     return word;
 }
 
-/* Output of channel c of a block whose weights are `weights`, `vectors` of scales behind them. */
+/* Output of channel c of a block with `weights`, followed by `vectors` vectors of scales. */
 static inline int8_t penstock_nine_output(const struct penstock_mve_taps *taps, int32_t advanced,
                                           const int8_t *weights, int32_t c, int32_t vectors) {
     static const int32_t four_of[4] = {0, 2, 1, 3};

@@ -2,11 +2,11 @@
  * cores with the DSP extension.
  *   x  (N, H,  W,  C)  int8     at least eight channels
  *   y  (N, Ho, Wo, C)  int8
- * Eight channels are taken at a time; the last eight may overlap those before.  Sums of a window
- * fit 16 bits, and
+ * Eight channels are processed at a time; the last eight may overlap the preceding ones.  Sums of a
+ * window fit 16 bits, and
  *     (2 * sum + 257 * count - (sum < 0)) * ceil(2^31 / count) >> 32
- * is their mean, ties away from zero, plus 128 (docs/requantisation.md says why).
- * Computes rows [lower, upper) of y, where a row index runs over N and Ho. */
+ * is their mean, ties away from zero, plus 128 (see docs/requantisation.md). Computes rows [lower,
+ * upper) of y, where a row index runs over N and Ho. */
 #ifndef PENSTOCK_POOL2D_S8_DSP_H
 #define PENSTOCK_POOL2D_S8_DSP_H
 
@@ -21,7 +21,7 @@ struct pool2d_s8_dsp {
 
 /* The inputs of an output pixel. */
 struct penstock_pool {
-    const int8_t *const *rows; /* that lie inside of the tensor */
+    const int8_t *const *rows; /* inside the tensor */
     const int8_t *const *rows_end;
     int32_t first; /* offset of the first tap in a row */
     int32_t width; /* taps in a row, at least 1 */
@@ -96,7 +96,8 @@ static __attribute__((naked, noinline)) void penstock_pool_largest(
                      PENSTOCK_POOL_STORE);
 }
 
-/* The mean of a sum that `take` takes from a pair, plus 128, into byte `at` / 8 of `word`. */
+/* Writes the mean of a sum, plus 128, to byte `at` / 8 of `word`; `take` extracts the sum from a
+ * pair. */
 #define PENSTOCK_POOL_MEAN(take, word, at)                                                        \
     take                                                                                          \
     "add r4,r12,r3,lsl #1\n"                                                                      \
@@ -136,7 +137,7 @@ static __attribute__((naked, noinline)) void penstock_pool_mean(
 
 #else
 
-/* Eight channels of a tap are added to what there is, or are compared with it. */
+/* Adds eight channels of a tap to the sums, or takes the maximum of both. */
 static inline void penstock_pool_spelled(const struct penstock_pool *pool, int averages,
                                          int8_t *out) {
     const int32_t channels = pool->last + 8;

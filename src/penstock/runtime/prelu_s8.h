@@ -1,4 +1,4 @@
-/* prelu_s8: x above zero, slope * x below, with requantisation; the slopes may stretch.
+/* prelu_s8: x above zero, slope * x below, with requantisation; the slopes may be broadcast.
  *   x, slopes, y  int8
  * Computes rows [lower, upper) of y.
  * Source: TensorFlow Lite, reference/prelu.h. */

@@ -1,4 +1,4 @@
-/* rearrange: permutes elements: transposition, and blocks between space, depth and batch.
+/* rearrange: permutes elements: transposition, space to depth or batch, and the inverses.
  *   y  a row index runs over `outer` extents; a row is three loops around runs of run_bytes.
  *   x  each step of a loop advances by a number of rows and of bytes within the row.
  * Computes rows [lower, upper) of y. */

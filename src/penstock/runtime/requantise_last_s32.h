@@ -1,7 +1,7 @@
 /* requantise_last_s32: the last row of accumulators, requantised and clamped.
  *   x  (1, H, W, C)  int32
  *   y  (1, 1, W, C)  int8
- * Source: TensorFlow Lite, as fixedpoint.h. */
+ * Source: TensorFlow Lite; see fixedpoint.h. */
 #ifndef PENSTOCK_REQUANTISE_LAST_S32_H
 #define PENSTOCK_REQUANTISE_LAST_S32_H
 

@@ -1,7 +1,7 @@
 /* row_tile.h: dot products of one row of inputs with four outputs at a time, requantised.
  *
  * tile.h defines the layout of weights and scales.  `window` is the row itself: bytes at any
- * address, read in fours; `pairs` is even, and of each four bytes the even ones are the first
+ * address, read in groups of four.  `pairs` is even; the even bytes of each group are its first
  * pair. */
 #ifndef PENSTOCK_ROW_TILE_H
 #define PENSTOCK_ROW_TILE_H

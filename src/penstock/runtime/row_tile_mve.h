@@ -20,7 +20,7 @@ struct penstock_mve_row {
 #if PENSTOCK_HAS_MVE
 
 /* In the code below, even registers are sums; r1 is the weights, r3 the row, r5 the output, r7 counts
- * vectors, r9 is the scales, r11 the structure.  Stack: groups left. */
+ * vectors, r9 is the scales, r11 the structure.  Stack: remaining groups. */
 #define PENSTOCK_MVE_ROW_STEP(multiply)                                                           \
     "vldrb.8 q0,[r3],#16\n"                                                                       \
     "vldrw.32 q1,[r1],#16\n"                                                                      \
@@ -116,7 +116,7 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_row_signed(
 
 #else
 
-/* The scales of eight outputs are so many words. */
+/* Computes the outputs of a row; the scales of eight outputs take `words` words. */
 static inline void penstock_mve_row_words(const struct penstock_mve_row *row, int8_t *out,
                                           int32_t words) {
     const int32_t steps = row->more_steps + 1;

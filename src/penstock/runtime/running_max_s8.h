@@ -1,7 +1,7 @@
-/* running_max_s8: the largest element of all rows so far, in windows along columns, clamped.
+/* running_max_s8: running maximum over rows, in windows along columns, clamped.
  *   x  (1, H,    W,  C)  int8
  *   y  (1, rows, Wo, C)  int8
- * Computes rows [lower, upper) of y, from row lower - 1 of it on. */
+ * Computes rows [lower, upper) of y, continuing from row lower - 1 of y. */
 #ifndef PENSTOCK_RUNNING_MAX_S8_H
 #define PENSTOCK_RUNNING_MAX_S8_H
 

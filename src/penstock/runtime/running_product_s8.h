@@ -1,7 +1,7 @@
-/* running_product_s8: bias plus weighted sums of all rows so far.
- *   x  (1, H, W, C)  int8     w  (O, depth)  int8, those of row r from r * row on
+/* running_product_s8: running sum over rows of products with weights, starting at the bias.
+ * x  (1, H, W, C)  int8     w  (O, depth)  int8, for row r from column r * row on
  *   y  (1, H, 1, O)  int32    b  (O)         int32
- * Computes rows [lower, upper) of y, from row lower - 1 of it on. */
+ * Computes rows [lower, upper) of y, continuing from row lower - 1 of y. */
 #ifndef PENSTOCK_RUNNING_PRODUCT_S8_H
 #define PENSTOCK_RUNNING_PRODUCT_S8_H
 

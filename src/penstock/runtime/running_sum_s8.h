@@ -1,7 +1,7 @@
-/* running_sum_s8: the sum of all rows so far, in windows along columns.
+/* running_sum_s8: running sum over rows, in windows along columns.
  *   x  (1, H,    W,  C)  int8
  *   y  (1, rows, Wo, C)  int32
- * Computes rows [lower, upper) of y, from row lower - 1 of it on. */
+ * Computes rows [lower, upper) of y, continuing from row lower - 1 of y. */
 #ifndef PENSTOCK_RUNNING_SUM_S8_H
 #define PENSTOCK_RUNNING_SUM_S8_H
 

@@ -2,8 +2,8 @@
  * in place.
  *
  * A window consists of runs of bytes of equal length, a multiple of 4, at any addresses.  tile.h
- * defines the layout of weights and scales; of each four bytes of a run, the even ones are the
- * first pair. */
+ * defines the layout of weights and scales; the even bytes of each group of four bytes of a run are
+ * its first pair. */
 #ifndef PENSTOCK_RUNS_H
 #define PENSTOCK_RUNS_H
 
@@ -14,7 +14,7 @@ struct penstock_runs {
     const int8_t *weights;     /* aligned to 4 bytes */
     const int32_t *scales;
     int32_t count; /* runs of each pixel, at least 1 */
-    int32_t fours; /* of bytes in a run, at least 1 */
+    int32_t fours; /* groups of four bytes in a run, at least 1 */
     int32_t quads; /* groups of four output channels, at least 1 */
     int32_t shift;
 };
@@ -187,7 +187,7 @@ __attribute__((naked, noinline, unused)) static void penstock_lone_signed(
 
 #else
 
-/* Output of channel o of a pixel, whose runs are every other one from `runs`. */
+/* Output of channel o of a pixel, whose runs are every second element of `runs`. */
 static inline int8_t penstock_runs_output(const struct penstock_runs *tile,
                                           const int8_t *const *runs, int32_t o) {
     const int32_t pairs = tile->count * tile->fours * 2;
@@ -195,7 +195,7 @@ static inline int8_t penstock_runs_output(const struct penstock_runs *tile,
     int32_t mixed = 0;
     int32_t lower = 0;
     for (int32_t k = 0; k < pairs; k++, w += 8) {
-        const int32_t at = k / 2; /* number of a four */
+        const int32_t at = k / 2; /* index of a group of four */
         const uint32_t four =
             penstock_load_word(runs[at / tile->fours * 2] + at % tile->fours * 4);
         const uint32_t inputs = k % 2 ? penstock_odd_bytes(four) : penstock_even_bytes(four);

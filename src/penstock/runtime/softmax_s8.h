@@ -1,7 +1,7 @@
 /* softmax_s8: exp(x - max) divided by its sum along the last axis.
  *   x, y  rows of `width` vectors of `depth` elements  int8     y has scale 1/256, zero point -128
- * exp[d] is exp of a difference d to the maximum, in Q0.31.  Computes rows [lower, upper) of y.
- * Source: TensorFlow Lite, reference/softmax.h. */
+ * exp[d] is the exponential of a difference d to the maximum, in Q0.31.  Computes rows [lower,
+ * upper) of y. Source: TensorFlow Lite, reference/softmax.h. */
 #ifndef PENSTOCK_SOFTMAX_S8_H
 #define PENSTOCK_SOFTMAX_S8_H
 
@@ -27,7 +27,7 @@ PENSTOCK_KERNEL void softmax_s8(const struct softmax_s8 *p, const penstock_sourc
             for (int32_t c = 0; c < p->depth; c++) {
                 sum += (uint32_t)penstock_rounding_shift(p->exp[largest - in[c]], 12);
             }
-            int32_t headroom = 0; /* zeros above the leading one */
+            int32_t headroom = 0; /* number of leading zeros */
             for (uint32_t top = sum; top < UINT32_C(0x80000000); top <<= 1) {
                 headroom++;
             }

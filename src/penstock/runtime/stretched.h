@@ -16,21 +16,22 @@
     int32_t out_h, step0_n, step0_h, step1_n, step1_h;                                            \
     int32_t calls, runs, length, run_step0, run_step1, repeated0, repeated1, least, most
 
-/* Rows of a kernel with parameters p: what does not change from row to row. */
+/* The values that are the same for all rows of a kernel with parameters p. */
 #define PENSTOCK_STRETCHED_PAIRS(p)                                                               \
     .step0 = (p)->repeated0 ? 0 : 4, .step1 = (p)->repeated1 ? 0 : 4,                             \
     .back0 = (p)->run_step0 - (p)->length, .back1 = (p)->run_step1 - (p)->length,                 \
     .length = (p)->length, .runs = (p)->runs
 
-/* Runs of fours; `number`: of the function.  At the end of a run, `back` is added to an input. */
+/* Runs of groups of four elements.  `number`: parameters of the function.  At the end of a run,
+ * `back` is added to the address of an input. */
 struct penstock_pairs {
     const int8_t *a;
     const int8_t *b;
     int8_t *out;
     const int8_t *end; /* of out, of the first run */
     int32_t number[5];
-    int32_t zero0, zero1; /* what is added to the inputs, in both halves */
-    int32_t step0, step1; /* from one four to the next */
+    int32_t zero0, zero1; /* added to the inputs; the same number in both halves */
+    int32_t step0, step1; /* from one group of four to the next */
     int32_t back0, back1;
     int32_t length;
     int32_t runs;
@@ -88,7 +89,7 @@ typedef void penstock_fours(const struct penstock_pairs *pairs);
 
 #else
 
-/* Runs of fours, by a function of one pair of elements. */
+/* Computes runs of groups of four by a function of one pair of elements. */
 static inline void penstock_spelled_pairs(const struct penstock_pairs *pairs,
                                           int32_t (*one)(const struct penstock_pairs *pairs,
                                                          int32_t a, int32_t b)) {
@@ -98,7 +99,7 @@ static inline void penstock_spelled_pairs(const struct penstock_pairs *pairs,
     int8_t *out = pairs->out;
     for (int32_t run = 0; run < pairs->runs; run++) {
         for (; out != end; out += 4, a += pairs->step0, b += pairs->step1) {
-            const uint32_t left = penstock_load_word(a); /* the output may lie over it */
+            const uint32_t left = penstock_load_word(a); /* the output may overwrite it */
             const uint32_t right = penstock_load_word(b);
             for (int32_t k = 0; k < 4; k++) {
                 out[k] = (int8_t)one(pairs, (int8_t)(uint8_t)(left >> 8 * k),
@@ -113,7 +114,7 @@ static inline void penstock_spelled_pairs(const struct penstock_pairs *pairs,
 
 #endif
 
-/* Fours of a call, up to `elements` of it. */
+/* Computes groups of four of a call, up to `elements` of it. */
 static inline void penstock_stretched_fours(struct penstock_pairs *pairs, penstock_fours *fours,
                                             const int8_t *a, const int8_t *b, int8_t *out,
                                             int32_t elements) {
@@ -124,8 +125,9 @@ static inline void penstock_stretched_fours(struct penstock_pairs *pairs, pensto
     fours(pairs);
 }
 
-/* A call, whose inputs lie at a and b.  Where a run fills no fours, its last four elements come first,
- * and are written last: the output may lie over an input. */
+/* Computes a call with inputs at a and b.  If the length of a run is not a multiple of four, its
+ * last four elements are computed first and written last, because the output may overwrite an
+ * input. */
 static inline void penstock_stretched_call(struct penstock_pairs *pairs, penstock_fours *fours,
                                            const int8_t *a, const int8_t *b, int8_t *out) {
     const int32_t last = pairs->length - 4;
@@ -149,7 +151,7 @@ static inline void penstock_stretched_call(struct penstock_pairs *pairs, penstoc
     }
 }
 
-/* `calls` calls of a row, whose inputs lie at a and b. */
+/* Computes the `calls` calls of a row with inputs at a and b. */
 static inline void penstock_stretched_row(struct penstock_pairs *pairs, penstock_fours *fours,
                                           int32_t calls, const int8_t *a, const int8_t *b,
                                           int8_t *out) {

@@ -23,7 +23,7 @@ static inline void strided_fill(const struct strided *p, int8_t *out, int32_t lo
     }
 }
 
-/* The channels of one pixel, from the input pixel `in`. */
+/* Copies the channels of one pixel from the input pixel `in`. */
 static inline void strided_pixel(const struct strided *p, const int8_t *in, int8_t *out) {
     if (p->step_c == 1) { /* one run, with fill on both sides */
         const int32_t before = p->start_c < 0 ? -p->start_c : 0;

@@ -29,8 +29,8 @@ struct penstock_taps {
 #if PENSTOCK_HAS_DSP
 
 /* In the code below, r2 .. r5 are the sums of channels 0, 2, 1, 3; r0 the weights; r1 the offset of
- * the channels from the taps.  Stack: nine taps, scales, r1's end, shift, output less what the
- * taps have advanced, parameters, pixels left. */
+ * the channels from the taps.  Stack: nine taps, scales, r1's end, shift, output minus the advance
+ * of the taps, parameters, remaining pixels. */
 #define PENSTOCK_TAP(x, w)                                                                        \
     "sxtb16 r12," x ",ror #8\n"                                                                   \
     "sxtb16 lr," w ",ror #8\n"                                                                    \
@@ -161,7 +161,7 @@ __attribute__((naked, noinline, unused)) static void penstock_nine_taps_signed(
 
 #endif
 
-/* Output of a channel, from its sum. */
+/* Output of a channel, computed from its sum. */
 static inline uint32_t penstock_taps_output(const struct penstock_taps *taps, int32_t sum,
                                             const int32_t *scale,
                                             int32_t base) {
@@ -170,7 +170,7 @@ static inline uint32_t penstock_taps_output(const struct penstock_taps *taps, in
     return (uint8_t)(int8_t)penstock_saturate(high >> taps->shift);
 }
 
-/* Output pixels of any number of taps. */
+/* Computes output pixels of any number of taps. */
 static inline void penstock_any_taps(const struct penstock_taps *taps, int8_t *out) {
     for (int32_t pixel = 0; pixel < taps->pixels; pixel++, out += taps->out_step) {
         const int8_t *w = taps->weights;

@@ -17,7 +17,8 @@ struct penstock_thumb_row {
 #if PENSTOCK_HAS_THUMB
 
 /* In the code below, r8 to r11 are the sums, r6 is the row, r3 the input, r7 the weights, r12 the
- * inputs that are taken in fours.  Stack: output twice, row, depth, groups left. */
+ * number of inputs processed in groups of four.  Stack: output (twice), row, depth, remaining
+ * groups. */
 #define PENSTOCK_THUMB_INPUT(w)                                                                   \
     "ldrsb r2,[r6,r3]\n"                                                                          \
     "adds r3,r3,#1\n"                                                                             \

@@ -13,7 +13,7 @@
 struct penstock_thumb_taps {
     const int8_t *const *tap; /* of pixel 0, of pixel 1, and so on */
     const int8_t *weights;    /* aligned to 4 bytes */
-    int32_t first, end;       /* bytes from the taps to the first channel, and behind the last one */
+    int32_t first, end;       /* byte offsets from the taps: the first channel, the end of the last one */
     int32_t count, is_signed;
 };
 
@@ -92,7 +92,7 @@ __attribute__((naked, noinline, unused)) static void penstock_thumb_nine_taps_si
 
 #endif
 
-/* Outputs of any number of taps. */
+/* Computes outputs of any number of taps. */
 static inline void penstock_thumb_any_taps(const struct penstock_thumb_taps *taps, int8_t *out0,
                                            int8_t *out1) {
     const int8_t *w = taps->weights;

@@ -23,7 +23,7 @@ struct penstock_thumb_tile {
 
 /* In the code below, r0 and r1 are the block's sums of channels 0 and 1, r8 to r11 the totals of
  * channel 0 for pixels 0 and 1 and of channel 1; r6 is the window, r7 the weights, r12 the window's
- * end.  Stack: out0, out1, window, groups left. */
+ * end.  Stack: out0, out1, window, remaining groups. */
 #define PENSTOCK_THUMB_WORD                                                                       \
     "ldm r6!,{r4,r5}\n"                                                                           \
     "ldm r7!,{r2}\n"                                                                              \
@@ -42,7 +42,8 @@ struct penstock_thumb_tile {
     "muls r5,r2\n"                                                                                \
     "adds r1,r1,r5\n"
 
-/* The first word of a block and the jump; 28 bytes before what a jump counts from. */
+/* The first word of a block and the jump; 28 bytes before the address that the jump is relative
+ * to. */
 #define PENSTOCK_THUMB_FIRST                                                                      \
     "ldm r7!,{r2,r3}\n"                                                                           \
     "ldm r6!,{r4,r5}\n"                                                                           \
@@ -119,7 +120,8 @@ struct penstock_thumb_tile {
     "add sp,#16\n"                                                                                \
     PENSTOCK_THUMB_LEAVE
 
-/* Puts `count` inputs of two pixels into a window, which is aligned to 4 bytes; returns its end. */
+/* Writes `count` inputs of two pixels to a window, which is aligned to 4 bytes.  Returns its
+ * end. */
 __attribute__((naked, noinline, unused)) static int8_t *penstock_thumb_pack(
     const int8_t *a __attribute__((unused)), const int8_t *b __attribute__((unused)),
     int32_t count __attribute__((unused)), int8_t *window __attribute__((unused))) {
@@ -152,7 +154,8 @@ __attribute__((naked, noinline, unused)) static int8_t *penstock_thumb_pack(
                      "pop {r4-r7,pc}\n");
 }
 
-/* Outputs of both pixels; where `out0` is `out1`, the windows are the same.  Without corrections. */
+/* Computes the outputs of both pixels; if `out0` equals `out1`, the windows are the same.  Without
+ * corrections. */
 __attribute__((naked, noinline, unused)) static void penstock_thumb_tile_plain(
     const struct penstock_thumb_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
@@ -181,7 +184,7 @@ static inline uint32_t penstock_thumb_add(uint32_t sums, uint32_t inputs, int32_
     return sums + inputs * (uint32_t)weight;
 }
 
-/* Totals (channel, pixel) of a group; returns what lies behind its weights. */
+/* Computes the totals (channel, pixel) of a group.  Returns the end of its weights. */
 static inline const int8_t *penstock_thumb_totals(const struct penstock_thumb_tile *tile,
                                                   const int8_t *w, int32_t totals[2][2]) {
     for (const int8_t *x = tile->window; x != tile->end;) {

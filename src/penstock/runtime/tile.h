@@ -2,10 +2,9 @@
  *
  * A window holds the inputs of an output pixel as `2 * pairs` 16-bit numbers.  Two windows are
  * interleaved pair by pair:   pixel 0: x0 x1 | pixel 1: x0 x1 | pixel 0: x2 x3 | ..
- * If the inputs are no multiple of four, the remaining ones are arbitrary, since their weights are
- * 0.
- * Weights of four output channels, for each pair of inputs (a, b), are two words, one for the
- * channels 0 and 1 and one for 2 and 3.  A word has two 16-bit numbers
+ * If the number of inputs is not a multiple of four, the values that pad it are arbitrary because
+ * their weights are 0. Weights of four output channels, for each pair of inputs (a, b), are two
+ * words, one for the channels 0 and 1 and one for 2 and 3.  A word has two 16-bit numbers
  *     256 * w1[a] + w0[a]   and   256 * w1[b] + w0[b]
  * so that one dual multiply (SMLAD) adds to 256 * sum1 + sum0.  The low bytes alone, widened, give
  * sum0; the difference is 256 * sum1, exactly, since sums are known modulo 2^32 and fit 24 bits.
@@ -33,10 +32,10 @@ struct penstock_tile {
 
 /* In the code below, r2 .. r9 are the sums: r2, r3 of channel 1 for pixels 0 and 1, mixed with
  * channel 0's as above; r4, r5 of channel 3, mixed; r6, r7 of channel 0; r8, r9 of channel 2.
- * r0 is the window, r1 the weights.  After the first two pairs, the code of four pairs begins in
- * its middle where the rest is no multiple of four; a pair is 56 bytes of code.  Stack: out0, out1,
- * window, scales, shift, advance of r0 and r1 after two pairs, branch target then, end of the
- * window, end of out0. */
+ * r0 is the window, r1 the weights.  After the first two pairs, execution enters the unrolled code
+ * of four pairs in its middle if the number of remaining pairs is not a multiple of four; a pair
+ * takes 56 bytes of code.  Stack: out0, out1, window, scales, shift, advance of r0 and r1 after two
+ * pairs, branch target after two pairs, end of the window, end of out0. */
 #define PENSTOCK_TILE_PAIR(at)                                                                    \
     "ldr r10,[r0,#" #at "]\n" /* inputs of pixel 0 */                                             \
     "ldr r11,[r0,#" #at " + 4]\n" /* and 1 */                                                     \
@@ -204,9 +203,9 @@ struct penstock_tile {
     "add sp,#" #frame_bytes "\n"                                                                  \
     "pop {r4-r11,pc}\n"
 
-/* Outputs of both pixels; of pixel 0 only if `out0` is `out1`.  Without corrections.
- * Aligned to 4 because ADR counts from the program counter rounded down to a multiple of 4, and
- * compilers place functions at multiples of 2 when they optimise for size. */
+/* Computes the outputs of both pixels; of pixel 0 only if `out0` equals `out1`.  Without
+ * corrections. Aligned to 4 because ADR counts from the program counter rounded down to a multiple
+ * of 4, and compilers place functions at multiples of 2 when they optimise for size. */
 __attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_plain(
     const struct penstock_tile *tile __attribute__((unused)),
     int8_t *out0 __attribute__((unused)), int8_t *out1 __attribute__((unused))) {
@@ -223,7 +222,8 @@ __attribute__((naked, noinline, unused, aligned(4))) static void penstock_tile_s
 
 #else
 
-/* Output of channel o from its sum: of even channels `lower`, of odd ones mixed with it. */
+/* Output of channel o.  The sum of an even channel is `lower`; that of an odd one is mixed with
+ * it. */
 static inline int8_t penstock_tile_output(const struct penstock_tile *tile, int32_t o,
                                           int32_t mixed, int32_t lower) {
     static const int32_t offset_of[4] = {2, 0, 3, 1};

@@ -126,7 +126,8 @@ __attribute__((naked, noinline, unused)) static void penstock_mve_tile_signed(
 
 #else
 
-/* Output of channel o of a window; the scales of four channels are so many words. */
+/* Output of channel o of a window; `words` is the number of words of the scales of four
+ * channels. */
 static inline int8_t penstock_mve_tile_output(const struct penstock_mve_tile *tile,
                                               const int8_t *x, int32_t o, int32_t words) {
     const int32_t steps = tile->more_steps + 1;

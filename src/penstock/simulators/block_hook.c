@@ -16,7 +16,7 @@ typedef struct {
     uint32_t sp_lowest;  /* lowest stack pointer with which the block began */
     uint32_t reserved;
     uint64_t executions;
-    uint64_t exits_taken; /* how often it was left by a taken branch */
+    uint64_t exits_taken; /* number of taken branches at its end */
 } Record;
 
 enum { RUNNING = 0, OUTSIDE_CODE = 1, TOO_MANY_RECORDS = 2, BUDGET_SPENT = 3 };

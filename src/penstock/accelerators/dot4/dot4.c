@@ -1,4 +1,5 @@
-/* dot4.c: the kernels around DOT4.  Sums are kept as bytes, for they lie where the arena has room. */
+/* dot4.c: the kernels that use DOT4.  Sums are stored as bytes because their address in the arena
+ * may be unaligned. */
 #include "dot4.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "kernels/fixedpoint.h"
 #include "kernels/window.h"
 
-/* The last word of a run of which `count` elements are left; the others are 0. */
+/* The last `count` elements of a run as a word, padded with zeros. */
 static uint32_t word_of(const int8_t *bytes, int32_t count) {
     uint32_t word = 0;
     memcpy(&word, bytes, (size_t)count);
@@ -19,7 +20,7 @@ static uint32_t whole_word(const int8_t *bytes) {
     return word;
 }
 
-/* sum + the products of a run of elements with one of weights. */
+/* sum + the dot product of `count` elements with `count` weights. */
 static int32_t products(int32_t sum, const int8_t *x, const int8_t *w, int32_t count) {
     for (; count >= 4; count -= 4, x += 4, w += 4) {
         sum = DOT4(sum, whole_word(x), whole_word(w));
@@ -27,7 +28,7 @@ static int32_t products(int32_t sum, const int8_t *x, const int8_t *w, int32_t c
     return count ? DOT4(sum, word_of(x, count), word_of(w, count)) : sum;
 }
 
-/* sum + the products of padding with a run of weights. */
+/* sum + the dot product of padding with `count` weights. */
 static int32_t padding(int32_t sum, uint32_t zeros, const int8_t *w, int32_t count) {
     for (; count >= 4; count -= 4, w += 4) {
         sum = DOT4(sum, zeros, whole_word(w));
@@ -35,7 +36,7 @@ static int32_t padding(int32_t sum, uint32_t zeros, const int8_t *w, int32_t cou
     return count ? DOT4(sum, zeros, word_of(w, count)) : sum;
 }
 
-/* sum + the products of `count` taps of the image, `step` elements apart, with as many weights. */
+/* sum + the products of `count` taps of the image, `step` elements apart, with their weights. */
 static int32_t tap_products(int32_t sum, const int8_t *x, const int8_t *w, int32_t count,
                             int32_t in_c, int32_t step) {
     if (step == in_c) { /* one run of elements */
@@ -64,7 +65,7 @@ void dot4_add_row(int8_t *sums, const int8_t *x, const int8_t *weights, int32_t 
         penstock_span taps = penstock_taps_inside(left, kernel_w, dilation_w, in_w);
         const int8_t *seen = x;
         if (at < 0 || at >= in_h || taps.lower >= taps.upper) {
-            taps.lower = taps.upper = 0; /* all of it is padding */
+            taps.lower = taps.upper = 0; /* only padding */
         } else {
             seen += (left + taps.lower * dilation_w) * in_c;
         }

@@ -1,15 +1,16 @@
-/* ethosu_submit.h: hands command streams to Arm's driver for Ethos-U.
+/* ethosu_submit.h: passes command streams to Arm's driver for Ethos-U.
  *
- * A stream is what `ethosu_invoke_v3` takes: "COP1", the configuration that it was made for, and
- * register commands.  Every base is a region, whose offsets the commands hold.  Streams, weights
- * and tensors begin at multiples of 16 bytes.  Source: Arm's ethos-u-core-driver, ethosu_driver.h. */
+ * A stream has the format of `ethosu_invoke_v3`: "COP1", the configuration that it was compiled
+ * for, and register commands.  The commands address memory as offsets into regions; base k is the
+ * address of region k.  Streams, weights and tensors are aligned to 16 bytes.  Source: Arm's
+ * ethos-u-core-driver, ethosu_driver.h. */
 #ifndef ETHOSU_SUBMIT_H
 #define ETHOSU_SUBMIT_H
 
 #include <ethosu_driver.h>
 #include <stdint.h>
 
-/* Runs a stream of `bytes` on the bases; returns when it is done, 0 where it went well. */
+/* Runs a stream of `bytes` bytes and waits for its completion.  Returns 0 on success. */
 static inline int ethosu_submit(const void *stream, int32_t bytes, void *const bases[], int count)
 {
     uint64_t addresses[8] = {0};

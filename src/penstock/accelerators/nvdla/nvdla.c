@@ -1,5 +1,6 @@
-/* nvdla.c: what streams of the compiler compute, in C; link the driver of the silicon in its place.
- * Registers: docs/nvdla.md.  What stays in the convolution buffer is read from memory again. */
+/* nvdla.c: C implementation of the generated streams; link the driver of the hardware in its place.
+ * Registers: docs/nvdla.md.  Rows that the hardware keeps in the convolution buffer are read from
+ * memory again. */
 #include "nvdla.h"
 
 #include <string.h>
@@ -25,15 +26,15 @@ enum {
 enum { LARGEST, MEAN, DEPTHWISE };
 enum { ONE, ADD, SUBTRACT, MULTIPLY };
 
-/* The bit of a base that lies in the feature buffer: here, memories are one. */
+/* Set in a base that is in the feature buffer; ignored here because there is one address space. */
 #define IN_FEATURE_BUFFER 0x80000000u
 
-/* Channels that meet in a cycle, kernels that meet them, channels of a pack; by configuration. */
+/* For each configuration: input channels and kernels processed per cycle, and channels per pack. */
 static const struct {
     int32_t channels, kernels, pack;
 } atoms[] = {{8, 8, 8}, {32, 8, 8}, {64, 32, 32}};
 
-/* A stream while it runs: the writes before `at` are done. */
+/* The running stream; writes before `at` have been executed. */
 static struct {
     const uint8_t *places, *writes;
     int32_t place_count, at, configuration;
@@ -45,7 +46,7 @@ static uint32_t word(const uint8_t *from) {
            (uint32_t)from[3] << 24;
 }
 
-/* The last write of a register. */
+/* Index of the last write of a register. */
 static int32_t write_of(uint32_t address) {
     for (int32_t k = run.at; k >= 0; k--) {
         if (word(run.writes + 8 * k) == address) {
@@ -59,7 +60,7 @@ static uint32_t value(uint32_t address) {
     return word(run.writes + 8 * write_of(address) + 4);
 }
 
-/* The fields of a register that has two. */
+/* The two 16-bit fields of a register. */
 static int32_t lower(uint32_t address) {
     return (int32_t)(value(address) & 0xffff);
 }
@@ -68,7 +69,7 @@ static int32_t upper(uint32_t address) {
     return (int32_t)(value(address) >> 16);
 }
 
-/* What a register of an address stands for. */
+/* The address that a register holds, after relocation. */
 static int8_t *place(uint32_t address) {
     const int32_t write = write_of(address);
     for (int32_t k = 0; k < run.place_count; k++) {
@@ -84,7 +85,7 @@ typedef struct {
     int32_t lines, surfaces;
 } surface;
 
-/* The surface whose address and strides lie in these registers. */
+/* The surface whose address and strides are in these registers. */
 static surface surface_of(uint32_t base, uint32_t lines, uint32_t surfaces) {
     const surface found = {place(base), (int32_t)value(lines), (int32_t)value(surfaces)};
     return found;
@@ -102,7 +103,8 @@ static struct {
     int32_t left, top, pad_value;
 } w;
 
-/* The element under tap (k, l) of output (row, column); `inside`: whether it is one. */
+/* The input element at tap (k, l) of output (row, column), or the padding value if it is not
+ * inside. */
 static int32_t under(int32_t row, int32_t column, int32_t k, int32_t l, int32_t channel,
                      int *inside) {
     const int32_t y = row * w.stride_h - w.top + k * w.dilation_h;
@@ -111,7 +113,7 @@ static int32_t under(int32_t row, int32_t column, int32_t k, int32_t l, int32_t 
     return *inside ? *element(&w.x, y, x, channel) : w.pad_value;
 }
 
-/* What post-processing knows of a layer. */
+/* Post-processing settings of a layer. */
 static struct {
     int32_t requantises, mode;
     const int8_t *table;
@@ -131,7 +133,7 @@ static int32_t scaled(uint32_t scale, int32_t x) {
     return penstock_multiply(x, (int32_t)value(scale + 4), (int32_t)value(scale + 8));
 }
 
-/* Element-wise with the second tensor. */
+/* Element-wise sum, difference or product with an element of the second tensor. */
 static int32_t combined(int32_t first, int32_t second) {
     const int32_t a = first - (int32_t)value(POST_FIRST_SCALE);
     const int32_t b = second - (int32_t)value(POST_SECOND_SCALE);
@@ -144,7 +146,7 @@ static int32_t combined(int32_t first, int32_t second) {
                     scaled(POST_RESULT_SCALE, found) + (int32_t)value(POST_RESULT_SCALE));
 }
 
-/* Writes what becomes of a sum, or of an element. */
+/* Post-processes a sum or an element, and writes the result. */
 static void put(int32_t row, int32_t column, int32_t channel, int32_t x) {
     if (post.requantises) {
         x = penstock_multiply(x + table(channel, 0), table(channel, 1), table(channel, 2));
@@ -157,14 +159,14 @@ static void put(int32_t row, int32_t column, int32_t channel, int32_t x) {
     *element(&post.target, row, column, channel) = (int8_t)x;
 }
 
-/* Zeros where the last pack has no more channels. */
+/* Writes zeros to the unused channels of the last pack. */
 static void fill(int32_t row, int32_t column, int32_t channels) {
     for (int32_t c = channels; c % atoms[run.configuration].pack != 0; c++) {
         *element(&post.target, row, column, c) = 0;
     }
 }
 
-/* Where kernel o's weights for tap `tap` begin that meet the block with channel c, and c's place. */
+/* Offset of the weight of kernel o for tap `tap` and channel c. */
 static int32_t weight_at(int32_t kernels, int32_t taps, int32_t o, int32_t tap, int32_t c) {
     const int32_t group = atoms[run.configuration].kernels;
     const int32_t block = atoms[run.configuration].channels;
@@ -216,7 +218,7 @@ static int32_t moved_window(int32_t kind, const int8_t *weights, int32_t row, in
     return sum > 0 ? (sum + count / 2) / count : -((count / 2 - sum) / count);
 }
 
-/* Runs the layer that a start begins. */
+/* Runs the layer that a write to a start register triggers. */
 static void layer(int is_convolution) {
     const int8_t *weights = NULL;
     const int32_t kind = is_convolution ? DEPTHWISE : (int32_t)value(WINDOW_MODE);
@@ -235,7 +237,7 @@ static void layer(int is_convolution) {
     if (is_convolution) {
         w.x = surface_of(CDMA_SOURCE, CDMA_LINES, CDMA_SURFACES);
         w.channels = (int32_t)value(CDMA_CHANNELS) + 1;
-        const int32_t kept = upper(CSC_SIZE) + 1 - w.height; /* rows, in the buffer and in memory */
+        const int32_t kept = upper(CSC_SIZE) + 1 - w.height; /* rows still in the convolution buffer */
         w.height += kept;
         w.x.base -= kept * w.x.lines;
         w.left = lower(CDMA_PADDING) & 31;

@@ -1,15 +1,15 @@
-/* nvdla.h: NVDLA's driver, as penstock calls it.
+/* nvdla.h: the driver interface of NVDLA that generated code calls.
  *
- * A stream is words of 32 bits, little-endian: the number of a configuration, how many places
- * follow, for each place (write, base); then writes of two words, a register's address and its
- * value.  To the value of a place's write, the address of its base is added.  A layer is done when
- * the write that starts its last unit returns. */
+ * A stream is a sequence of little-endian 32-bit words: the index of a configuration, the number of
+ * relocations, a pair (write, base) per relocation, then the register writes, each an address and a
+ * value.  A relocation adds the address of its base to the value of its write.  A layer is complete
+ * when the write that starts its last unit returns. */
 #ifndef NVDLA_H
 #define NVDLA_H
 
 #include <stdint.h>
 
-/* Runs a stream of `bytes`; returns when it is done. */
+/* Runs a stream of `bytes` bytes and waits for its completion. */
 void nvdla_submit(const void *stream, int32_t bytes, void *bases[]);
 
 #endif

@@ -1,5 +1,5 @@
-/* smv.c: what the engine computes, in C; link the driver of the silicon in its place.
- * A byte outside of a scratchpad ends the program. */
+/* smv.c: C implementation of the driver; link the driver of the hardware in its place.
+ * An access outside a scratchpad aborts the program. */
 #include "smv.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static struct {
     int32_t out_shift;
 } terms;
 
-/* So many bytes of a scratchpad from a place on. */
+/* Address of `count` bytes at offset `at` of a scratchpad; traps if they are out of bounds. */
 static int8_t *bytes(int32_t memory, int32_t at, int32_t count) {
     int8_t *const memories[] = {inputs_memory, weights_memory, outputs_memory};
     const int32_t sizes[] = {SMV_INPUT_BYTES, SMV_WEIGHTS_BYTES, SMV_OUTPUT_BYTES};
@@ -103,7 +103,8 @@ static int8_t in_range(int32_t scaled) {
     return (int8_t)penstock_clamp(scaled + numbers.out_zero, numbers.least, numbers.most);
 }
 
-/* Output o of the pixel at y: the products, and what there is of its sum. */
+/* Adds `sum` to the partial sum of output o of the pixel at y, or to its bias; requantises the
+ * result if `finish` is set. */
 static void finish_sum(int32_t sum, int32_t o, int32_t bias, int32_t multiplier, int32_t shift,
                        int32_t y, int32_t y_first, int32_t accumulate, int32_t finish) {
     const int32_t partial = y + 4 * (y_first + o);
@@ -163,7 +164,8 @@ void smv_fully_connected(int32_t x, int32_t rows, int32_t depth, int32_t w, int3
     }
 }
 
-/* One channel under a window that begins at row top and column left of the tile. */
+/* Pools one channel of the window whose first element is at row `top` and column `left` of the
+ * tile. */
 static int32_t pooled(int32_t kind, int32_t x, int32_t in_h, int32_t in_w, int32_t top,
                       int32_t left, int32_t kernel_h, int32_t kernel_w) {
     int32_t largest = INT8_MIN, sum = 0, count = 0;

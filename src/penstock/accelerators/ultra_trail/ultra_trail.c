@@ -1,4 +1,4 @@
-/* ultra_trail.c: what the engine does, in C; link the driver of the silicon in its place. */
+/* ultra_trail.c: C implementation of the driver; link the driver of the hardware in its place. */
 #include "ultra_trail.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int32_t field(const int32_t *words, int32_t word, int32_t bit, int32_t bi
     return (int32_t)(((uint32_t)words[word] >> bit) & ((UINT32_C(1) << bits) - 1));
 }
 
-/* Eight bits of word 2 with their sign. */
+/* Bits [bit, bit + 8) of word 2 as a signed number. */
 static int32_t signed_field(const int32_t *words, int32_t bit) {
     const int32_t found = field(words, 2, bit, 8);
     return found < 128 ? found : found - 256;
@@ -63,7 +63,7 @@ void ultra_trail_load_weights(const int32_t *words, const int8_t *weights, const
     }
 }
 
-/* The sum of an output channel at an output step. */
+/* The accumulator of an output channel at an output step. */
 static int32_t sum_of(const struct layer *n, const int8_t *source, int32_t step, int32_t channel) {
     int32_t sum = channel_bias[channel];
     for (int32_t tap = 0; tap < n->taps; tap++) {

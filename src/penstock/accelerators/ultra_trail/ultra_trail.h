@@ -5,25 +5,26 @@
  *           dilation [27, 32)
  *   word 2  in_zero [0, 8)  out_zero [8, 16)  least [16, 24)  most [24, 32)
  *
- * Bits [lower, upper) of a word hold a number; those of word 2 have a sign.  There are three
- * feature memories of 4 KiB, and a weight memory of 32 KiB. */
+ * Bit ranges [lower, upper) are half-open; the fields of word 2 are signed.  The engine has three
+ * feature memories of 4 KiB and a weight memory of 32 KiB. */
 #ifndef ULTRA_TRAIL_H
 #define ULTRA_TRAIL_H
 
 #include <stdint.h>
 
-/* Features, steps of channels, into a feature memory. */
+/* Copies the input features (steps, channels) into a feature memory. */
 void ultra_trail_load_features(const int32_t *words, int32_t fmem, const int8_t *x);
 
-/* Weights, output channels of taps of input channels, and what each output channel has. */
+/* Loads the weights (output channels, taps, input channels), and bias, multiplier and shift of each
+ * output channel. */
 void ultra_trail_load_weights(const int32_t *words, const int8_t *weights, const int32_t *bias,
                               const int32_t *multiplier, const int8_t *shift);
 
 /* target = clamp(out_zero + M[o] * (bias[o] + sum (source - in_zero) * weights)), M = multiplier *
- * 2^(shift - 31), rounded as TFLite's reference does; padding counts as in_zero. */
+ * 2^(shift - 31), rounded as in TFLite's reference; padding counts as in_zero. */
 void ultra_trail_convolve(const int32_t *words, int32_t source, int32_t target);
 
-/* Features from a feature memory. */
+/* Copies the output features out of a feature memory. */
 void ultra_trail_store_features(const int32_t *words, int32_t fmem, int8_t *y);
 
 #endif

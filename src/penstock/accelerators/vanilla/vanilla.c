@@ -1,4 +1,4 @@
-/* vanilla.c: what the accelerator computes, in C; link the driver of the silicon in its place. */
+/* vanilla.c: C implementation of the driver; link the driver of the hardware in its place. */
 #include "vanilla.h"
 
 #include "kernels/fixedpoint.h"

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* Convolves one image, int8, rows of columns of channels; weights by output channel.
+/* Convolves one int8 image in HWC layout; the weights are in OHWI layout.
  * y = clamp(out_zero + M[o] * (bias[o] + sum (x - in_zero) * weights)), M = multiplier * 2^(shift -
- * 31), rounded as TFLite's reference does; padding counts as in_zero. */
+ * 31), rounded as in TFLite's reference; padding counts as in_zero. */
 void vanilla_conv2d(const int8_t *x, const int8_t *weights, const int32_t *bias,
                     const int32_t *multiplier, const int8_t *shift, int8_t *y, int32_t in_h,
                     int32_t in_w, int32_t in_c, int32_t out_h, int32_t out_w, int32_t out_c,

@@ -15,7 +15,7 @@ typedef struct {
 
 __attribute__((section(".vectors"), used)) const Vectors vectors = {__stack_top, Reset_Handler};
 
-/* Loops for ever after main() returns. */
+/* Loops forever after main() returns. */
 __attribute__((noinline)) void Stay(void) {
     for (;;) {
     }

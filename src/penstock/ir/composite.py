@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.brief import Brief
 from penstock.ir.affine import Affine
+from penstock.ir.graph import Node
 from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import OperatorDefaults
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
-
-if TYPE_CHECKING:
-    from penstock.ir.graph import Node
 
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
@@ -48,6 +45,15 @@ class Composite(Brief, OperatorDefaults):
     _known: dict[Region, Mapping[str, Region]] = field(
         default_factory=dict[Region, Mapping[str, Region]], init=False, repr=False, compare=False
     )
+
+    @property
+    def kind(self) -> str:
+        """The name of the pattern that matched the nodes."""
+        return self.name
+
+    def inner_names(self) -> frozenset[str]:
+        """Names of the values that the nodes read or compute."""
+        return frozenset(v.name for n in self.nodes for v in (*n.inputs, n.output))
 
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """The type of the last node's output."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from penstock.brief import Brief
-from penstock.ir.composite import Composite
 from penstock.ir.op import Op, Site, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, TensorType
@@ -49,7 +48,7 @@ class Node(Brief):
     @property
     def kind(self) -> str:
         """The name of the operator; for a composite, of the pattern that matched it."""
-        return self.op.name if isinstance(self.op, Composite) else type(self.op).__name__
+        return self.op.kind
 
     @property
     def site(self) -> Site:
@@ -97,9 +96,9 @@ class Graph(Brief):
 
     def names(self) -> frozenset[str]:
         """Names of all values, including values inside composites."""
-        inside = (n for node in self.nodes if isinstance(node.op, Composite) for n in node.op.nodes)
-        every = (v.name for n in (*self.nodes, *inside) for v in (*n.inputs, n.output))
-        return frozenset((*(v.name for v in (*self.inputs, *self.outputs)), *every))
+        operands = (v for node in self.nodes for v in (*node.inputs, node.output))
+        inside = (node.op.inner_names() for node in self.nodes)
+        return frozenset(v.name for v in (*self.inputs, *self.outputs, *operands)).union(*inside)
 
     def macs(self) -> int:
         """Multiply-accumulates of one inference; taps on padding are included."""

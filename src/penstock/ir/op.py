@@ -189,6 +189,15 @@ class Op(Protocol):
     LAYER_KIND: ClassVar[LayerKind | None]
     """The kind of layer with weights that the operator is; None where it has no weights."""
 
+    @property
+    def kind(self) -> str:
+        """The name of the operator in messages and reports."""
+        ...
+
+    def inner_names(self) -> frozenset[str]:
+        """Names of the values inside a composite; empty for other operators."""
+        ...
+
     def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
         """Shape and element type of the output (without quantisation).
 

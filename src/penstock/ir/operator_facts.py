@@ -1,6 +1,6 @@
-"""Facts that an operator class states about itself, as class variables, and their defaults.
+"""Facts that an operator class states about itself, and their defaults.
 
-Front ends, patterns and reports query these variables through `ops/registry.py`; nobody else keeps
+Front ends, patterns and reports query them through `ops/registry.py`; nobody else keeps
 a list of operator names.
 """
 
@@ -76,7 +76,7 @@ class LayerKind(Enum):
 
 
 class OperatorDefaults:
-    """Base of operators: the class variables of `ir.op.Op`, as most operators have them."""
+    """Base of operators: members of `ir.op.Op` as most operators have them."""
 
     __slots__ = ()
 
@@ -88,3 +88,10 @@ class OperatorDefaults:
     COMMUTATIVE: ClassVar[bool] = False
     VARIADIC: ClassVar[bool] = False
     LAYER_KIND: ClassVar[LayerKind | None] = None
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+    def inner_names(self) -> frozenset[str]:
+        return frozenset()

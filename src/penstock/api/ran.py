@@ -62,9 +62,9 @@ class Ran(Brief):
             "unmeasured": self.unmeasured or None,
         }
 
-    def layer_rows(self) -> list[Json]:
+    def layer_rows(self) -> list[dict[str, Json]]:
         """The layers as JSON objects, with simulated figures where there are any."""
-        found: list[Json] = []
+        found: list[dict[str, Json]] = []
         for layer in self.compiled.layers:
             row: dict[str, Json] = dataclasses.asdict(layer)
             if layer.breakdown is not None:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import PenstockError
-from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
 from penstock.tiling.smaug_rule import SmaugShapes
@@ -277,8 +277,8 @@ def _row(case: Case) -> Layer | None:
     )
 
 
-def _operand(case: Case, role: str, *dimensions: Dimension) -> Operand:
-    return Operand(KEYWORDS[role], role, dimensions, case.dtype_bytes)
+def _operand(case: Case, role: str, *dimensions: Dimension) -> LayerOperand:
+    return LayerOperand(KEYWORDS[role], role, dimensions, case.dtype_bytes)
 
 
 def _plain(axes: Sequence[Axis]) -> tuple[Dimension, ...]:

@@ -78,8 +78,7 @@ from penstock.program.program import (
     Transfer,
 )
 from penstock.tiling.cuts import Cut, TileShape
-from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer
-from penstock.tiling.layer import Operand as LayerOperand
+from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.layer_of import layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Copies, Scratchpads

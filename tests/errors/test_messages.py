@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ from penstock.simulators.core import core_named
 from penstock.simulators.drawn_inputs import draw_inputs
 from penstock.simulators.qemu import qemu_program
 from penstock.tiling.cuts import Cut, TileShape
-from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpad, Scratchpads
 from penstock.tiling.smaug import Smaug
@@ -137,7 +138,10 @@ def _without_a_simulated_core() -> None:
 
 _LINE = (Dimension(4, "c"),)
 _DOUBLED = Layer(
-    "doubled", (Axis("c", 4),), (Operand("x", "input", _LINE),), Operand("y", "output", _LINE)
+    "doubled",
+    (Axis("c", 4),),
+    (LayerOperand("x", "input", _LINE),),
+    LayerOperand("y", "output", _LINE),
 )
 
 
@@ -197,7 +201,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "text-004": lambda: read_frontier(
         "frontier of lenet\n", assign(towers(), load_target("host"))
     ),
-    "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), Operand("y", "result", ())),
+    "tiling-001": lambda: Layer("sum", (Axis("c", 4),), (), LayerOperand("y", "result", ())),
     "tiling-002": lambda: Scratchpads((Scratchpad("left", 1024, ("input",)),)),
     "tiling-003": lambda: LeastTraffic().tile(_DOUBLED, Scratchpads.shared(1)),
     "tiling-004": lambda: choose(_Beyond(), _DOUBLED, Scratchpads.shared(64)),
@@ -213,7 +217,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "tool-022": _with_a_worker_that_ends,
     "tool-027": _with_a_task_that_cannot_be_sent,
     "tool-028": _with_an_executor_that_is_closed,
-    "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue]
+    "usage-031": lambda: api.request("zoo:lenet5", accumulate=False),  # pyright: ignore[reportCallIssue, reportUnknownLambdaType]
     "usage-101": lambda: GraphBuilder("net").fully_connected(
         GraphBuilder("other").input((1, 4)), 0
     ),
@@ -312,9 +316,11 @@ def test_the_message_of_a_missing_reference(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "tflite_micro" else find(name)
-    )
+
+    def without_reference(name: str) -> ModuleSpec | None:
+        return None if name == "tflite_micro" else find(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_reference)
     golden.check("tool-040", penstock("golden", "good.tflite", "-o", "out.npz").err)
 
 

@@ -38,7 +38,7 @@ class EngineWork:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuFallback:
+class FallbackReport:
     """A node that falls back to the CPU: its position in the model file, the reason, and its
     estimated cycles on the processor."""
 
@@ -136,12 +136,12 @@ def _more(done: EngineWork | None, name: str, nodes: int, cost: Cost) -> EngineW
     )
 
 
-def left_to_cpu(schedule: Schedule) -> tuple[CpuFallback, ...]:
+def left_to_cpu(schedule: Schedule) -> tuple[FallbackReport, ...]:
     """Return the nodes that fall back to the CPU, in the order of the graph."""
     parts = schedule.parts.parts
     cycles = {parts[k].name: cost.cycles for plan in schedule.plans for k, cost in _costs(plan)}
     return tuple(
-        CpuFallback(
+        FallbackReport(
             left.node.name,
             left.node.origin,
             left.reason,

@@ -17,9 +17,9 @@ from penstock.program.steps import steps
 from penstock.program.tables import folded_constants, table_bytes
 from penstock.reports.constant_channels import ConstantChannels, constant_by_layer, folded_macs
 from penstock.reports.engine_work import (
-    CpuFallback,
     CycleCounts,
     EngineWork,
+    FallbackReport,
     engine_work,
     is_offloaded,
     left_to_cpu,
@@ -167,7 +167,7 @@ class Report(Brief):
     verified: tuple[RungReport, ...] = ()
     stack_bytes_measured: int | None = None
     engines: tuple[EngineWork, ...] = ()
-    left_to_cpu: tuple[CpuFallback, ...] = ()
+    left_to_cpu: tuple[FallbackReport, ...] = ()
     requantisation: tuple[Requantised, ...] = ()
     constant_channels: tuple[ConstantChannels, ...] = ()
     numbers_assumed: bool = False

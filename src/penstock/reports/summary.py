@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.reports.engine_work import CpuFallback, EngineWork, NodeLine, has_simulated, shares
+from penstock.reports.engine_work import EngineWork, FallbackReport, NodeLine, has_simulated, shares
 from penstock.reports.formats import (
     ABSENT,
     extents,
@@ -125,7 +125,7 @@ def engine_lines(engines: Sequence[EngineWork]) -> Iterator[Text]:
             )
 
 
-def _left_table(left: Sequence[CpuFallback]) -> Table:
+def _left_table(left: Sequence[FallbackReport]) -> Table:
     """Return a table of CPU fallbacks with their cycles and reasons."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     nodes = "1 node falls" if len(left) == 1 else f"{number(len(left))} nodes fall"

@@ -36,7 +36,7 @@ from penstock.program.program import (
 from penstock.program.steps import buffers_of
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
-from penstock.simulators.operand import Operand, region_of, rows_region
+from penstock.simulators.operand import ConcreteOperand, region_of, rows_region
 
 Trace = Callable[[str, Region, Array], None]
 """Told of every computed region: tensor, region, elements."""
@@ -64,7 +64,7 @@ class Machine:
         self._trace = trace
         self.counts = Counts()
         self._memories = Memories(program)
-        self._pending: dict[tuple[str, str], list[tuple[Operand, Operand]]] = {}
+        self._pending: dict[tuple[str, str], list[tuple[ConcreteOperand, ConcreteOperand]]] = {}
         self._streams: Mapping[str, Array] = {}
         self._devices = Devices(self._memories)
         self._execute(program.init, {})
@@ -74,7 +74,7 @@ class Machine:
         """One inference: elements of every input by name -> of every output by name."""
         self._streams = inputs
         for view in self._program.inputs:
-            self._write(Operand.whole(view), inputs[view.tensor])
+            self._write(ConcreteOperand.whole(view), inputs[view.tensor])
         last = _last_uses(self._program)
         for step, command in enumerate(self._program.run):
             self._execute((command,), {})
@@ -83,7 +83,7 @@ class Machine:
         if self._pending:
             raise InternalError("machine-006", f"copies never waited for: {sorted(self._pending)}")
         outputs = self._program.outputs
-        return {view.tensor: self._memories.read(Operand.whole(view)) for view in outputs}
+        return {view.tensor: self._memories.read(ConcreteOperand.whole(view)) for view in outputs}
 
     def _execute(self, commands: tuple[Command, ...], variables: Variables) -> None:
         for command in commands:
@@ -111,18 +111,18 @@ class Machine:
         if out.empty:
             return
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
-        inputs = tuple(Operand.of(view, need, variables) for view, need in needed)
-        output = Operand.of(call.output, out, variables)
+        inputs = tuple(ConcreteOperand.of(view, need, variables) for view, need in needed)
+        output = ConcreteOperand.of(call.output, out, variables)
         _check_kernel(call, inputs, output)
         self._check_apart(call, inputs, output)
         if call.kernel.accumulates:
-            inputs = (*inputs, Operand.of(call.output, row_before(out), variables))
+            inputs = (*inputs, ConcreteOperand.of(call.output, row_before(out), variables))
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
         filled = call.fills if output.rows[0] == 0 else ()
         if call.fetched is not None and call.fetched not in filled:
-            self._memories.read(Operand.whole(call.fetched))
+            self._memories.read(ConcreteOperand.whole(call.fetched))
         if call.body:
             self._offload(call, output)
             result = self._memories.read(output)
@@ -137,13 +137,13 @@ class Machine:
         if self._trace:
             self._trace(call.output.tensor, out, result)
 
-    def _offload(self, call: Call, output: Operand) -> None:
+    def _offload(self, call: Call, output: ConcreteOperand) -> None:
         """Runs a call's body on its accelerator, which may write the output and scratch alone, and
         with row 0 constants that are fetched.
 
         Raises BackendError where it writes anything else."""
         first, end = output.rows
-        fills = [Operand.whole(view) for view in call.fills] if first == 0 else []
+        fills = [ConcreteOperand.whole(view) for view in call.fills] if first == 0 else []
         before = self._memories.copied()
         self._execute(call.body, {FIRST.name: first, END.name: end})
         buffers = [view.buffer for view in (call.fills if first == 0 else ())]
@@ -162,7 +162,7 @@ class Machine:
         for operand in (output, *fills):
             self._memories.own(operand)
 
-    def _window(self, operand: Operand) -> Array:
+    def _window(self, operand: ConcreteOperand) -> Array:
         """A whole input in which only the needed region is there; the rest is poison."""
         type = operand.view.type
         poison = np.full(type.size_bytes, POISON, np.uint8)
@@ -171,7 +171,9 @@ class Machine:
             window[operand.region.slices] = self._memories.read(operand)
         return window
 
-    def _check_apart(self, call: Call, inputs: tuple[Operand, ...], output: Operand) -> None:
+    def _check_apart(
+        self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
+    ) -> None:
         """A kernel writes while it reads: its output may overlap an input only element for element,
         where the operator allows it, and its scratch overlaps nothing."""
         memories = self._memories
@@ -183,7 +185,7 @@ class Machine:
         ]
         if call.scratch is not None:
             type = TensorType((memories.buffers[call.scratch].size_bytes,), DType.INT8)
-            scratch = Operand.whole(View.whole(call.scratch, type, call.scratch))
+            scratch = ConcreteOperand.whole(View.whole(call.scratch, type, call.scratch))
             overwritten += [x for x in (*inputs, output) if memories.overlap(scratch, x)]
         if overwritten:
             raise InternalError(
@@ -197,8 +199,8 @@ class Machine:
         region = rows_region(copy.source.type.shape, lower, upper)
         if region.empty:
             return
-        source = Operand.of(copy.source, region, variables)
-        target = Operand.of(copy.target, region, variables)
+        source = ConcreteOperand.of(copy.source, region, variables)
+        target = ConcreteOperand.of(copy.target, region, variables)
         if self._memories.overlap(source, target):
             raise InternalError("machine-007", f'"{copy.source.tensor}" is copied over itself')
         self._write(target, self._memories.read(source))
@@ -216,11 +218,11 @@ class Machine:
         region = rows_region(pull.target.type.shape, lower, upper)
         if region.empty:
             return
-        target = Operand.of(pull.target, region, variables)
+        target = ConcreteOperand.of(pull.target, region, variables)
         self._write(target, self._streams[pull.target.tensor][region.slices])
         self._count_moved((), target)
 
-    def _write(self, operand: Operand, elements: Array) -> None:
+    def _write(self, operand: ConcreteOperand, elements: Array) -> None:
         """Neither source nor target of a copy may be written before it has been waited for."""
         for (engine, _), copies in self._pending.items():
             for used in (x for copy in copies for x in copy):
@@ -232,7 +234,7 @@ class Machine:
                     )
         self._memories.write(operand, elements)
 
-    def _count_moved(self, sources: tuple[Operand, ...], target: Operand) -> None:
+    def _count_moved(self, sources: tuple[ConcreteOperand, ...], target: ConcreteOperand) -> None:
         for source in sources:
             _add(self.counts.read_bytes, self._memories.memory_of(source), source.size_bytes)
         _add(self.counts.written_bytes, self._memories.memory_of(target), target.size_bytes)
@@ -242,7 +244,7 @@ def _add(counts: dict[str, int], memory: str, size: int) -> None:
     counts[memory] = counts.get(memory, 0) + size
 
 
-def _check_kernel(call: Call, inputs: tuple[Operand, ...], output: Operand) -> None:
+def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand) -> None:
     """A kernel computes whole rows; one that does not work by rows computes whole tensors only."""
     shape = output.view.type.shape
     row = slice(row_axis(len(shape)) + 1 if len(shape) > 1 else 0, None)

@@ -15,7 +15,7 @@ from penstock.errors import InternalError
 from penstock.ir.tensor import Array
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Program, Rows
-from penstock.simulators.operand import Operand
+from penstock.simulators.operand import ConcreteOperand
 
 POISON = 0xA5
 NOBODY = -1
@@ -33,11 +33,11 @@ class Memories:
         for buffer in program.buffers:
             self._load(buffer)
 
-    def memory_of(self, operand: Operand) -> str:
+    def memory_of(self, operand: ConcreteOperand) -> str:
         """Name of the memory that holds an operand."""
         return self.buffers[operand.view.buffer].memory
 
-    def read(self, operand: Operand) -> Array:
+    def read(self, operand: ConcreteOperand) -> Array:
         """The elements of an operand.  Raises InternalError if it does not own all its bytes."""
         memory, owner = self._cells(operand)
         spans = tuple(self._spans(operand))
@@ -53,7 +53,7 @@ class Memories:
             )
         return rows.view(operand.view.type.dtype.value).reshape(around.shape)[inner.slices]
 
-    def write(self, operand: Operand, elements: Array) -> None:
+    def write(self, operand: ConcreteOperand, elements: Array) -> None:
         """Writes the elements of an operand.  Raises InternalError for constants."""
         if self.buffers[operand.view.buffer].data is not None:
             raise InternalError("machine-003", f'constant "{operand.view.buffer}" is written')
@@ -72,7 +72,7 @@ class Memories:
             owner[lower:upper][mask[part]] = tag
             start = part.stop
 
-    def own(self, operand: Operand) -> None:
+    def own(self, operand: ConcreteOperand) -> None:
         """Makes the operand the owner of its bytes, which other means have written."""
         _, owner = self._cells(operand)
         around, inner = operand.whole_rows
@@ -102,7 +102,7 @@ class Memories:
         return {name: self._bytes[name].copy() for name in self._writable}
 
     def strayed(
-        self, before: dict[str, Array], output: Operand, others: Sequence[str]
+        self, before: dict[str, Array], output: ConcreteOperand, others: Sequence[str]
     ) -> tuple[str, int] | None:
         """Memory and address of the first byte that differs from `before`, outside of the operand
         `output` and of the buffers `others`; None if there is none."""
@@ -115,7 +115,7 @@ class Memories:
             ((name, int(where.argmax())) for name, where in changed.items() if where.any()), None
         )
 
-    def disown(self, operand: Operand) -> None:
+    def disown(self, operand: ConcreteOperand) -> None:
         """Makes the rows of an operand unreadable."""
         _, owner = self._cells(operand)
         for lower, upper, _ in self._spans(operand):
@@ -135,7 +135,7 @@ class Memories:
         owner[mine] = NOBODY
         self._bytes[buffer.memory][part][mine] = POISON
 
-    def overlap(self, one: Operand, other: Operand) -> bool:
+    def overlap(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
         """Whether two operands share a byte."""
         if one.region.empty or other.region.empty or not self._in_one_memory(one, other):
             return False
@@ -144,7 +144,7 @@ class Memories:
             return False
         return bool(np.isin(self._addresses(one), self._addresses(other)).any())
 
-    def lie_alike(self, one: Operand, other: Operand) -> bool:
+    def lie_alike(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
         """Whether each element has the same address in both operands."""
         return self._in_one_memory(one, other) and np.array_equal(
             self._addresses(one), self._addresses(other)
@@ -170,12 +170,12 @@ class Memories:
         memory[buffer.address : upper] = np.frombuffer(buffer.data.raw, np.uint8)
         self._owner[buffer.memory][buffer.address : upper] = self._tag(buffer.name, 0)
 
-    def _cells(self, operand: Operand) -> tuple[Array, Array]:
+    def _cells(self, operand: ConcreteOperand) -> tuple[Array, Array]:
         """Bytes and owners of the memory that holds an operand."""
         memory = self.memory_of(operand)
         return self._bytes[memory], self._owner[memory]
 
-    def _spans(self, operand: Operand) -> Iterator[tuple[int, int, int]]:
+    def _spans(self, operand: ConcreteOperand) -> Iterator[tuple[int, int, int]]:
         """Half-open address ranges of the operand's whole rows, each with its owner tag."""
         view, buffer = operand.view, self.buffers[operand.view.buffer]
         first, last = operand.rows
@@ -201,15 +201,15 @@ class Memories:
             tag = self._tag(buffer.name, row + 1 if scattered else 0)
             yield buffer.address + lower, buffer.address + upper, tag
 
-    def _in_one_memory(self, one: Operand, other: Operand) -> bool:
+    def _in_one_memory(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
         return self.memory_of(one) == self.memory_of(other)
 
-    def _extent(self, operand: Operand) -> tuple[int, int]:
+    def _extent(self, operand: ConcreteOperand) -> tuple[int, int]:
         """Half-open address range that contains all rows of an operand."""
         spans = tuple(self._spans(operand))
         return min(lower for lower, _, _ in spans), max(upper for _, upper, _ in spans)
 
-    def _addresses(self, operand: Operand) -> Array:
+    def _addresses(self, operand: ConcreteOperand) -> Array:
         """The address of every byte of an operand, in the order of its elements."""
         around, inner = operand.whole_rows
         rows = [np.arange(lower, upper) for lower, upper, _ in self._spans(operand)]
@@ -219,7 +219,7 @@ class Memories:
         return (self._index[buffer] << 32) + row
 
 
-def lies_whole(operand: Operand) -> bool:
+def lies_whole(operand: ConcreteOperand) -> bool:
     """Whether the view holds all rows of its tensor contiguously."""
     rows, whole = operand.view.rows, Rows.whole(operand.view.type)
     return rows.table is None and rows.ring >= whole.ring and rows.pitch == whole.pitch

@@ -1,4 +1,4 @@
-"""Operand: a region of a view for given loop variables."""
+"""ConcreteOperand: a region of a view for given loop variables."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.program.program import Box, View
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ConcreteOperand:
     """A region of a view whose bounds and offset contain no loop variables."""
 
     view: View
     region: Region
 
     @staticmethod
-    def of(view: View, region: Region, variables: Mapping[str, int]) -> Operand:
+    def of(view: View, region: Region, variables: Mapping[str, int]) -> ConcreteOperand:
         """The region of a view, for given loop variables."""
         lower, upper = evaluate(view.lower, variables), evaluate(view.upper, variables)
         offset = evaluate(view.offset, variables)
-        return Operand(replace(view, lower=lower, upper=upper, offset=offset), region)
+        return ConcreteOperand(replace(view, lower=lower, upper=upper, offset=offset), region)
 
     @staticmethod
-    def whole(view: View) -> Operand:
+    def whole(view: View) -> ConcreteOperand:
         """The whole tensor of a view without loop variables."""
-        return Operand.of(view, Region.whole(view.type.shape), {})
+        return ConcreteOperand.of(view, Region.whole(view.type.shape), {})
 
     @property
     def size_bytes(self) -> int:

@@ -110,7 +110,7 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class LayerOperand:
     """A tensor of a layer, with dimensions from the outermost to the innermost in memory.
 
     `role` is input, weights or output, and selects the scratchpad. `partial_bytes` is the size of
@@ -147,8 +147,8 @@ class Layer:
 
     name: str
     axes: tuple[Axis, ...]
-    inputs: tuple[Operand, ...]
-    output: Operand
+    inputs: tuple[LayerOperand, ...]
+    output: LayerOperand
     cycles_per_point: int = 1
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ class Layer:
             )
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[LayerOperand, ...]:
         """The inputs, followed by the output."""
         return (*self.inputs, self.output)
 
@@ -205,7 +205,7 @@ class Layer:
         if extent >= old.extent:
             return self
 
-        def part(operand: Operand) -> Operand:
+        def part(operand: LayerOperand) -> LayerOperand:
             dimensions = (d.stripe(extent) if d.axis == name else d for d in operand.dimensions)
             return replace(operand, dimensions=tuple(dimensions))
 
@@ -251,7 +251,7 @@ def _faults(layer: Layer) -> Iterator[str]:
                 yield f'the output\'s dimension along "{dimension.axis}" is not the axis itself'
 
 
-def _operand_faults(operand: Operand, names: Sequence[str]) -> Iterator[str]:
+def _operand_faults(operand: LayerOperand, names: Sequence[str]) -> Iterator[str]:
     followed = [d.axis for d in operand.dimensions if d.axis is not None]
     if operand.role not in ROLES:
         roles = ", ".join(ROLES)

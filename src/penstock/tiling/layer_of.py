@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.ir.affine import Affine
 from penstock.ir.op import Op, Reducing, Site
 from penstock.ir.region import Region
-from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import INPUT, OUTPUT, WEIGHTS, Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.tiling import Box
 
 NAMES = {1: "c", 2: "nc", 3: "hwc", 4: "nhwc"}
@@ -50,7 +50,7 @@ def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
         name,
         tuple(axes),
         tuple(_input(site, k, form, names, summed) for k, form in enumerate(op.affine(site))),
-        Operand(
+        LayerOperand(
             "output",
             OUTPUT,
             output,
@@ -83,7 +83,7 @@ def _summed(op: Op, site: Site) -> tuple[_Summed, ...]:
 
 def _input(
     site: Site, k: int, form: Affine, names: tuple[str, ...], summed: tuple[_Summed, ...]
-) -> Operand:
+) -> LayerOperand:
     shape = site.inputs[k].shape
     dimensions: list[Dimension] = []
     for d, size in enumerate(shape):
@@ -93,7 +93,7 @@ def _input(
             found = Dimension(size)
         dimensions.append(found)
     role = INPUT if site.constants[k] is None else WEIGHTS
-    return Operand(f"input {k}", role, tuple(dimensions), site.inputs[k].dtype.size_bytes)
+    return LayerOperand(f"input {k}", role, tuple(dimensions), site.inputs[k].dtype.size_bytes)
 
 
 def _dimension(form: Affine, d: int, size: int, names: tuple[str, ...]) -> Dimension:

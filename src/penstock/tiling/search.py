@@ -22,7 +22,7 @@ from penstock.tiling.branch_and_bound import (
     branch_and_bound,
 )
 from penstock.tiling.cuts import Cut, TileShape
-from penstock.tiling.layer import Layer, Operand
+from penstock.tiling.layer import Layer, LayerOperand
 from penstock.tiling.plans import Axes, LoopPlan, LoopPlans, plans
 from penstock.tiling.scratchpads import Scratchpads
 
@@ -189,7 +189,7 @@ def _whole(
     )
 
 
-def _length(layer: Layer, operand: Operand, k: int) -> int:
+def _length(layer: Layer, operand: LayerOperand, k: int) -> int:
     """Return the number of elements along a dimension that the whole layer reads."""
     d = operand.dimensions[k]
     if d.axis is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 from penstock.tiling.cuts import TileShape
-from penstock.tiling.layer import WEIGHTS, Layer, Operand
+from penstock.tiling.layer import WEIGHTS, Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug_dims import Extents, TileCapacity, TilingDims, preferred
 from penstock.tiling.smaug_windows import Piece, overlapping_pieces, padding_after
@@ -122,13 +122,13 @@ def refused(layer: Layer, what: str) -> UsageError:
     )
 
 
-def _operands(layer: Layer) -> dict[str, Operand]:
+def _operands(layer: Layer) -> dict[str, LayerOperand]:
     """Return the operands known to SMAUG: the first of each role; weights need two dimensions."""
     known = [o for o in layer.operands if o.role != WEIGHTS or len(o.dimensions) > 1]
     return {operand.role: operand for operand in reversed(known)}
 
 
-def _room(layer: Layer, scratchpads: Scratchpads, operand: Operand) -> TileCapacity:
+def _room(layer: Layer, scratchpads: Scratchpads, operand: LayerOperand) -> TileCapacity:
     """Return the capacity for tiles of an operand: what the other operands of its role, which are
     stored whole, leave of the scratchpad."""
     memory = scratchpads.of(operand.role)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from penstock.tiling.layer import Dimension, Layer, Operand
+from penstock.tiling.layer import Dimension, Layer, LayerOperand
 
 Piece = tuple[int, int]
 """One dimension of a piece: its first element, and its number of elements."""
 
 
-def is_slid(operand: Operand) -> bool:
+def is_slid(operand: LayerOperand) -> bool:
     return any(d.axis is not None and (d.window, d.factor) != (1, 1) for d in operand.dimensions)
 
 

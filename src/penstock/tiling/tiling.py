@@ -28,7 +28,7 @@ from itertools import product
 
 from penstock.ir.region import Interval, Region
 from penstock.tiling.cuts import Cut, intervals
-from penstock.tiling.layer import Dimension, Layer, Operand
+from penstock.tiling.layer import Dimension, Layer, LayerOperand
 from penstock.tiling.scratchpads import Scratchpads
 
 Box = Mapping[str, Interval]
@@ -44,7 +44,7 @@ class OperandTraffic:
     in memory.
     """
 
-    operand: Operand
+    operand: LayerOperand
     tiles: int
     held_bytes: int
     elements_read: int
@@ -62,7 +62,7 @@ class OperandTraffic:
 class TileCopy:
     """A region of a tensor to transfer. `partial` is True if its sums are incomplete."""
 
-    operand: Operand
+    operand: LayerOperand
     region: Region
     partial: bool = False
 
@@ -167,13 +167,13 @@ class Tiling:
     def __str__(self) -> str:
         return _text(self)
 
-    def region(self, operand: Operand, box: Box) -> Region:
+    def region(self, operand: LayerOperand, box: Box) -> Region:
         """Return the region of a tensor that the scratchpad holds while `box` is computed."""
         depth = self.depths[self.layer.operands.index(operand)]
         outer = self.order[:depth]
         return Region.of(*(self._interval(d, box, outer) for d in operand.dimensions))
 
-    def padding(self, operand: Operand, box: Box) -> tuple[tuple[int, int], ...]:
+    def padding(self, operand: LayerOperand, box: Box) -> tuple[tuple[int, int], ...]:
         """Return the padding elements that `box` reads before and after a tensor, by dimension."""
         found: list[tuple[int, int]] = []
         for d in operand.dimensions:
@@ -181,7 +181,7 @@ class Tiling:
             found.append((max(0, -lower), max(0, upper - d.size)))
         return tuple(found)
 
-    def tensor_tiles(self, operand: Operand) -> tuple[TensorTile, ...]:
+    def tensor_tiles(self, operand: LayerOperand) -> tuple[TensorTile, ...]:
         """Return the distinct tiles of a tensor, in loop order."""
         depth = self.depths[self.layer.operands.index(operand)]
         changing = self._cut_loops(operand, depth)
@@ -224,7 +224,7 @@ class Tiling:
                 k, at[name] = divmod(k, count)
             yield at, {name: self.tiles[name][i] for name, i in at.items()}
 
-    def _key(self, operand: Operand, depth: int, at: Mapping[str, int]) -> tuple[int, ...]:
+    def _key(self, operand: LayerOperand, depth: int, at: Mapping[str, int]) -> tuple[int, ...]:
         """Return the indices that identify the tile of a tensor."""
         return tuple(at[name] for name in self.order[:depth] if operand.follows(name))
 
@@ -236,27 +236,27 @@ class Tiling:
     def _all_of(self, axis: str) -> Interval:
         return (0, self.layer.axis(axis).extent)
 
-    def _cut_loops(self, operand: Operand, depth: int) -> list[str]:
+    def _cut_loops(self, operand: LayerOperand, depth: int) -> list[str]:
         """Return the loops of more than one tile that index a tensor's tile, outermost first."""
         outer = self.order[:depth]
         return [name for name in outer if operand.follows(name) and len(self.tiles[name]) > 1]
 
-    def _repeating(self, operand: Operand, depth: int) -> list[str]:
+    def _repeating(self, operand: LayerOperand, depth: int) -> list[str]:
         """Return the loops outside those that index a tensor's tile, and that do not index the
         tensor."""
         changing = self._cut_loops(operand, depth)
         around = self.order[: self.order.index(changing[-1])] if changing else ()
         return [name for name in around if not operand.follows(name)]
 
-    def _spilling(self, operand: Operand, depth: int) -> list[str]:
+    def _spilling(self, operand: LayerOperand, depth: int) -> list[str]:
         """Return the loops that cause a tile of the output to be stored more than once."""
         return [n for n in self._repeating(operand, depth) if len(self.tiles[n]) > 1]
 
-    def _partial_writes(self, operand: Operand, depth: int) -> int:
+    def _partial_writes(self, operand: LayerOperand, depth: int) -> int:
         """Return how often each tile of the output is stored before its sums are complete."""
         return math.prod(len(self.tiles[name]) for name in self._repeating(operand, depth)) - 1
 
-    def _moved(self, operand: Operand, depth: int) -> OperandTraffic:
+    def _moved(self, operand: LayerOperand, depth: int) -> OperandTraffic:
         changing = self._cut_loops(operand, depth)
         tiles = math.prod(len(self.tiles[name]) for name in changing)
         lengths = [self._lengths(d, changing) for d in operand.dimensions]
@@ -284,7 +284,7 @@ class Tiling:
         reads = map(d.needs, self.tiles[d.axis] if cut else (self._all_of(d.axis),))
         return [upper - lower for lower, upper in reads]
 
-    def _runs(self, operand: Operand, lengths: list[list[int]]) -> int:
+    def _runs(self, operand: LayerOperand, lengths: list[list[int]]) -> int:
         """Return the number of runs of all tiles; a split dimension is never contiguous."""
         whole = [[d.size] == some for d, some in zip(operand.dimensions, lengths, strict=True)]
         breaks = [k for k, is_whole in enumerate(whole) if not is_whole]
@@ -292,7 +292,7 @@ class Tiling:
         factors = (sum(some) if k < last else len(some) for k, some in enumerate(lengths))
         return math.prod(factors)
 
-    def _held_bytes(self, operand: Operand, lengths: list[list[int]], tiles: int) -> int:
+    def _held_bytes(self, operand: LayerOperand, lengths: list[list[int]], tiles: int) -> int:
         alignment = self.scratchpads.of(operand.role).alignment
         room = [max(some) for some in lengths]
         room[-1:] = [-(-n // alignment) * alignment for n in room[-1:]]

@@ -56,7 +56,7 @@ from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.simulators.memories import Memories
-from penstock.simulators.operand import Operand, region_of
+from penstock.simulators.operand import ConcreteOperand, region_of
 
 STOP, DMA_START = 0x000, 0x010
 OUTPUT = ((0x111, 0x115), (0x112, 0x116), (0x113, 0x117))
@@ -94,7 +94,7 @@ def _layer(net: GraphBuilder, kind: str, size: int, x: Value, before: Value, nam
         case "depthwise":
             return net.depthwise_conv2d(x, (size, 3), name=name)
         case "table":
-            quantisation = replace(x.type.quantisation, scales=(1 / 256,), zero_points=(-128,))
+            quantisation = Quantisation((1 / 256,), (-128,))
             return net.apply(Logistic(), x, quantisation=quantisation, name=name)
         case _:
             return net.add(x, before, name=name)
@@ -315,8 +315,8 @@ def _calls(
 ) -> Iterator[tuple[Call, Region]]:
     for command in commands:
         if isinstance(command, Loop):
-            ends = (evaluate(bound, variables) for bound in (command.lower, command.upper))
-            for value in range(*ends, command.step):
+            lower, upper = evaluate(command.lower, variables), evaluate(command.upper, variables)
+            for value in range(lower, upper, command.step):
                 yield from _calls(command.body, {**variables, command.variable: value})
         else:
             assert isinstance(command, Call)
@@ -371,11 +371,11 @@ def answers(program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
     memories = Memories(program)
     devices = Devices(memories)
     for view in program.inputs:
-        memories.write(Operand.whole(view), inputs[view.tensor])
+        memories.write(ConcreteOperand.whole(view), inputs[view.tensor])
     for call, out in calls(program):
         if call.scratch is not None:
             memories.take(memories.buffers[call.scratch])  # what lay there before is no help
-        first, end = Operand(call.output, out).rows
+        first, end = ConcreteOperand(call.output, out).rows
         for invoke in call.body:
             assert isinstance(invoke, Invoke)
             devices.invoke(invoke, {FIRST.name: first, END.name: end})

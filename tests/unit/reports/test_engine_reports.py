@@ -12,16 +12,19 @@ from test_report_summary import shown
 from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
-from penstock.reports.engine_work import CpuFallback, CycleCounts, EngineWork
+from penstock.reports.engine_work import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.row import rows
 from penstock.reports.summary import layer_table, summary
+from penstock.simulators.counts import ExecutionCounts
 from toy_accelerator import STUB, Toy, toy_request
 
 CPU = EngineWork("cpu", 2, 3, 300000, CycleCounts(900, None))
 NPU = EngineWork("npu[red]", 1, 1, 1000000, CycleCounts(100, None))
 LEFT = (
-    CpuFallback("net/pool", 'small.tflite: node 1 MAX_POOL "pool"', "no pattern matches it", 700),
-    CpuFallback("net/dense", "", "", 200),
+    FallbackReport(
+        "net/pool", 'small.tflite: node 1 MAX_POOL "pool"', "no pattern matches it", 700
+    ),
+    FallbackReport("net/dense", "", "", 200),
 )
 
 
@@ -188,7 +191,8 @@ def test_what_a_stand_in_executes_is_in_no_figure() -> None:
 def test_the_figures_of_what_an_accelerator_runs_are_null_in_json(
     compiled: api.Compiled,
 ) -> None:
-    counts = [None if layer.offloaded else Count(7, 5) for layer in compiled.layers]
+    simulated = ExecutionCounts(cycles=7, instructions=5)
+    counts = [None if layer.offloaded else simulated for layer in compiled.layers]
     ran = api.Ran(compiled, (), compiled.report, tuple(counts))
     found = ran.layer_rows()
     assert [row["engine"] for row in found][:2] == ["toy", "cpu"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.scratchpads import Copies, Scratchpad, Scratchpads
 
 
@@ -77,18 +77,18 @@ def _products(dice: Random) -> Layer:
     batch, deep = Dimension(n["n"], "n"), Dimension(n["c"], "c")
     size = dice.randint(1, 2)
     inputs = [
-        Operand("x", "input", (batch, rows, columns, deep), size),
-        Operand("w", "weights", (
+        LayerOperand("x", "input", (batch, rows, columns, deep), size),
+        LayerOperand("w", "weights", (
             Dimension(n["k"], "k"), Dimension(rows.window), Dimension(columns.window), deep
         ), size),
     ]  # fmt: skip
     if dice.random() < 0.3:
-        inputs.append(Operand("b", "weights", (Dimension(n["k"], "k"),), 4))
+        inputs.append(LayerOperand("b", "weights", (Dimension(n["k"], "k"),), 4))
     return Layer(
         "products",
         axes,
         tuple(inputs),
-        Operand("y", "output", _plain(n, "nhwk"), size, dice.choice((None, 4))),
+        LayerOperand("y", "output", _plain(n, "nhwk"), size, dice.choice((None, 4))),
         dice.randint(1, 9),
     )
 
@@ -98,9 +98,9 @@ def _windows(dice: Random) -> Layer:
     n = _extents(dice, "hwc", 70)
     axes = tuple(Axis(name, extent) for name, extent in n.items())
     rows, columns = _slid(dice, "h", n["h"]), _slid(dice, "w", n["w"])
-    x = Operand("x", "input", (rows, columns, Dimension(n["c"], "c")))
+    x = LayerOperand("x", "input", (rows, columns, Dimension(n["c"], "c")))
     follows = dice.choice(("hwc", "hw", "c"))
-    y = Operand("y", "output", _plain(n, follows), 1, dice.choice((None, 4)))
+    y = LayerOperand("y", "output", _plain(n, follows), 1, dice.choice((None, 4)))
     return Layer("windows", axes, (x,), y)
 
 
@@ -112,8 +112,8 @@ def _shares(dice: Random) -> Layer:
         Dimension(1) if dice.random() < 0.5 else Dimension(n[name], name) for name in "hwc"
     )
     role = dice.choice(("input", "weights"))
-    inputs = (Operand("a", "input", _plain(n, "hwc")), Operand("b", role, other, 2))
-    return Layer("shares", axes, inputs, Operand("y", "output", _plain(n, "hwc")))
+    inputs = (LayerOperand("a", "input", _plain(n, "hwc")), LayerOperand("b", role, other, 2))
+    return Layer("shares", axes, inputs, LayerOperand("y", "output", _plain(n, "hwc")))
 
 
 def _enlarged(dice: Random) -> Layer:
@@ -121,12 +121,12 @@ def _enlarged(dice: Random) -> Layer:
     n = _extents(dice, "hc", 40)
     times = dice.randint(2, 3)
     rows = -(-n["h"] // times) + dice.randint(0, 1)
-    x = Operand("x", "input", (
+    x = LayerOperand("x", "input", (
         Dimension(rows, "h", Fraction(1, times), dice.choice((0, 1)), dice.choice((0, -1))),
         Dimension(n["c"], "c"),
     ))  # fmt: skip
     axes = tuple(Axis(name, extent) for name, extent in n.items())
-    return Layer("enlarged", axes, (x,), Operand("y", "output", _plain(n, "hc")))
+    return Layer("enlarged", axes, (x,), LayerOperand("y", "output", _plain(n, "hc")))
 
 
 def _plain(n: dict[str, int], names: str) -> tuple[Dimension, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 
 
 def convolution(
@@ -30,9 +30,9 @@ def convolution(
         "convolution",
         (*axes, Axis("k", outputs), Axis("c", c)),
         (
-            Operand("x", "input", (batch, *slid, deep), element_bytes),
-            Operand("w", "weights", (wide, *taps, deep), element_bytes),
+            LayerOperand("x", "input", (batch, *slid, deep), element_bytes),
+            LayerOperand("w", "weights", (wide, *taps, deep), element_bytes),
         ),
-        Operand("y", "output", (batch, *plain, wide), element_bytes),
+        LayerOperand("y", "output", (batch, *plain, wide), element_bytes),
         window[0] * window[1],
     )

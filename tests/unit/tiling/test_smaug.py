@@ -11,7 +11,7 @@ from layers import convolution
 
 from benchmarks.smaug_cases import Case, layer_of, scratchpads_of
 from penstock.errors import CapacityError, UsageError
-from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug, flattened
@@ -83,7 +83,7 @@ def test_tiles_join_where_smaug_s_own_pieces_do_not() -> None:
 
 def test_weights_share_their_scratchpad_with_a_bias() -> None:
     layer = convolution((1, 1, 1, 64), 1024, (1, 1))
-    bias = Operand("b", "weights", (Dimension(1024, "k"),), 4)
+    bias = LayerOperand("b", "weights", (Dimension(1024, "k"),), 4)
     with_bias = Layer("biased", layer.axes, (*layer.inputs, bias), layer.output)
     tilings = [choose(Smaug(), each, SIZED) for each in (layer, with_bias)]
     assert not tilings[1].faults
@@ -93,7 +93,9 @@ def test_weights_share_their_scratchpad_with_a_bias() -> None:
 def test_a_flattened_layer_is_a_row_of_elements() -> None:
     box = tuple(Dimension(n, name) for n, name in ((40, "h"), (50, "w"), (30, "c")))
     axes = tuple(Axis(d.axis or "", d.size) for d in box)
-    layer = Layer("sum", axes, (Operand("x", "input", box, 2),), Operand("y", "output", box, 2))
+    layer = Layer(
+        "sum", axes, (LayerOperand("x", "input", box, 2),), LayerOperand("y", "output", box, 2)
+    )
     row = flattened(layer)
     assert row is not None
     tiling = choose(Smaug(), row, SIZED)
@@ -104,7 +106,7 @@ def test_a_flattened_layer_is_a_row_of_elements() -> None:
 def test_what_it_has_no_rule_for_is_refused(scratchpads: Scratchpads) -> None:
     box = tuple(Dimension(n, name) for n, name in ((40, "h"), (50, "w"), (30, "c")))
     axes = tuple(Axis(d.axis or "", d.size) for d in box)
-    layer = Layer("sum", axes, (Operand("x", "input", box),), Operand("y", "output", box))
+    layer = Layer("sum", axes, (LayerOperand("x", "input", box),), LayerOperand("y", "output", box))
     with pytest.raises(UsageError, match="no rule") as caught:
         choose(Smaug(), layer, scratchpads)
     assert caught.value.code == "tiling-006"

@@ -13,7 +13,7 @@ import pytest
 from layers import convolution
 
 from penstock.errors import CapacityError
-from penstock.tiling.layer import Dimension, Layer, Operand
+from penstock.tiling.layer import Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.smaug import Smaug
@@ -57,7 +57,7 @@ def pooling(shape: tuple[int, int, int, int], window: int, stride: int) -> Layer
     """A pool of square windows without padding: a convolution less its weights and its sum."""
     whole = convolution(shape, shape[3], (window, window), (stride, stride), same=False)
     batch, rows, columns, _ = whole.inputs[0].dimensions
-    x = Operand("x", "input", (batch, rows, columns, Dimension(shape[3], "k")), 2)
+    x = LayerOperand("x", "input", (batch, rows, columns, Dimension(shape[3], "k")), 2)
     return Layer("pool", whole.axes[:4], (x,), whole.output, window * window)
 
 

@@ -12,7 +12,7 @@ from layers import convolution
 from penstock.errors import CapacityError, UsageError
 from penstock.tiling.axis_table import axis_table, table_of_cut
 from penstock.tiling.cuts import TileShape, cut_axis, intervals
-from penstock.tiling.layer import Axis, Dimension, Layer, Operand
+from penstock.tiling.layer import Axis, Dimension, Layer, LayerOperand
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiler import innermost_depths
@@ -135,7 +135,7 @@ def test_a_tiling_shows_its_loops() -> None:
 
 
 LINE = (Dimension(4, "c"),)
-PLAIN = Operand("y", "output", LINE)
+PLAIN = LayerOperand("y", "output", LINE)
 
 
 @pytest.mark.parametrize(
@@ -143,25 +143,25 @@ PLAIN = Operand("y", "output", LINE)
     [
         ((Axis("c", 4), Axis("c", 4)), (), PLAIN, "same name"),
         ((Axis("c", 4, least=5),), (), PLAIN, "at least 5"),
-        ((Axis("c", 4),), (Operand("x", "input", (Dimension(3, "d"),)),), PLAIN, '"d"'),
+        ((Axis("c", 4),), (LayerOperand("x", "input", (Dimension(3, "d"),)),), PLAIN, '"d"'),
         (
             (Axis("c", 4),),
-            (Operand("x", "input", LINE * 2),),
+            (LayerOperand("x", "input", LINE * 2),),
             PLAIN,
             "one axis indexes two dimensions",
         ),
         (
             (Axis("c", 4),),
-            (Operand("x", "input", (Dimension(4, "c", 0),)),),
+            (LayerOperand("x", "input", (Dimension(4, "c", 0),)),),
             PLAIN,
             "factor is not positive",
         ),
-        ((Axis("c", 4),), (Operand("x", "input", LINE, 0),), PLAIN, "below 1"),
+        ((Axis("c", 4),), (LayerOperand("x", "input", LINE, 0),), PLAIN, "below 1"),
         ((Axis("c", 5),), (), PLAIN, "not the axis itself"),
     ],
 )
 def test_a_layer_that_contradicts_itself_is_refused(
-    axes: tuple[Axis, ...], inputs: tuple[Operand, ...], output: Operand, words: str
+    axes: tuple[Axis, ...], inputs: tuple[LayerOperand, ...], output: LayerOperand, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         Layer("wrong", axes, inputs, output)

@@ -7,10 +7,12 @@ patterns                    is_op, wildcard, is_constant; Pattern
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
                             addresses
-commands                    Driver, Address, Loop, Var; operators + - * // %, minimum, maximum
+commands                    Driver, DriverRecord: a function and a record of its arguments; Invoke,
+                            Issue, Transfer, Loop; Address, TensorRows: operands of commands
+expressions                 Expr: a number, Var or TableEntry; operators + - * // %, minimum, maximum
 graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
 work of a node              whole_work; row_count: rows of a shape
-element types               ElementTypes of an implementation, each a DType
+element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes                       parse_size: "64KiB" in bytes
 program passes              Program and its records
 arguments of encoders       StreamCommand (an Invoke), StreamOperation (an Issue), StreamTransfer (a

@@ -38,7 +38,7 @@ from rich.table import Table
 from benchmarks.compile_time import timed
 from benchmarks.entry import console, entry, shown
 from benchmarks.shared import Shared, find_shared
-from penstock.errors import ModelError, UsageError
+from penstock.errors import ModelError, ToolError, UsageError
 
 LIMIT = 1.05
 """Largest accepted ratio of median compile times."""
@@ -254,6 +254,14 @@ def measure(case: Case, shared: Shared, python: str) -> Result:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         found = _ERROR_CODE.search(done.stderr)
+        if found and found[1].startswith("tool-"):
+            raise ToolError(
+                "bench-043",
+                f"{case.key}: no result, because a tool is missing or failed",
+                where=" ".join(command),
+                why=done.stderr.strip(),
+                help="install what CONTRIBUTING.md names, and run the comparison again",
+            )
         return Result({}, (), found[1] if found else f"exit code {done.returncode}")
     return result(json.loads(done.stdout))
 

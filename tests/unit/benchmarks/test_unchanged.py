@@ -26,7 +26,7 @@ from benchmarks.unchanged import (
     save,
     selected,
 )
-from penstock.errors import ModelError, UsageError
+from penstock.errors import ModelError, ToolError, UsageError
 
 CASE = Case("hello_world_int8", "cortex-m4")
 RECORDED = Result({"RAM": 100, "code": 50, "counted cycles": None}, ((80, 20, 5), (100, 10, 5)))
@@ -75,12 +75,12 @@ def test_a_comparison_of_nothing_fails() -> None:
 
 def test_saved_results_are_read_back_and_other_cases_stay(tmp_path: Path) -> None:
     path, other = tmp_path / "results.json", replace(CASE, target="cortex-m55")
-    save(path, {other.key: Result({}, (), "tool-025"), CASE.key: RECORDED})
+    save(path, {other.key: Result({}, (), "capacity-001"), CASE.key: RECORDED})
     save(path, {CASE.key: replace(RECORDED, frontier=())})
     found = read_results(path)
     assert list(found) == [CASE.key, other.key]
     assert found[CASE.key] == replace(RECORDED, frontier=())
-    assert found[other.key].error == "tool-025"
+    assert found[other.key].error == "capacity-001"
 
 
 def test_an_unreadable_file_and_an_unknown_network_are_errors(tmp_path: Path) -> None:
@@ -99,6 +99,16 @@ def test_another_interpreter_needs_an_environment_without_pythonpath(
         check_environment("/elsewhere/python")
     monkeypatch.delenv("PYTHONPATH")
     check_environment("/elsewhere/python")
+
+
+def test_a_missing_tool_is_an_error_and_no_result(tmp_path: Path) -> None:
+    (tmp_path / "hello_world_int8.tflite").touch()
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'error[tool-025]: there is no simulator' >&2\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(ToolError, match="hello_world_int8 on cortex-m4: no result") as caught:
+        measure(CASE, Shared(tmp_path), str(python))
+    assert "there is no simulator" in caught.value.why
 
 
 def test_a_missing_folder_of_models_is_an_error(tmp_path: Path) -> None:

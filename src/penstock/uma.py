@@ -9,7 +9,7 @@ costs                       cycles, or a Breakdown of them by resource; PlacedCa
                             addresses
 commands                    Driver, DriverRecord: a function and a record of its arguments; Invoke,
                             Issue, Transfer, Loop; Address, TensorRows: operands of commands
-expressions                 Expr: a number, Var or TableEntry; operators + - * // %, minimum, maximum
+expressions                 Expr: a number, Var, TableEntry; operators + - * // %, minimum, maximum
 graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType

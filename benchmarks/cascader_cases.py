@@ -17,8 +17,8 @@ from benchmarks.cascader_operators import Operator
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import PenstockError
 from penstock.ir.affine import Affine
+from penstock.pareto import efficient
 from penstock.scheduling.model.stripe import StripeConfig
-from penstock.scheduling.pareto import efficient
 
 KEYS = ("propagators", "op_propagators", "pareto_frontier", "count_stripes")
 """Top-level keys; a file has at least one."""

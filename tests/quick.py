@@ -30,7 +30,7 @@ QUICK_FILES = (
     "test_structure.py",
     "unit/memory",
     "unit/passes",
-    "unit/scheduling/test_pareto.py",
+    "unit/test_pareto.py",
     "unit/test_public_face.py",
     "unit/tools/test_language_measures.py",
     "unit/tools/test_structure_measures.py",

@@ -1,6 +1,6 @@
 """Concepts: each has one home in the package.
 
-Domination of cost vectors lives in `scheduling/pareto.py`, prefetching of the scheduler in
+Domination of cost vectors lives in `pareto.py`, prefetching of the scheduler in
 `scheduling/prefetch/`, and `ops/` holds operators only.
 """
 
@@ -21,11 +21,11 @@ _NOT_OPERATORS = frozenset({"__init__", "registry"})
 
 
 def domination_elsewhere(source: Source, package: str) -> Iterator[str]:
-    """Definitions and comparisons of domination outside `scheduling/pareto.py`.
+    """Definitions and comparisons of domination outside `pareto.py`.
 
     A comparison is `a.x <= b.x and a.y <= b.y`: the same members of two values, all compared in
     the same direction."""
-    home = f"{package}.scheduling.pareto"
+    home = f"{package}.pareto"
     for name, module in source.modules.items():
         if name == home:
             continue

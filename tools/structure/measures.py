@@ -86,7 +86,7 @@ MEASURES: tuple[tuple[str, str, Callable[[Source, str], Iterator[str]]], ...] = 
     ("operator_helpers", "modules of ops/ without an operator", concepts.operator_helpers),
     (
         "domination_elsewhere",
-        "domination outside scheduling/pareto.py",
+        "domination outside pareto.py",
         concepts.domination_elsewhere,
     ),
     (

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import compiled
+from penstock.pareto import efficient_rows
 from penstock.tiling.cuts import Cut, intervals
 from penstock.tiling.layer import Axis, Dimension, Layer
 from penstock.tiling.scratchpads import Scratchpads
@@ -46,8 +47,7 @@ def axis_table(layer: Layer, scratchpads: Scratchpads, axis: Axis) -> AxisTable:
     forms = np.array([_form(d, alignment) for d, alignment in lines.values()], np.int64)
     measured = _measured(axis.extent, axis.lanes, shapes, forms.reshape(-1, 6))
     shapes, measured = shapes[measured[:, 0] > 1], measured[measured[:, 0] > 1]
-    ranked = np.lexsort(measured.T[::-1])
-    kept = ranked[_pareto_rows(measured[ranked])]
+    kept = efficient_rows(measured)
     return _table(layer, lines, shapes[kept], measured[kept])
 
 
@@ -122,25 +122,3 @@ def _measured(extent: int, lanes: int, shapes: Numbers, forms: Numbers) -> Numbe
                 found[s, 3 + 2 * k] = max(found[s, 3 + 2 * k], room)
             lower = upper
     return found
-
-
-@compiled
-def _pareto_rows(rows: Numbers) -> Numbers:
-    """Return the indices of the Pareto-optimal rows; `rows` must be sorted lexicographically."""
-    kept = np.empty(len(rows), np.int64)
-    count = 0
-    for r in range(len(rows)):
-        beaten = False
-        for k in range(count):
-            better = rows[kept[k]]
-            beaten = True
-            for c in range(rows.shape[1]):
-                if better[c] > rows[r, c]:
-                    beaten = False
-                    break
-            if beaten:
-                break
-        if not beaten:
-            kept[count] = r
-            count += 1
-    return kept[:count]

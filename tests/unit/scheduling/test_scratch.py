@@ -17,6 +17,7 @@ from penstock.backends.portable import Processor, assign
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
 from penstock.memory.problem import peak_live_bytes
+from penstock.pareto import efficient
 from penstock.passes.accumulate import accumulate
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.search import schedule
@@ -24,7 +25,6 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.options import DEFAULTS
-from penstock.scheduling.pareto import efficient
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock.scheduling.simulate.placement_problems import placement_problems
 from penstock.zoo.registry import open_zoo

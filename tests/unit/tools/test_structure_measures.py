@@ -111,7 +111,7 @@ def test_any_is_counted_where_it_is_used(tree: Tree) -> None:
     ],
 )
 def test_domination_has_one_home(tree: Tree, text: str, count: int) -> None:
-    found = tree(scheduling__pareto=text, scheduling__other=text)
+    found = tree(pareto=text, scheduling__other=text)
     assert len(list(domination_elsewhere(found, "p"))) == count
 
 

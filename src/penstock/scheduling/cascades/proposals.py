@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.candidate import Proposal, ValuedCandidate
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
-from penstock.scheduling.pareto import efficient_pairs
 
 Numbers = npt.NDArray[np.int64]
 CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]

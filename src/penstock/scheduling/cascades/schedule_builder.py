@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 
+from penstock.pareto import Group, frontier_of_groups, thinned
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.model.memories import MemorySystem
@@ -15,7 +16,6 @@ from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Gaps, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.order.order import Order
-from penstock.scheduling.pareto import Group, frontier_of_groups, thinned
 from penstock.scheduling.prefetch.accelerator_prefetch import (
     PrefetchCandidates,
     PrefetchedSchedule,

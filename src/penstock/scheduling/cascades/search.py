@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from penstock.errors import UsageError
+from penstock.pareto import near_frontier
 from penstock.scheduling.cascades.candidate import Candidate, Proposal
 from penstock.scheduling.cascades.group_residency import (
     SECOND,
@@ -33,7 +34,6 @@ from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import CASCADES, LEAST, RESIDENT, Options
 from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by
 from penstock.scheduling.order.part_steps import order_problem
-from penstock.scheduling.pareto import near_frontier
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from penstock.errors import UsageError
-from penstock.scheduling.pareto import frontier, thinned
+from penstock.pareto import frontier, thinned
 
 T = TypeVar("T")
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.candidate import Candidate, ValuedCandidate
 from penstock.scheduling.cascades.kernel_choices import KernelChoices
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
-from penstock.scheduling.pareto import efficient_pairs
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.peak import candidates, initial_alternatives, run_whole
 from penstock.scheduling.simulate.row_tables import Numbers, read_order_differs, row_tables

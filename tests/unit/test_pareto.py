@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.scheduling.pareto import (
+from penstock.pareto import (
     efficient,
     efficient_pairs,
+    efficient_rows,
     frontier,
     frontier_of_groups,
     near_frontier,
@@ -40,6 +41,12 @@ def test_the_efficient_costs_are_those_that_brute_force_keeps(costs: list[Cost])
     kept = efficient(costs)
     assert sorted(kept) == [k for k in range(len(costs)) if not dominated(k, costs)]
     assert [costs[k] for k in kept] == sorted(costs[k] for k in kept)
+
+
+@given(costs=costs)
+def test_efficient_rows_are_the_efficient_vectors(costs: list[Cost]) -> None:
+    rows = np.array(costs, np.int64).reshape(len(costs), len(costs[0]) if costs else 1)
+    assert tuple(efficient_rows(rows).tolist()) == efficient(costs)
 
 
 @given(costs=costs, data=st.data())

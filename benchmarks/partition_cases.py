@@ -10,7 +10,7 @@ from pydantic import Field
 
 from benchmarks.case_file import Document, Record, Section, malformed, read_as
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.cost import NEVER, GroupLimits, Traffic
+from penstock.scheduling.grouping.cost import GroupLimits, Traffic
 from penstock.scheduling.grouping.grouping import runnable
 from penstock.scheduling.grouping.problem import GroupingProblem, problem_from_edges
 from penstock.scheduling.grouping.strategies import GroupingOptions, Strategy, best, paper
@@ -163,10 +163,13 @@ def _answer(
         some = solved.groups(groups)
         if runnable(solved.problem, some) is None:
             yield "the groups given wait for each other in a circle"
-        elif NEVER in (costs := [solved.cost.of(group) for group in some]):
-            yield f"group {costs.index(NEVER)} of those given does not fit"
-        elif cost is not None:
-            yield from _difference("cost of the groups given", sum(costs), cost)
+        else:
+            costs = [solved.cost.of(group) for group in some]
+            feasible = [found for found in costs if found is not None]
+            if len(feasible) < len(costs):
+                yield f"group {costs.index(None)} of those given does not fit"
+            elif cost is not None:
+                yield from _difference("cost of the groups given", sum(feasible), cost)
 
 
 def _difference(what: str, found: int, expected: int) -> Iterator[str]:

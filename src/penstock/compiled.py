@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
+
+UNBOUNDED: Final = (1 << 63) - 1
+"""The largest int64: no limit, or a cost that nothing attains.  Arrays and compiled code have
+neither None nor an infinite integer."""
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 

@@ -11,6 +11,7 @@ from enum import Enum
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.memory.problem import (
     Column,
     LiveBuffer,
@@ -134,14 +135,13 @@ def _stack(problem: PlacementProblem) -> dict[str, int]:
     buffers = sorted(problem.buffers, key=lambda b: (-breadth[b.name], -b.size_bytes, b.lower))
     lower, upper, _, _ = columns(tuple(buffers))
     floors = np.zeros(len(buffers), dtype=np.int64)
-    laid = np.iinfo(np.int64).max
     offsets: dict[str, int] = {}
     for _ in buffers:
         lowest = int(floors.argmin())  # the first of equals, so the one of largest breadth
         buffer = buffers[lowest]
         offset = round_up(int(floors[lowest]), buffer.alignment)
         offsets[buffer.name] = offset
-        meeting = (lower < buffer.upper) & (upper > buffer.lower) & (floors != laid)
+        meeting = (lower < buffer.upper) & (upper > buffer.lower) & (floors != UNBOUNDED)
         floors[meeting] = np.maximum(floors[meeting], offset + buffer.size_bytes)
-        floors[lowest] = laid
+        floors[lowest] = UNBOUNDED  # placed: never the lowest again
     return offsets

@@ -16,6 +16,7 @@ from math import lcm
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.memory.greedy import placement_at
 from penstock.memory.laying import HIGH, improve, lay
 from penstock.memory.problem import (
@@ -115,8 +116,7 @@ def _lay_all(tables: ShapeTables, order: Column, method: str) -> tuple[_Found, i
 
     shelf = np.empty((5, len(tables.names)), dtype=np.int64)
     bases = np.zeros(len(order), dtype=np.int64)
-    everywhere = np.iinfo(np.int64).max
-    _, _, work = lay(order, 0, tables.rows, tables.shapes, everywhere, shelf, 0, bases)
+    _, _, work = lay(order, 0, tables.rows, tables.shapes, UNBOUNDED, shelf, 0, bases)
     return _Found(int(shelf[HIGH].max()), bases, method, order), work
 
 

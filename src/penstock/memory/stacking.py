@@ -25,9 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.compiled import UNBOUNDED
 from penstock.memory.problem import Column, LiveBuffer, columns
-
-_FAR = np.iinfo(np.int64).max  # floor of boxes already placed: above every address
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +252,8 @@ class _Search:
         """Update the least floor of the remaining boxes in each section of a window."""
         starts = self.starts[window.start : window.stop + 1]
         tenants = self.tenants[starts[0] : starts[-1]]
-        floors = np.where(self.offset < 0, self.floor, _FAR)[tenants]
+        unplaced = self.offset < 0
+        floors = np.where(unplaced, self.floor, UNBOUNDED)[tenants]
         self.lowest[window] = np.minimum.reduceat(floors, starts[:-1] - starts[0])
 
     def _promising(self, members: Column, base: int) -> bool:

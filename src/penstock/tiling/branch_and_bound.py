@@ -20,13 +20,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import compiled
+from penstock.compiled import UNBOUNDED, compiled
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-UNBOUNDED = (1 << 62) - 1
-"""Cost of an infeasible plan, and padding of tables. Compiled code has only int64, hence a number:
-greater than every cost, and small enough that the sum of two does not overflow."""
 
 
 class AxisArrays(NamedTuple):
@@ -217,18 +214,18 @@ def _bounds(
 
 def branch_and_bound(
     axes: AxisArrays, plans: PlanArrays, costs: CostArrays
-) -> tuple[int, Numbers, int, int]:
-    """Return the best plan, its row in the table of each axis, bytes and cycle fractions. The plan
-    is -1 if none fits."""
+) -> tuple[int, Numbers, int, int] | None:
+    """Return the best plan, its row in the table of each axis, bytes and cycle fractions; None if
+    no plan fits."""
     _, operands, width = plans.follows.shape
     path, least = _ones(width + 1, operands), _ones(width + 1, operands)
     moved, parts = _bounds(axes, plans, costs, path, least)
-    best = (-1, np.zeros(width, np.int64), UNBOUNDED, UNBOUNDED)
+    best = (0, np.zeros(width, np.int64), UNBOUNDED, UNBOUNDED)
     for p in np.lexsort((parts, moved)).tolist():
         if (int(moved[p]), int(parts[p])) >= (best[2], best[3]):
             break
         best = _best_of_plan(axes, plans, costs, p, path, least, best)
-    return best
+    return None if best[2] == UNBOUNDED else best
 
 
 @compiled

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.tiling.axis_table import AxisTable, axis_table, table_of_cut
 from penstock.tiling.branch_and_bound import (
-    UNBOUNDED,
     AxisArrays,
     CostArrays,
     Numbers,
@@ -69,9 +69,10 @@ def _best(
         return None
     axes, costs = _axes(tables), _costs(layer, scratchpads)
     arrays = _plan_arrays(layer, scratchpads, every, axes.rows)
-    plan, rows, moved, parts = branch_and_bound(axes, arrays, costs)
-    if plan < 0:
+    best = branch_and_bound(axes, arrays, costs)
+    if best is None:
         return None
+    plan, rows, moved, parts = best
     return _found(layer, tables, every.plans[plan], rows.tolist(), int(moved), Fraction(
         int(parts), scratchpads.copies.bytes_per_cycle
     ))  # fmt: skip

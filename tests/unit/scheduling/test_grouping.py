@@ -14,7 +14,14 @@ from benchmarks.random_graphs import FAMILIES, random_problem
 from grouping_judge import can_run, least_cost, least_peak, moved_bytes
 from penstock.errors import CapacityError, InternalError
 from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import NEVER, Costed, GroupLimits, Traffic, weight_bytes
+from penstock.scheduling.grouping.cost import (
+    Costed,
+    GroupLimits,
+    IntervalCosts,
+    Traffic,
+    total_cost,
+    weight_bytes,
+)
 from penstock.scheduling.grouping.grouping import ordered_grouping, runnable
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.orders import orders
@@ -62,9 +69,15 @@ def test_a_group_fits_where_its_least_peak_does(
     least = least_peak(problem, nodes_of(group))
     for cap, fits in ((least, True), (least - 1, False)):
         cost = Traffic(problem, GroupLimits(buffer_cap=cap, single_always=False))
-        assert (cost.of(group) != NEVER) == fits
+        assert (cost.of(group) is not None) == fits
         assert cost.undecided == 0
     assert find_order(problem.steps(group)).peak_bytes == least
+
+
+def listed(found: IntervalCosts) -> list[int | None]:
+    """The costs of intervals; None where the interval cannot be a group."""
+    costs, feasible = found
+    return [cost if ok else None for cost, ok in zip(costs.tolist(), feasible, strict=True)]
 
 
 def _convex(problem: GroupingProblem, group: int) -> int:
@@ -81,10 +94,10 @@ def test_growing_groups_cost_what_each_costs(problem: GroupingProblem, limit: Gr
     for order in orders(problem).values():
         cost, alone = Traffic(problem, limit), Traffic(problem, limit)
         for lower in range(len(order)):
-            found = cost.interval_costs(order, lower, len(order)).tolist()
+            found = listed(cost.interval_costs(order, lower, len(order)))
             single = [alone.of(bit_mask(order[lower : k + 1])) for k in range(lower, len(order))]
             assert found == single[: len(found)]
-            assert all(c == NEVER for c in single[len(found) :])
+            assert all(c is None for c in single[len(found) :])
 
 
 @given(problems(most=9))
@@ -115,9 +128,7 @@ def test_a_cost_given_by_a_function_leads_to_the_same_groups(
     problem: GroupingProblem, limit: GroupLimits
 ) -> None:
     cost, alone = Traffic(problem, limit), Traffic(problem, limit)
-    given_cost = Costed(
-        problem, lambda group: None if alone.of(group) == NEVER else alone.of(group)
-    )
+    given_cost = Costed(problem, alone.of)
     for name in ("greedy", "bounded", "paper", "paper_merged", "best"):
         try:
             expected = STRATEGIES[name](cost, DEFAULTS).cost
@@ -137,12 +148,12 @@ def test_intervals_are_the_best_of_all_cuts_of_an_order(
             for cuts in range(1 << count - 1):
                 edges = [0, *(k + 1 for k in range(count - 1) if cuts >> k & 1), count]
                 groups = [order[a:b] for a, b in pairwise(edges)]
-                costs = [cost.of(bit_mask(group)) for group in groups]
-                if NEVER not in costs and max(map(len, groups)) <= most:
-                    sums.append(sum(costs))
+                total = total_cost(cost, map(bit_mask, groups))
+                if total is not None and max(map(len, groups)) <= most:
+                    sums.append(total)
             found = intervals(order, cost, most)
             assert bool(found) == bool(sums)
-            assert sum(map(cost.of, found)) == min(sums, default=0)
+            assert total_cost(cost, found) == min(sums, default=0)
 
 
 @given(problems(most=12), limits())
@@ -171,7 +182,7 @@ def test_strategies_keep_their_promises(problem: GroupingProblem, limit: GroupLi
         return
     for name, found in every.items():
         assert can_run(problem, found.groups), name
-        assert found.cost == sum(map(cost.of, found.groups))
+        assert found.cost == total_cost(cost, found.groups)
         assert found.bound <= every["best"].cost <= found.cost, name
     assert all(group.bit_count() == 1 for group in every["layer"].groups)
     assert all(group.bit_count() <= SMALL.bounded_nodes for group in every["bounded"].groups)
@@ -239,9 +250,9 @@ def test_a_group_that_was_not_decided_is_one_when_an_order_shows_it() -> None:
     problem = GroupingProblem(tuple(nodes), (), frozenset({10}))
     cost = Traffic(problem, GroupLimits(buffer_cap=7, order_states=1))
     everything, order = problem.everything, (0, 5, 1, 6, 2, 7, 3, 8, 4, 9, 10)
-    refused = cost.of(everything) == NEVER
+    refused = cost.of(everything) is None
     assert refused == (cost.undecided == 1)
-    assert cost.interval_costs(order, 0, len(order)).tolist()[-1] == cost.of(everything) == 1
+    assert listed(cost.interval_costs(order, 0, len(order)))[-1] == cost.of(everything) == 1
     assert cost.undecided == 0
 
 
@@ -298,7 +309,7 @@ TOWERS = (
 
 @pytest.mark.parametrize(("towers", "start_bytes", "weight_cap", "published"), TOWERS)
 def test_two_towers_cost_what_is_published(
-    towers: tuple[tuple[list[int], list[int]], ...],
+    towers: tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]],
     start_bytes: int,
     weight_cap: int,
     published: tuple[int, int, int],

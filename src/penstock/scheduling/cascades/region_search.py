@@ -17,6 +17,7 @@ from itertools import product
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Value
 from penstock.scheduling.cascades.candidate import Candidate, Proposal, ValuedCandidate
 from penstock.scheduling.cascades.kernel_choices import KernelChoices
@@ -27,7 +28,6 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.execution import WHOLE, expand
-from penstock.scheduling.simulate.row_kernels import UNBOUNDED
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
 

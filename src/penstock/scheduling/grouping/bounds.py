@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.cost import GroupCost
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.order.step_table import bit_mask, bits
@@ -83,10 +83,10 @@ class PieceCost:
         piece = whole.problem.piece(some, leaving)
         return PieceCost(piece, whole, some, whole.relaxed(piece))
 
-    def of(self, group: int) -> int:
-        """Return the cost of a group, or NEVER."""
+    def of(self, group: int) -> int | None:
+        """Return the cost of a group; None if it cannot be one."""
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
-            return NEVER
+            return None
         sizes, problem = self.problem.sizes, self.problem
         moved = (problem.read_from_outside(group), problem.wanted_outside(group))
         return sum(sizes[t] for mask in moved for t in bits(mask))

@@ -6,19 +6,18 @@ profiler implements the same protocol, or provides a function for `Costed`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.scheduling.grouping import fitting
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep, unbounded_if_none
 from penstock.scheduling.order.step_table import bit_mask, bits
 
-NEVER = -1
-"""Cost of a set of nodes that cannot be a group."""
 PATIENCE = 8
 """Number of consecutive infeasible sets after which larger ones are not tried."""
 
@@ -27,8 +26,18 @@ Columns = tuple[Column, Column, Column, Column, Column, Column]
 """A graph as arrays; see `sweep`."""
 
 
+class IntervalCosts(NamedTuple):
+    """Costs of intervals of an order that begin at one position, and which of them can be a group.
+
+    The cost of an interval that cannot be a group has no meaning.
+    """
+
+    costs: Column
+    feasible: npt.NDArray[np.bool_]
+
+
 class GroupCost(Protocol):
-    """Cost of groups, as non-negative numbers or `NEVER`.  Groups are masks of nodes."""
+    """Cost of groups, as non-negative numbers.  Groups are masks of nodes."""
 
     @property
     def problem(self) -> GroupingProblem:
@@ -45,8 +54,8 @@ class GroupCost(Protocol):
         """
         ...
 
-    def of(self, group: int) -> int:
-        """Return the cost of a set of nodes as one group; NEVER if it cannot be one."""
+    def of(self, group: int) -> int | None:
+        """Return the cost of a set of nodes as one group; None if it cannot be one."""
         ...
 
     def hopeless(self, group: int) -> bool:
@@ -77,11 +86,11 @@ class OrderCost(GroupCost, Protocol):
         """Return a secondary cost, summed over groups, to break ties between groupings."""
         ...
 
-    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
         """Return the costs of order[lower:lower + 1], order[lower:lower + 2], ..
         order[lower:upper].
 
-        The array ends early where larger intervals are unlikely to be groups.
+        The arrays end early where larger intervals are unlikely to be groups.
         """
         ...
 
@@ -100,35 +109,35 @@ class Costed:
     weight_cap: int | None = None
     additive: bool = False
     undecided: int = 0
-    known: dict[int, int] = field(default_factory=dict[int, int])
+    known: dict[int, int | None] = field(default_factory=dict[int, int | None])
 
-    def of(self, group: int) -> int:
-        """Return the cost of a set of nodes as one group; NEVER if it cannot be one."""
-        found = self.known.get(group)
-        if found is None:
+    def of(self, group: int) -> int | None:
+        """Return the cost of a set of nodes as one group; None if it cannot be one."""
+        if group not in self.known:
             refused = group & (group - 1) and self.hopeless(group)
-            cost = None if refused else self.function(group)
-            found = NEVER if cost is None else cost
-            self.known[group] = found
-        return found
+            self.known[group] = None if refused else self.function(group)
+        return self.known[group]
 
     def tie(self, group: int) -> int:
         """Return 0: there is no secondary cost."""
         return 0
 
-    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
         """See `OrderCost.interval_costs`."""
-        costs: list[int] = []
+        costs: list[int | None] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
             group |= 1 << i
             if costs and self.hopeless(group):
                 break
             costs.append(self.of(group))
-            failed = failed + 1 if costs[-1] == NEVER else 0
+            failed = failed + 1 if costs[-1] is None else 0
             if failed == PATIENCE:
                 break
-        return np.array(costs, np.int64)
+        feasible = [cost is not None for cost in costs]
+        return IntervalCosts(
+            np.array([cost or 0 for cost in costs], np.int64), np.array(feasible, np.bool_)
+        )
 
     def hopeless(self, group: int) -> bool:
         """Return whether the weights exceed the limit."""
@@ -141,6 +150,17 @@ class Costed:
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
         """Return a condition that is always true."""
         return lambda group: True
+
+
+def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
+    """Return the sum of the costs of sets of nodes; None if one of them cannot be a group."""
+    total = 0
+    for group in groups:
+        found = cost.of(group)
+        if found is None:
+            return None
+        total += found
+    return total
 
 
 def weight_bytes(problem: GroupingProblem, group: int) -> int:
@@ -174,7 +194,7 @@ class Traffic:
     problem: GroupingProblem
     limits: GroupLimits
     additive: bool = True
-    known: dict[int, int] = field(default_factory=dict[int, int])
+    known: dict[int, int | None] = field(default_factory=dict[int, int | None])
     _unsure: set[int] = field(default_factory=set[int])  # rejected without proof
     _apart: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
     _ranks: dict[tuple[int, ...], Column] = field(default_factory=dict[tuple[int, ...], Column])
@@ -198,13 +218,11 @@ class Traffic:
         """Number of groups rejected without proof that they do not fit."""
         return len(self._unsure)
 
-    def of(self, group: int) -> int:
-        """Return the bytes moved by a group; NEVER if it is none."""
-        found = self.known.get(group)
-        if found is None:
-            found = self.traffic_bytes(group) if self._is_group(group) else NEVER
-            self.known[group] = found
-        return found
+    def of(self, group: int) -> int | None:
+        """Return the bytes moved by a group; None if it is none."""
+        if group not in self.known:
+            self.known[group] = self.traffic_bytes(group) if self._is_group(group) else None
+        return self.known[group]
 
     def traffic_bytes(self, group: int) -> int:
         """Return the bytes moved by a set of nodes, whether it fits or not."""
@@ -214,28 +232,30 @@ class Traffic:
         """Return 0: there is no secondary cost."""
         return 0
 
-    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
         """See `OrderCost.interval_costs`."""
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
         cap = unbounded_if_none(self.limits.buffer_cap)
         costs, least, reached = self._sweep(np.array(order, np.int64), lower, upper)
         if not len(costs):
-            return np.array([self.of(1 << order[lower])], np.int64)
-        failed, before, group, grown = 0, NEVER, 0, lower
+            alone = self.of(1 << order[lower])
+            return IntervalCosts(np.array([alone or 0], np.int64), np.array([alone is not None]))
+        feasible = np.ones(len(costs), np.bool_)
+        failed, before, group, grown = 0, None, 0, lower
         for k in np.flatnonzero(reached > cap).tolist():
             refused = least[k] > cap or k >= fitting.MOST_NODES  # larger sets: only this order
             if not refused:
                 group |= bit_mask(order[grown : lower + k + 1])
                 grown = lower + k + 1
-                refused = self.of(group) == NEVER
+                refused = self.of(group) is None
             if refused:
-                costs[k] = NEVER
-                failed = failed + 1 if k == before + 1 else 1
+                feasible[k] = False
+                failed = failed + 1 if before == k - 1 else 1
                 before = k
                 if failed == PATIENCE:
-                    return costs[: k + 1]
-        return costs
+                    return IntervalCosts(costs[: k + 1], feasible[: k + 1])
+        return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
         """Forget undecided groups when a new order of all nodes is known: they may fit in that

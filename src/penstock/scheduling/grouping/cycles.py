@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.scheduling.grouping.bounds import lower_bound
-from penstock.scheduling.grouping.cost import NEVER, Traffic, weight_bytes
+from penstock.scheduling.grouping.cost import IntervalCosts, Traffic, weight_bytes
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.grouping.sweep import Column
 from penstock.scheduling.order.step_table import bits
@@ -52,10 +52,10 @@ class GroupCycles:
         """Number of sets that were rejected without proof that they cannot be groups."""
         return self.traffic.undecided
 
-    def of(self, group: int) -> int:
-        """Return the cycles of a group; NEVER if it is none."""
-        if self.traffic.of(group) == NEVER:
-            return NEVER
+    def of(self, group: int) -> int | None:
+        """Return the cycles of a group; None if it is none."""
+        if self.traffic.of(group) is None:
+            return None
         computing = sum(self.computing_cycles[i] for i in bits(group))
         return self._cycles(computing, self.moved_bytes(group))
 
@@ -67,14 +67,14 @@ class GroupCycles:
         """Return the bytes moved, the secondary cost."""
         return self.moved_bytes(group)
 
-    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> Column:
+    def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
         """See `OrderCost.interval_costs`."""
-        features = self.traffic.interval_costs(order, lower, upper)
+        features, feasible = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
         moved = features + self._weights[nodes].cumsum()
         communicating = -(-moved // self.bytes_per_cycle)
         busy = np.maximum(self._computing[nodes].cumsum(), communicating)
-        return np.where(features == NEVER, NEVER, busy + self.latency_cycles)
+        return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
         """See `GroupCost.hopeless`."""

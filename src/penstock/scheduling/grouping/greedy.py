@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.cost import GroupCost, total_cost
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.order.step_table import bits
 
@@ -40,11 +40,11 @@ def greedy(cost: GroupCost) -> tuple[int, ...]:
 
 
 def saving(cost: GroupCost, a: int, b: int) -> int:
-    """Return the saving of a merge of two groups; negative if it costs more or is no group."""
+    """Return what a merge of two groups saves: negative if it costs more, 0 if it is no group."""
     if cost.hopeless(a | b):
-        return -1
-    parts, whole = (cost.of(a), cost.of(b)), cost.of(a | b)
-    return -1 if NEVER in (*parts, whole) else sum(parts) - whole
+        return 0
+    parts, whole = total_cost(cost, (a, b)), cost.of(a | b)
+    return 0 if parts is None or whole is None else parts - whole
 
 
 class Links:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import CapacityError
-from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.cost import GroupCost
 from penstock.scheduling.grouping.problem import GroupingProblem
 from penstock.scheduling.order.step_table import bits
 
@@ -49,11 +49,13 @@ def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
     """
     order = runnable(cost.problem, groups)
     assert order is not None, "groups depend on each other in a cycle"
-    costs = [cost.of(group) for group in order]
-    for group, found in zip(order, costs, strict=True):
-        if found == NEVER:
+    total = 0
+    for group in order:
+        found = cost.of(group)
+        if found is None:
             raise no_group(cost.problem, group)
-    return Grouping(order, sum(costs))
+        total += found
+    return Grouping(order, total)
 
 
 def no_group(problem: GroupingProblem, group: int) -> CapacityError:

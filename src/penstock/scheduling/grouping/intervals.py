@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.scheduling.grouping.cost import NEVER, OrderCost
+from penstock.compiled import UNBOUNDED
+from penstock.scheduling.grouping.cost import OrderCost
 from penstock.scheduling.order.step_table import bit_mask
-
-UNREACHED = np.iinfo(np.int64).max
-"""Cost of the positions that no groups reach so far; larger than any cost."""
 
 
 def intervals(
@@ -35,19 +33,19 @@ def intervals(
     if ends is not None:
         may_end[:] = False
         may_end[list(ends)] = True
-    least = np.full(count + 1, UNREACHED, np.int64)  # least cost of groups up to each position
+    least = np.full(count + 1, UNBOUNDED, np.int64)  # least cost of groups up to each position
     begin = np.zeros(count + 1, np.int64)  # where the last of these groups begins
     least[0] = 0
     for lower in range(count):
-        if least[lower] == UNREACHED:
+        if least[lower] == UNBOUNDED:
             continue
         upper = count if most is None else min(count, lower + most)
-        costs = cost.interval_costs(order, lower, upper)
+        costs, feasible = cost.interval_costs(order, lower, upper)
         uppers = np.arange(lower + 1, lower + 1 + len(costs))
-        better = (costs != NEVER) & may_end[uppers] & (least[lower] + costs < least[uppers])
+        better = feasible & may_end[uppers] & (least[lower] + costs < least[uppers])
         least[uppers[better]] = least[lower] + costs[better]
         begin[uppers[better]] = lower
-    if least[count] == UNREACHED:
+    if least[count] == UNBOUNDED:
         return ()
     groups: list[int] = []
     upper = count

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from penstock.scheduling.grouping.cost import NEVER, OrderCost
+from penstock.scheduling.grouping.cost import OrderCost
 from penstock.scheduling.grouping.greedy import Links
 from penstock.scheduling.grouping.grouping import runnable
 from penstock.scheduling.grouping.intervals import intervals
@@ -27,7 +27,7 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
     for i, node in enumerate(problem.nodes):
         for producer in sorted(bits(problem.before[i]), reverse=True) if node.pointwise else ():
             a = home[producer]
-            if links.may_join(a, i) and cost.of(links.groups[a] | 1 << i) != NEVER:
+            if links.may_join(a, i) and cost.of(links.groups[a] | 1 << i) is not None:
                 joined = links.join(a, i)
                 for member in bits(links.groups[joined]):
                     home[member] = joined

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.scheduling.grouping.cost import NEVER, OrderCost
+from penstock.scheduling.grouping.cost import OrderCost, total_cost
 from penstock.scheduling.grouping.grouping import group_by_node, runnable
 from penstock.scheduling.grouping.intervals import intervals
 from penstock.scheduling.grouping.search import GroupSearch
@@ -57,7 +57,7 @@ class Moves:
             old = tuple(group for group in self.groups if group & region)
             if sum(old) != region:
                 continue  # an earlier move changed its groups
-            new = self._grouped(region, sum(map(self.cost.of, old)))
+            new = self._grouped(region, self._present_cost(old))
             if new:
                 self._replace(old, new)
                 helped = True
@@ -115,8 +115,8 @@ class Moves:
             inside = [i for i in order if region >> i & 1]
             self.work -= 4 * len(inside)
             groups = intervals(inside, self.cost)
-            cost = sum(map(self.cost.of, groups))
-            if groups and cost < ceiling:
+            cost = total_cost(self.cost, groups)
+            if groups and cost is not None and cost < ceiling:
                 best, ceiling = groups, cost
         return best
 
@@ -139,8 +139,14 @@ class Moves:
         return helped
 
     def _cheaper(self, new: Sequence[int], old: Sequence[int]) -> bool:
-        costs = [self.cost.of(group) for group in new]
-        return NEVER not in costs and sum(costs) < sum(map(self.cost.of, old))
+        after = total_cost(self.cost, new)
+        return after is not None and after < self._present_cost(old)
+
+    def _present_cost(self, groups: Sequence[int]) -> int:
+        """Return the cost of some of the present groups."""
+        total = total_cost(self.cost, groups)
+        assert total is not None, "every present set of nodes is a group"
+        return total
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
         """Replace old groups by new ones, unless that creates a cycle; return whether it did."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from penstock.scheduling.grouping.cost import NEVER, GroupCost
+from penstock.scheduling.grouping.cost import GroupCost
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 Ready = Callable[[int], int]
@@ -73,7 +73,7 @@ class GroupSearch:
             closed.add(done)
             for after in self._steps(done, max_work):
                 spent = self._cost.of(after & ~done)
-                if spent == NEVER:
+                if spent is None:
                     continue
                 total = reached[done] + spent
                 if total >= reached.get(after, math.inf):

@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import compiled
+from penstock.compiled import UNBOUNDED, compiled
 
 Column = npt.NDArray[np.int64]
-UNBOUNDED = (1 << 63) - 1
-"""Largest int64: stands for no limit, since compiled code cannot compare with None."""
 
 
 def unbounded_if_none(limit: int | None) -> int:

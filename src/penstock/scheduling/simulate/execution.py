@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.scheduling.simulate.row_kernels import UNBOUNDED, run_cascade
+from penstock.compiled import UNBOUNDED
+from penstock.scheduling.simulate.row_kernels import run_cascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 WHOLE = 1 << 30

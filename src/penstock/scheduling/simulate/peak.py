@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.compiled import UNBOUNDED
 from penstock.scheduling.simulate.execution import WHOLE
 from penstock.scheduling.simulate.row_kernels import (
-    UNBOUNDED,
     Alternatives,
     enter_candidates,
     run_cascade,

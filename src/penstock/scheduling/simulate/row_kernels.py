@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.compiled import compiled
+from penstock.compiled import UNBOUNDED, compiled
 from penstock.scheduling.model.memories import FINE
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
-UNBOUNDED = (1 << 63) - 1
-"""Largest int64: the limit of an unlimited simulation; compiled code cannot compare with None."""
 MOST_SHARED = 6
 """Maximum number of parts with several consumers in one cascade.  The generated code repeats the
 loops of such a part, and of all parts that it reads from, for every consumer."""

@@ -97,10 +97,12 @@ class _BoundImplementation:
         """Which tensor has an element type that the implementation lacks; "" if none has."""
         declared = self.described.element_types
         for node in self.offloaded.composite.nodes:
-            types = declared if declared and node is self.offloaded.main else int8_types(node.op)
+            is_main = node is self.offloaded.main
+            types = declared if declared and is_main else int8_types(node.op)
             mismatch = types.mismatch(node.site)
             if mismatch:
-                return mismatch
+                hint = " (it declares no element_types)" if is_main and not declared else ""
+                return mismatch + hint
         return ""
 
     def kernel(self) -> Kernel:

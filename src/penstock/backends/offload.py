@@ -75,13 +75,13 @@ def require_nothing_left(left: Sequence[CpuFallback]) -> None:
     """Raises TargetError if there is a CPU fallback."""
     if left:
         first = left[0]
-        more = f", and {len(left) - 1} more" if len(left) > 1 else ""
+        others = f" and {len(left) - 1} more fall" if len(left) > 1 else " falls"
         raise TargetError(
             "accelerator-001",
-            f'node "{first.node.name}" is left to the processor{more}',
+            f'node "{first.node.name}"{others} back to the CPU',
             where=first.node.origin or first.node.name,
             why=first.reason,
-            help="leave --strict out: the summary then lists every such node, and what it costs",
+            help="without --strict, the summary lists each CPU fallback with its reason and cycles",
         )
 
 

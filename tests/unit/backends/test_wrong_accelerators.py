@@ -350,9 +350,9 @@ def test_strict_refuses_what_is_left_to_the_processor() -> None:
         api.compile(toy_request(strict=True))
     error = caught.value
     assert (error.code, error.exit_code) == ("accelerator-001", 1)
-    assert error.what == 'node "pool1" is left to the processor, and 5 more'
+    assert error.what == 'node "pool1" and 5 more fall back to the CPU'
     assert error.where == 'lenet5: node 1 "pool1"'
-    with pytest.raises(TargetError, match='"pool1" is left to the processor, and 1 more'):
+    with pytest.raises(TargetError, match='"pool1" and 1 more fall back to the CPU'):
         with_nodes_left()
 
 

@@ -188,6 +188,17 @@ def attribute_names(kind: Kind) -> tuple[str, ...]:
     return tuple(found)
 
 
+def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
+    """Names of the members of an attribute that is an enumeration; () for other attributes.
+
+    >>> from penstock.ops.logistic import Logistic
+    >>> attribute_members(Logistic, "numerics"), attribute_members(Logistic, "alpha")
+    (('TFLITE', 'REAL'), ())
+    """
+    type = object if isinstance(kind, Fused) else field_types(kind).get(name, object)
+    return tuple(type.__members__) if issubclass(type, Enum) else ()
+
+
 def has_attributes(node: Node, attributes: Attributes) -> bool:
     """Whether the node's operator has all these attribute values.
 

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from penstock.backends.operator_names import (
     Attributes,
     Fused,
     argument_counts,
+    attribute_members,
     attribute_names,
     kind_name,
     meaning,
@@ -61,7 +63,7 @@ class Pattern:
         """This pattern, restricted to matches whose last operator has these attribute values.
 
         Attributes are fields of penstock's operators: nested ones have dotted names, enumeration
-        members are given by name.  Raises BackendError for an unknown attribute.
+        members are given by name.  Raises BackendError for an unknown attribute or member.
 
         >>> print(is_op("Conv2D")(wildcard(), wildcard()).has_attr({"rows.stride": 1}))
         Conv2D(*, *){rows.stride=1}
@@ -242,14 +244,15 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raises BackendError unless the last operators of the pattern have all these attributes."""
+    """Raises BackendError unless the last operators of the pattern have all these attributes, and
+    enumerations the members named."""
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return
     names = [p.name for p in last if isinstance(p, Operator)]
     kinds = dict.fromkeys(k for n in names for k in meanings()[n].kinds)
     known = [name for kind in kinds for name in attribute_names(kind)]
-    for name in attributes:
+    for name, value in attributes.items():
         if name not in known:
             raise BackendError(
                 "backend-005",
@@ -257,4 +260,12 @@ def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> Non
                 where=f"has_attr of {pattern}",
                 why="attributes are the fields of penstock's operators",
                 help=f"it has {', '.join(known)}" if known else "it has none at all",
+            )
+        members = [member for kind in kinds for member in attribute_members(kind, name)]
+        if members and value not in members and not isinstance(value, Enum):
+            raise BackendError(
+                "backend-005",
+                f'attribute "{name}" is {value!r}, must be one of {", ".join(members)}',
+                where=f"has_attr of {pattern}",
+                help=f"for example has_attr({{{name!r}: {members[0]!r}}})",
             )

@@ -198,6 +198,8 @@ def test_an_attribute_of_one_alternative_may_be_asked_for() -> None:
     assert found(either.has_attr({"activation": "RELU"}), node_of("y", Relu(), (X,))) == [{"y"}]
     with pytest.raises(BackendError, match="has no attribute"):
         either.has_attr({"axes": 1})
+    with pytest.raises(BackendError, match="\"activation\" is 'relu', must be one of NONE, RELU"):
+        either.has_attr({"activation": "relu"})
 
 
 @given(data=st.data(), graph=st.one_of(graphs(most_nodes=4), networks(most_parts=4)))

@@ -190,7 +190,7 @@ def test_patterns_are_frozen_and_compare_by_identity() -> None:
     pattern = is_op("nn.relu")(wildcard())
     assert pattern != is_op("nn.relu")(wildcard())
     with pytest.raises(FrozenInstanceError):
-        pattern.name = "nn.softmax"
+        pattern.name = "nn.softmax"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_attribute_of_one_alternative_may_be_asked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -201,14 +202,22 @@ def raises(noun: object, target: AcceleratorTarget) -> None:
     raise RuntimeError("lost")
 
 
+def returns_none(noun: object, target: AcceleratorTarget) -> None:
+    """A pass that forgets its result."""
+
+
+def returns_nodes(graph: Graph, target: AcceleratorTarget) -> object:
+    return graph.nodes
+
+
 @pytest.mark.parametrize(
     ("phase", "run", "why"),
     [
-        (PassPhase.PRE_PARTITIONING, lambda graph, target: None, "it gives None"),
-        (PassPhase.PRE_PARTITIONING, lambda graph, target: graph.nodes, "it gives (Node("),
+        (PassPhase.PRE_PARTITIONING, returns_none, "it gives None"),
+        (PassPhase.PRE_PARTITIONING, returns_nodes, "it gives (Node("),
         (PassPhase.POST_PARTITIONING_0, raises, "RuntimeError: lost"),
         (PassPhase.POST_PARTITIONING_1, without_first, ""),
-        (PassPhase.PROGRAM_PHASE_0, lambda program, target: None, "it gives None"),
+        (PassPhase.PROGRAM_PHASE_0, returns_none, "it gives None"),
         (PassPhase.PROGRAM_PHASE_3, raises, "RuntimeError: lost"),
     ],
 )
@@ -242,7 +251,10 @@ def written_as(call: object) -> Callable[[Accelerator], Accelerator]:
     """An accelerator whose calls are written in a way of its own."""
 
     def change(accelerator: Accelerator) -> Accelerator:
-        how = call if callable(call) else lambda arguments: call
+        def constant(arguments: object) -> object:
+            return call
+
+        how = call if callable(call) else constant
         code = replace(accelerator.codegen, replace_call_extern=how)
         return replace(accelerator, codegen=code)
 
@@ -369,8 +381,7 @@ def test_the_command_line_exits_with_1_where_strict_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    strict = toy_request(strict=True)
-    monkeypatch.setattr(api, "request", lambda *words, **settings: strict)
+    monkeypatch.setattr(api, "request", Mock(return_value=toy_request(strict=True)))
     said = CommandLine(monkeypatch, capsys)("compile", "zoo:lenet5", "--strict")
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error[accelerator-001]: ")
@@ -381,8 +392,7 @@ def test_the_command_line_lists_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    wanted = toy_request()
-    monkeypatch.setattr(api, "request", lambda *words, **settings: wanted)
+    monkeypatch.setattr(api, "request", Mock(return_value=toy_request()))
     said = CommandLine(monkeypatch, capsys)("compile", "zoo:lenet5")
     assert said.code == 0
     assert "6 nodes fall back" in said.out

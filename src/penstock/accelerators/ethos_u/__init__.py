@@ -1,1 +1,1 @@
-"""ethos_u: the Ethos-U NPUs of Arm."""
+"""ethos_u: backends for Arm's Ethos-U55 and Ethos-U65 NPUs."""

@@ -1,11 +1,14 @@
 """backend: the operators that Ethos-U supports, and their kernels.
 
-    macs          multipliers: 32, 64, 128 or 256 for Ethos-U55, 256 for Ethos-U65
+Attributes of the target:
+
+    macs          multiply-accumulates per cycle: 32, 64, 128 or 256 on Ethos-U55, 256 on Ethos-U65
     memory_mode   shared_sram (constants in flash or DRAM), sram_only, dedicated_sram (Ethos-U65)
     layout        nhcwb16: tensors that only the NPU accesses are stored in blocks of 16 channels;
-                  nhwc: no tensor is
+                  nhwc: all tensors are stored in NHWC
 
-A call is a register command stream, which a functional model executes.
+Each kernel call is encoded as a register command stream. The reference machine executes the stream
+on a functional model (`interpreter`).
 """
 
 from __future__ import annotations
@@ -45,11 +48,12 @@ from penstock.uma import (
 TRANSPOSED = "nn.conv2d_transpose"
 DENSE = "nn.dense"
 LAYERS = ("nn.conv2d", TRANSPOSED, "nn.depthwise_conv2d", DENSE)
+"""Operators with constant weights and biases."""
 POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 REDUCTIONS = ("mean", "sum")
 CONCATENATION = "concatenate"
 MOST_CONCATENATED = 8
-"""The most inputs of a concatenation."""
+"""Maximum number of inputs of a concatenation."""
 SUMS = ("add", "subtract", "multiply")
 IN_SRAM = "which does not count the constants that then lie in SRAM"
 VARIANTS = {
@@ -61,13 +65,17 @@ VARIANTS = {
         for n in range(1, MOST_PREFETCH_CHOICES + 1)
     },
 }
+"""Kernels of an operator with weights, by name."""
 FEATURES_STEP = 16
-"""Alignment of rows, in bytes."""
+"""Alignment of the rows of a tensor, in bytes."""
 
 
 class EthosU(UMABackend):
-    """Supports convolutions, dense layers, pools, reductions, sums, products, functions of one
-    element, and concatenations."""
+    """Backend of Ethos-U: convolutions, dense layers, pools, reductions, sums, products,
+    element-wise functions and concatenations.
+
+    name: name of the backend and of its accelerator.
+    macs: default of the attribute `macs`; None if the backend does not have this attribute."""
 
     name: str
     macs: int | None = 256
@@ -102,34 +110,35 @@ class EthosU(UMABackend):
 
     @property
     def target_name(self) -> str:
-        """The name of the accelerator."""
+        """Name of the accelerator."""
         return self.name
 
 
 def submission_text(arguments: Sequence[str]) -> str:
-    """A call of `ethosu_submit` in C, from the texts of its arguments."""
+    """Return a C call of `ethosu_submit`, given the C expressions of its arguments: the stream, the
+    size of the stream, and the base address of each region."""
     stream, size, *bases = arguments
     pointers = ", ".join(f"(void *)({base})" for base in bases)
     return f"ethosu_submit({stream}, {size}, (void *[]){{{pointers}}}, {len(bases)})"
 
 
 def in_channel_blocks(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """The graph with the layout NHCWB16 for tensors that only the NPU accesses, unless the user has
-    selected another layout or the tensor has less than one channel block."""
+    """Return the graph with layout NHCWB16 for all tensors that only the NPU accesses and that have
+    at least 16 channels. The graph is unchanged if the user selected layout nhwc."""
     if target.attrs["layout"] != NHCWB16:
         return graph
     return packed(graph, target.name, BLOCK_CHANNELS, borders=False, least_channels=BLOCK_CHANNELS)
 
 
 def concatenation() -> Pattern:
-    """The pattern of a concatenation of 2 to `MOST_CONCATENATED` tensors."""
+    """Return a pattern that matches concatenations of 2 to `MOST_CONCATENATED` tensors."""
     counts = range(2, MOST_CONCATENATED + 1)
     every = (is_op(CONCATENATION)(*(wildcard() for _ in range(count))) for count in counts)
     return reduce(or_, every)
 
 
 def window_rows(op: str, attrs: Any, inputs: Any) -> int:
-    """Rows of the input that a window spans."""
+    """Return the number of input rows that one output row depends on, including rows of padding."""
     if op in (*REDUCTIONS, DENSE):
         return row_count(inputs[0].shape)
     if op == TRANSPOSED:
@@ -138,7 +147,8 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator: all variants for layers, one for other operators."""
+    """Return the strategy of operator `op`. It has an implementation for each variant if the
+    operator is one of `LAYERS`, otherwise a single implementation."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target

@@ -1,10 +1,10 @@
 """blocks: the candidate block sizes of an operation.
 
-The NPU computes the output block by block.  While it computes one block, it fetches the input of
-the next, so the internal memory holds the inputs and sums of two blocks.  A block size that does
-not fit is no candidate.
+The NPU computes the output block by block. While it computes one block, it loads the input of the
+next one, so its internal memory holds the inputs and the accumulators of two blocks. Block sizes
+for which these do not fit are not candidates.
 
-Source: Vela 5.2.0, `architecture_allocator.py` (what fits).
+Source: `architecture_allocator.py` of Vela 5.2.0, which determines the block sizes that fit.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from penstock.accelerators.ethos_u.work import ComputeKind, NpuWork
 
 Ints = NDArray[np.int64]
 Blocks = NDArray[np.int64]
-"""Rows, columns and channels of block sizes; shape (n, 3)."""
+"""Block sizes: an array of shape (n, 3), with rows, columns and channels of each block."""
 
 LARGEST = MapShape(32, 64, 128)
+"""The largest block size that the hardware supports."""
 WINDOW_PART = 8
-"""The most rows or columns of a window that are computed at once; a larger window is split."""
+"""Maximum number of rows or columns of a window that the NPU processes at once. A larger window is
+split into parts."""
 GRANULE = 8
-"""Channels of an input in the internal memory are rounded up to a multiple of this."""
+"""The internal memory stores inputs and accumulators with their channels rounded up to a multiple
+of this number."""
 
 
 @cache
 def fitting_blocks(work: NpuWork) -> Blocks:
-    """All block sizes that fit; shape (n, 3)."""
+    """Return all block sizes with which the operation fits the internal memory."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
     heights = np.arange(least[0], _up(min(LARGEST.height, out.height), least[0]) + 1, least[0])
@@ -50,7 +53,7 @@ def fitting_blocks(work: NpuWork) -> Blocks:
 
 
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
-    """Which of the block sizes fit the internal memory; shape (n,)."""
+    """Return whether the operation fits the internal memory, for each block size; shape (n,)."""
     chip, needed = work.chip, input_blocks(work, blocks)
     bytes = needed[:, 0] * needed[:, 1] * _up(needed[:, 2], GRANULE)
     input_banks = _up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
@@ -65,7 +68,11 @@ def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
 
 
 def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
-    """The size of the input that each block of the output depends on; shape (n, 3)."""
+    """Return the size of the input that the NPU loads at a time, for each size of an output block;
+    shape (n, 3).
+
+    This input covers at most `WINDOW_PART` rows and columns of a window and, in a convolution, at
+    most 32 input channels."""
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
@@ -78,10 +85,11 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
 
 
 def _one_row(work: NpuWork) -> bool:
-    """Whether only one row of sums is computed although a micro block has two rows."""
+    """Return whether a block has only one row of accumulators although the micro block has two
+    rows, because the output and the window have one row each."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 
 def _up(x: Ints | int, step: int) -> Any:
-    """x, rounded up to a multiple of `step`."""
+    """Return `x` rounded up to a multiple of `step`."""
     return -(-x // step) * step

@@ -1,11 +1,12 @@
-"""call: the operations and copies that the NPU executes for one call, in order.
+"""call: the operations and copies that the NPU executes for one kernel call, in order.
 
-A call is split into intervals of rows.  An interval is one operation if its rows lie in at most two
-tiles in every tensor, as in a ring; otherwise the rows of a window are first copied to scratch.  If
-weights are encoded in segments, each segment has operations of its own.
+A call is split into intervals of output rows. One operation computes an interval if, in every
+tensor, the rows that it accesses form at most two tiles, as the rows of a ring do. (A tile is a
+sequence of rows at a constant pitch.) Otherwise, the rows of a window are first copied to scratch.
+If the weights are encoded in segments, each segment of output channels has its own operations.
 
-`Action`s state this independently of the compiler that writes register commands: `emission` turns
-them into commands, `waits` and `timeline` predict their timing.
+An `Action` is one such operation or copy, in a form that does not depend on Vela. `emission`
+converts actions to operations of Vela's API; `waits` and `timeline` predict their timing.
 """
 
 from __future__ import annotations
@@ -24,16 +25,21 @@ from penstock.accelerators.ethos_u.timeline import Job, operation_job
 from penstock.uma import Place, StreamRows, StreamTransfer
 
 MapPlace = tuple[int, MapTiles]
-"""A region, and the tiles of a feature map in it."""
+"""The number of a memory region, and the tiles of a feature map in that region."""
 NOWHERE: MapPlace = (0, MapTiles(0, 0, 0, 0))
-"""The place of an absent feature map."""
+"""Placeholder for the place of a feature map that an operation does not have."""
 
 
 class ChannelPart(NamedTuple):
-    """A segment: `channels` output channels from number `first` on.
+    """The output channels that one operation computes, and the encoded constants of these channels.
 
-    The biases lie at `place`, followed by the weights, unless `biases` states another place for the
-    biases.  `place` is None if there are no weights."""
+    segment: index of the segment of constants.
+    first, channels: the first output channel, and the number of output channels.
+    place: address of the segment (biases followed by weights); None if the operation has no
+        weights.
+    bias_bytes, weight_bytes: sizes of the encoded biases and weights.
+    biases: address of the biases if an earlier call has copied only these; None if they are at
+        `place`."""
 
     segment: int
     first: int
@@ -45,14 +51,16 @@ class ChannelPart(NamedTuple):
 
 
 class ConcatPiece(NamedTuple):
-    """The channels of an input of a concatenation, and whether its layout is NHCWB16."""
+    """An input of a concatenation: the number of its channels, and whether its layout is
+    NHCWB16."""
 
     channels: int
     packed: bool
 
 
 class Computed(NamedTuple):
-    """The block size of an operation, its cycles by unit of the NPU, and its job on the clock."""
+    """The block size of an operation, its cycles on each unit of the NPU, and the job that
+    represents it on the timeline."""
 
     block: Block
     cycles: Cycles
@@ -61,8 +69,12 @@ class Computed(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def _computed(op: Operation, rows: int, read: int, segment: int, constants: int) -> Computed:
-    """How the NPU computes `rows` rows of a segment from `read` input rows and `constants` bytes of
-    weights and biases."""
+    """Return the block size and timing of an operation that computes `rows` output rows of a
+    segment.
+
+    read: number of input rows.
+    segment: index of the segment of constants.
+    constants: size of the encoded weights and biases of the segment in bytes."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
     found = op.soonest(work)
@@ -72,7 +84,8 @@ def _computed(op: Operation, rows: int, read: int, segment: int, constants: int)
 
 
 class Maps(NamedTuple):
-    """The feature maps of an operation."""
+    """The places of an operation's feature maps: first input, second input and output. `second` is
+    None unless there is a second input that is a tensor."""
 
     source: MapPlace
     second: MapPlace | None
@@ -80,8 +93,8 @@ class Maps(NamedTuple):
 
 
 class RowCut(NamedTuple):
-    """Rows [first, end) that one operation computes; `maps` is None for a single row whose window
-    is first copied to scratch."""
+    """Output rows [first, end) that one operation computes. `maps` is None for a single row whose
+    input rows form more than two tiles and are first copied to scratch."""
 
     first: int
     end: int
@@ -89,7 +102,7 @@ class RowCut(NamedTuple):
 
 
 class Compute(NamedTuple):
-    """Computes rows [first, end) of the channels of a part."""
+    """An operation that computes rows [first, end) of the output channels in `part`."""
 
     op: Operation
     first: int
@@ -99,7 +112,7 @@ class Compute(NamedTuple):
 
     @property
     def computed(self) -> Computed:
-        """Block size and timing."""
+        """The block size and timing of this operation."""
         lower, upper = self.op.reads(self.first, self.end)
         constants = self.part.bias_bytes + self.part.weight_bytes
         rows = self.end - self.first, upper - lower
@@ -107,19 +120,22 @@ class Compute(NamedTuple):
 
 
 class TableCopy(NamedTuple):
-    """Copies the look-up table of an activation into the NPU."""
+    """A copy of the look-up table of operation `op` from `source` into the NPU."""
 
     op: Operation
     source: Place
 
 
 Action = Compute | StreamTransfer | TableCopy
+"""One operation or copy of a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedOperation:
-    """An operation with the segments of its encoded constants; a concatenation has `pieces`
-    instead."""
+    """An operation with the sizes that result from its encoding.
+
+    segments: sizes of the segments of constants; empty before encoding and without weights.
+    pieces: the inputs of a concatenation; empty for other operations."""
 
     operation: Operation
     segments: tuple[ConstantSegment, ...] = ()
@@ -128,11 +144,15 @@ class EncodedOperation:
 
 @dataclass(frozen=True, slots=True)
 class NpuCall:
-    """An operation and the memory that a call of it uses.
+    """A call of an operation, with the memory that it uses.
 
-    `inputs` are the first input and the second, if it is a tensor; or the pieces of a
-    concatenation.  `constants` is the place of encoded weights or of a look-up table.
-    `transfers` copy constants for this call and later ones before the operation begins."""
+    inputs: the rows of the first input and of the second if that is a tensor; or of all inputs of a
+        concatenation.
+    result: the rows of the output.
+    constants: address of the encoded weights or of the look-up table.
+    scratch: address of the working memory.
+    prefetched: address of constants that an earlier call has copied for this one.
+    transfers: copies of constants for this call and for later ones, issued before the operation."""
 
     encoded: EncodedOperation
     inputs: tuple[StreamRows, ...]
@@ -144,11 +164,11 @@ class NpuCall:
 
     @property
     def op(self) -> Operation:
-        """The operation."""
+        """The operation without the sizes of its encoding."""
         return self.encoded.operation
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
-        """The actions that compute rows [first, end) of the output, after the transfers."""
+        """Yield the actions that compute output rows [first, end), after the transfers."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -165,8 +185,11 @@ class NpuCall:
             yield from self._rows(cuts, self._near(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """The number of rows of each interval into which rows [first, end) are split, for each
-        piece; 0 for a row whose window is first copied to scratch."""
+        """Return the numbers of rows of the intervals into which output rows [first, end) are
+        split.
+
+        The number is 0 for a row whose input rows are first copied to scratch. There is one inner
+        tuple for each input of a concatenation, and a single one for any other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
         return tuple(
@@ -175,7 +198,8 @@ class NpuCall:
         )
 
     def _copies_of_pieces(self) -> Iterator[tuple[NpuCall, ChannelPart]]:
-        """For each piece, the call that copies it to its channels of the output."""
+        """Yield, for each input of a concatenation, the call that copies it and the output channels
+        that receive the copy."""
         channel = 0
         for (channels, packed), rows in zip(self.encoded.pieces, self.inputs, strict=True):
             op = replace(self.op, in_c=channels, slice_channels=channels, packed_in=packed)
@@ -186,7 +210,8 @@ class NpuCall:
             channel += channels
 
     def _parts(self) -> list[ChannelPart]:
-        """The parts, with their constants where they are stored."""
+        """Return the output channels of each segment, with the addresses at which their constants
+        are stored."""
         if not self.encoded.segments:
             return [ChannelPart(0, 0, self.op.out_c, None, 0, 0)]
         found: list[ChannelPart] = []
@@ -199,14 +224,16 @@ class NpuCall:
         return found
 
     def _copied(self, part: ChannelPart) -> StreamTransfer:
-        """The copy of a part's constants into its buffer."""
+        """Return the copy of a part's constants from where they are stored into a buffer in
+        scratch."""
         target = self._near(part).place
         assert part.place is not None
         assert target is not None
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
     def _near(self, part: ChannelPart) -> ChannelPart:
-        """The part, with its constants where the operation reads them."""
+        """Return the part with the addresses from which the operation reads its constants: those
+        where they are stored, of a buffer in scratch, or of a prefetched copy."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
@@ -224,7 +251,8 @@ class NpuCall:
         return part._replace(place=Place(place.base, place.offset_bytes + offset))
 
     def _rows(self, cuts: Sequence[RowCut], part: ChannelPart) -> Iterator[Compute]:
-        """The operations of one part."""
+        """Yield the operations that compute the row intervals in `cuts` for the output channels of
+        `part`."""
         for cut in cuts:
             if cut.maps is None:
                 yield from self._gathered(cut.first, part)
@@ -232,7 +260,8 @@ class NpuCall:
                 yield Compute(self.op, cut.first, cut.end, cut.maps, part)
 
     def cuts(self, first: int, end: int) -> tuple[RowCut, ...]:
-        """Rows [first, end), split greedily into intervals of one operation each."""
+        """Return output rows [first, end) as intervals that one operation each can compute. Each
+        interval is as long as possible, starting with the first."""
         found: list[RowCut] = []
         while first < end:
             until, maps = end, self._maps(first, end)
@@ -246,8 +275,8 @@ class NpuCall:
         return tuple(found)
 
     def _maps(self, first: int, end: int) -> Maps | None:
-        """The feature maps of rows [first, end) of the output; None if one needs more than two
-        tiles."""
+        """Return the feature maps of the operation that computes output rows [first, end), or None
+        if one of them needs more than two tiles."""
         op = self.op
         # Several rows can be split, so only a single row may be read backwards.
         source = _map(
@@ -265,7 +294,8 @@ class NpuCall:
         return None if result is None else Maps(source, second, result)
 
     def _gathered(self, row: int, part: ChannelPart) -> Iterator[Compute]:
-        """The operations that copy the window of one row to scratch and compute the row."""
+        """Yield the operations that copy the input rows of one output row to scratch, one operation
+        for each input row, and then the operation that computes the output row."""
         lower, upper = self.op.reads(row, row + 1)
         size, source, scratch = self.op.in_row_bytes, self.inputs[0], self.scratch
         assert scratch is not None
@@ -287,21 +317,23 @@ class NpuCall:
 def _map(
     rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
 ) -> MapPlace | None:
-    """The feature map of an interval of rows; None if it needs more than two tiles."""
+    """Return the feature map of rows [lower, upper) of a tensor, where `interval` is (lower,
+    upper), or None if it needs more than two tiles. `backwards` permits a negative pitch."""
     found = tiles_of(rows.between(*interval), row_bytes, backwards=backwards)
     return None if found is None else (rows.base, found)
 
 
 def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, int]:
-    """Rows [lower, upper) of input number `tensor` that rows [first, end) of the output depend
-    on."""
+    """Return the rows [lower, upper) of an input that output rows [first, end) depend on. `tensor`
+    is the index of the input among `NpuCall.inputs`."""
     if tensor == 0 or op.function is NpuFunction.COPY:
         return op.reads(first, end)
     return op.second_rows(first, end)
 
 
 def one_row(op: Operation) -> Operation:
-    """The operation that copies one row of the input: a maximum over windows of one element."""
+    """Return the operation that copies one row of the input of `op`: a maximum over windows of one
+    element."""
     return Operation(
         op.configuration, NpuFunction.COPY, 1, op.in_w, op.in_c, 1, op.in_w, op.in_c,
         packed_in=op.packed_in, packed_out=op.packed_in,

@@ -1,7 +1,7 @@
-"""configurations: the configurations of the Ethos-U hardware and its memory ports, as data.
+"""configurations: the hardware configurations of Ethos-U and their memory ports, as data.
 
 Source: Arm's compiler Vela 5.2.0, which publishes sizes and rates of the configurations
-(`architecture_features.py`) and of systems (`config_files/Arm/vela.ini`).
+(`architecture_features.py`) and memory systems (`config_files/Arm/vela.ini`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import NamedTuple
 from penstock.uma import UsageError
 
 BANK_BYTES = 1024
-"""Bytes of a bank of the NPU's internal memory."""
+"""Size of a bank of the NPU's internal memory, in bytes."""
 OUTPUT_BANKS = 2
-"""Banks reserved for results."""
+"""Banks of the internal memory that are reserved for output elements."""
 LOOKUP_BANKS = 2
-"""Banks of the look-up table of activations; larger configurations have them in addition to
-`banks`."""
+"""Banks that the look-up table of an activation occupies, at the end of the internal memory."""
 BLOCK_CHANNELS = 16
 """Channels of a channel block of the layout NHCWB16."""
 NHCWB16 = "nhcwb16"
@@ -28,7 +27,7 @@ MEMORY_MODES = ("shared_sram", SRAM_ONLY, "dedicated_sram")
 
 
 class MapShape(NamedTuple):
-    """Rows, columns and channels."""
+    """Rows, columns and channels of a feature map or block."""
 
     height: int
     width: int
@@ -36,12 +35,15 @@ class MapShape(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self.height * self.width * self.depth
 
 
 class OutputRates(NamedTuple):
-    """Cycles for each element in the output unit, by operation."""
+    """Cycles per output element in the output unit, by operation.
+
+    other: operations without a rate of their own, such as convolutions.
+    clamp: minimum for operations that clamp their output."""
 
     multiply: float
     add: float
@@ -53,8 +55,12 @@ class OutputRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EthosUPort:
-    """The port of a memory: bandwidth in bytes per cycle, latencies in cycles of the first byte
-    read and of the last byte written, and the longest burst in bytes."""
+    """The port of a memory.
+
+    bytes_per_cycle: bandwidth.
+    read_latency, write_latency: cycles until the first byte is read, and until the last byte is
+        written.
+    burst_bytes: length of the longest burst."""
 
     name: str
     bytes_per_cycle: float
@@ -67,10 +73,14 @@ class EthosUPort:
 class EthosUConfiguration:
     """A configuration of the hardware.
 
-    The multipliers compute the output in micro blocks.  Inputs and sums share `banks` banks of
-    internal memory, allocated in multiples of `input_granule` and `sum_granule` banks.  `features`
-    is the port of the memory of tensors; `constants`, that of the memory of weights, biases and
-    tables.  At most `most_copies` copies are in flight at the same time."""
+    macs: multiply-accumulates per cycle.
+    micro_block: output elements that the multipliers compute at a time.
+    banks: banks of the internal memory, which holds inputs and accumulators of blocks.
+    input_granule, sum_granule: inputs and accumulators are allocated in multiples of this number of
+        banks.
+    features: port of the memory that holds tensors.
+    constants: port of the memory that holds weights, biases and look-up tables.
+    most_copies: maximum number of copies that are outstanding at a time."""
 
     name: str
     macs: int
@@ -84,22 +94,23 @@ class EthosUConfiguration:
     most_copies: int = 1
 
     def __hash__(self) -> int:
-        return hash(self.name)  # operations are keys of caches, and hold a configuration
+        return hash(self.name)  # cheap: configurations are part of cache keys
 
     @property
     def end_banks(self) -> int:
-        """Banks at the end of the internal memory that are reserved for a look-up table, even if an
+        """Banks at the end of the internal memory that are reserved for a look-up table even if an
         operation has none."""
         return LOOKUP_BANKS if self.banks > 16 else 0
 
     @property
     def in_sram(self) -> EthosUConfiguration:
-        """The configuration with constants in the memory of tensors."""
+        """This configuration with constants in the memory that holds tensors."""
         return replace(self, constants=self.features)
 
     @property
     def smallest(self) -> bool:
-        """Whether this is the smallest configuration, whose micro block has four channels."""
+        """Whether this is the smallest configuration, the only one whose micro block has four
+        channels."""
         return self.micro_block.depth < 8
 
 
@@ -127,7 +138,7 @@ U55_256 = EthosUConfiguration(
 U65_256 = replace(
     U55_256, name="ethos-u65-256", features=_SRAM_U65, constants=_DRAM_U65, most_copies=2
 )
-"""The memory ports are those of Vela's systems "Ethos_U55_High_End_Embedded" and
+"""The memory ports of all configurations follow Vela's systems "Ethos_U55_High_End_Embedded" and
 "Ethos_U65_Mid_End"."""
 
 CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
@@ -136,7 +147,7 @@ CONFIGURATIONS: Mapping[str, EthosUConfiguration] = {
 
 
 def check_layout(layout: object) -> None:
-    """Raises UsageError if there is no such layout."""
+    """Raise UsageError unless `layout` is one of `LAYOUTS`."""
     if layout not in LAYOUTS:
         raise UsageError(
             "usage-023",
@@ -147,18 +158,20 @@ def check_layout(layout: object) -> None:
 
 
 def memory_modes(name: str) -> tuple[str, ...]:
-    """The memory modes of a family or of one of its configurations, the default first."""
+    """Return the memory modes of a family, such as "ethos-u55", or of one of its configurations.
+    The first one is the default."""
     return MEMORY_MODES if name.startswith("ethos-u65") else MEMORY_MODES[:2]
 
 
 def configuration(family: str, macs: int, memory_mode: str) -> EthosUConfiguration:
-    """The configuration of a family, "ethos-u55" or "ethos-u65", with `macs` multipliers.
+    """Return the configuration of `family`, "ethos-u55" or "ethos-u65", with `macs`
+    multiply-accumulates per cycle.
 
-    memory_mode   shared_sram: constants lie in flash or DRAM, tensors in SRAM
-                  sram_only: constants and tensors lie in SRAM
-                  dedicated_sram: as shared_sram, with an SRAM of the NPU's own (Ethos-U65)
+        memory_mode   shared_sram: constants are in flash or DRAM, tensors in SRAM
+                      sram_only: constants and tensors are in SRAM
+                      dedicated_sram: as shared_sram, with SRAM that only the NPU accesses (U65)
 
-    Raises UsageError.
+    Raises UsageError if there is no such configuration or memory mode.
 
     >>> configuration("ethos-u55", 128, "sram_only").constants.name
     'SRAM'

@@ -1,4 +1,4 @@
-"""constants: weights, biases and tables of an operator as the NPU reads them."""
+"""constants: weights, biases and look-up tables of an operator, as the NPU reads them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from penstock.accelerators.ethos_u.operators import REDUCTIONS, extents
 from penstock.uma import Array, Offloaded
 
 ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Biases, multipliers and shifts, each by output channel."""
+"""Biases, multipliers and shifts, with one element per output channel in each tuple."""
 
 
 def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> EncodedConstants:
-    """Weights and biases, encoded in the order that the operation selects."""
+    """Return weights and biases, encoded in the order that `op` selects.
+
+    weights: array of shape (output channels, rows, columns, input channels)."""
     bias, multipliers, shifts = channel_scaling(offloaded)
     every = weights.astype(np.int16).tobytes()
     rows, columns, inputs = weights.shape[1:]
@@ -23,7 +25,8 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
 
 
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
-    """The bias, multiplier and shift of each output channel."""
+    """Return the biases, multipliers and shifts of TFLite's arithmetic. The biases of means and
+    sums are 0."""
     if offloaded.main.kind in REDUCTIONS:
         p, channels = offloaded.parameters, offloaded.parameters["in_c"]
         return (0,) * channels, (p["multiplier"],) * channels, (p["shift"],) * channels
@@ -33,14 +36,16 @@ def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
 
 
 def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
-    """The look-up table of an activation; empty for other operations."""
+    """Return the look-up table of an activation as int8 bytes; empty if the operation has none."""
     if op.function is not NpuFunction.LOOKUP:
         return b""
     return offloaded.tables["table"].astype(np.int8).tobytes()
 
 
 def ohwi_weights(offloaded: Offloaded) -> Array:
-    """The weights, of shape (output channels, rows, columns, input channels)."""
+    """Return the weights as an array of shape (output channels, rows, columns, input channels).
+
+    They are all 1 for means and sums, and mirrored for transposed convolutions."""
     p, kind = offloaded.parameters, offloaded.main.kind
     if kind in REDUCTIONS:
         return np.ones((p["in_c"], p["span_h"], p["span_w"], 1), np.int8)

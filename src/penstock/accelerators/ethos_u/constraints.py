@@ -1,6 +1,7 @@
 """constraints: the rules that a node must satisfy to run on the NPU.
 
-The docstring of each rule is the text that users read.
+A rule returns True if the node satisfies it, or else the reason for rejecting the node. The
+docstring of a rule is shown to users.
 
 Source: the constraints of Arm's compiler, Vela 5.2.0 (`SUPPORTED_OPS.md`), and TFLite's arithmetic.
 """
@@ -40,8 +41,8 @@ MOST_PADDING = 127
 
 
 def int8_images(offloaded: Offloaded) -> bool | str:
-    """Tensors are int8, one image of rank 2, 3 or 4, with no extent above 65536; the output of a
-    dense layer is one row of channels."""
+    """Tensors are int8, contain a single image of rank 2, 3 or 4, and have no extent above 65536;
+    the output of a dense layer is a single row of channels."""
     dense = offloaded.main.kind == "FullyConnected"
     output = offloaded.main.output.type
     for type in (*(value.type for value in offloaded.main.variable_inputs), output):
@@ -56,7 +57,7 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows have strides of 1 to 3.  Windows of convolutions, means and sums have dilations of 1
+    """Windows have strides of 1 to 3. Windows of convolutions, means and sums have dilations of 1
     or 2 and span at most 64 rows and 4096 elements; windows of pools span at most 256 rows and
     65536 elements."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
@@ -108,8 +109,8 @@ def padding(offloaded: Offloaded) -> bool | str:
 
 
 def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
-    """The inputs of a concatenation are computed and concatenated along channels; all but the last
-    have a multiple of 16 channels, unless the layout is nhwc."""
+    """Concatenations are along channels and have no constant inputs; unless the layout is nhwc, all
+    inputs but the last have a multiple of 16 channels."""
     main = offloaded.main
     if main.kind != CONCATENATION:
         return True
@@ -170,8 +171,8 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def shapes(offloaded: Offloaded) -> bool | str:
-    """Of two inputs, one is computed and has the shape of the result; the other may be constant,
-    and each of its extents is that of the result or 1."""
+    """Of two inputs, one is not constant and has the shape of the output; the other may be
+    constant, and each of its extents is 1 or that of the output."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     main, (first, second) = offloaded.main, operands(offloaded)
@@ -186,8 +187,9 @@ def shapes(offloaded: Offloaded) -> bool | str:
 
 
 def exact(offloaded: Offloaded) -> bool | str:
-    """Every sum and every average equals TFLite's bit for bit; the NPU scales the terms of a sum by
-    another number of bits, and multiplies by a reciprocal where TFLite divides."""
+    """Sums and averages equal TFLite's bit for bit. This is not always so, because the NPU shifts
+    the terms of a sum by another number of bits, and multiplies by a reciprocal where TFLite
+    divides."""
     op = plain_operation(offloaded)
     if op.function in (NpuFunction.ADD, NpuFunction.SUBTRACT):
         return sum_is_exact(op)
@@ -197,13 +199,14 @@ def exact(offloaded: Offloaded) -> bool | str:
 
 
 def fits_the_buffer(offloaded: Offloaded) -> bool | str:
-    """The inputs and sums of two of the smallest blocks fit the NPU's internal memory."""
+    """Two of the smallest blocks, with their inputs and accumulators, fit the NPU's internal
+    memory."""
     op = plain_operation(offloaded)
     return _block(op) is not None or f"it has {op.configuration.banks} KiB"
 
 
 def _block(op: Operation) -> tuple[int, int, int] | None:
-    """The best block for one row of an operation; None if none fits."""
+    """Return the fastest block size for computing one output row, or None if no block size fits."""
     return best_block(op.work(1))
 
 
@@ -222,4 +225,5 @@ RULES = (
     exact,
     fits_the_buffer,
 )
-"""The rules in order: a rule may rely on those before it."""
+"""All rules, in the order in which they are checked. A rule may assume that a node satisfies the
+rules before it."""

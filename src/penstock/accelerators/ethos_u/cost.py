@@ -1,7 +1,7 @@
-"""cost: cycles of a call, as the clock times its operations and copies.
+"""cost: cycles of a call, from the timing of its operations and copies.
 
-The addresses of rows determine into how many operations a call is split.  Before memory is planned,
-rows are assumed to be contiguous; afterwards their addresses are known (`placed`).
+The addresses of rows determine into how many operations a call is split. Before memory is planned,
+rows are assumed to be contiguous; `placed` computes costs for known addresses.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from penstock.accelerators.ethos_u.waits import TABLE_BYTES, steps
 from penstock.uma import Breakdown, Filling, Place, StreamRows, StreamTransfer
 
 TABLE, SCRATCH, PREFETCHED, ELSEWHERE, TENSORS = range(5)
-"""Regions of a call before memory is planned; each tensor has a region of its own, from TENSORS
-on."""
+"""Numbers of the regions that a call uses before memory is planned: the kernel's table, scratch,
+constants prefetched for this call, and constants copied for later calls; and, from TENSORS on, one
+region for each tensor."""
 
 
 def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
-    """Cycles of the actions of a call, in total and by unit of the NPU."""
+    """Return the cycles of a call that executes `actions`: elapsed cycles, and busy cycles of each
+    unit of the NPU."""
     chip, done = op.configuration, tuple(actions)
     every = [action.computed.cycles for action in done if isinstance(action, Compute)]
     copied = sum(_copied_bytes(action) for action in done)
@@ -46,18 +48,19 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
 
 
 def _copied_bytes(action: Action) -> int:
-    """Bytes that an action copies."""
+    """Return the number of bytes that an action copies, which is 0 for an operation."""
     if isinstance(action, StreamTransfer):
         return action.size_bytes
     return TABLE_BYTES if isinstance(action, TableCopy) else 0
 
 
 def assumed(encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] = ()) -> Breakdown:
-    """Cycles of a call that computes `rows` rows in the middle of the output, if the rows of every
-    tensor are contiguous.
+    """Return the cost of a call that computes `rows` rows in the middle of the output, assuming
+    that the rows of every tensor are contiguous.
 
-    If `encoded` has no segments, each takes its share of the operation's constants.  `fillings` are
-    the constants that the call copies for itself and for later calls."""
+    encoded: the operation; if it has no segments yet, its constants are divided in proportion to
+        the output channels.
+    fillings: copies of constants that the call makes for itself and for later calls."""
     op = encoded.operation
     rows = min(rows, op.out_h)
     first = min(op.out_h - rows, -(-op.pad_top // op.stride_h))
@@ -85,7 +88,7 @@ def assumed(encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] 
 
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
-    """The rows of all inputs, each tensor in a region of its own."""
+    """Return the rows of each input, contiguous and in a region of their own."""
     op, second = encoded.operation, encoded.operation.second_tensor
     sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
     sizes = sizes or [(op.in_h, op.in_row_bytes)]
@@ -95,5 +98,6 @@ def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
 
 
 def _contiguous(base: int, count: int, size_bytes: int) -> StreamRows:
-    """Consecutive rows of equal size."""
+    """Return `count` consecutive rows of `size_bytes` bytes each, from the start of region
+    `base`."""
     return StreamRows(base, 0, range(0, count * size_bytes, size_bytes))

@@ -1,4 +1,5 @@
-"""emission: actions as the operations that Vela's external API turns into register commands."""
+"""emission: conversion of actions to operations of Vela's API, which encodes these as register
+commands."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from penstock.accelerators.ethos_u.waits import TABLE_BYTES
 from penstock.uma import Place, StreamTransfer
 
 INSIDE = 1 << 8 | 3
-"""The region that denotes the NPU's internal memory."""
+"""The region number of the NPU's internal memory in Vela's API."""
 BANK_BYTES = 1024
 LOOKUP_BANKS = 2
 EXTRA_BITS = 20
-"""The left shift that TFLite applies to both terms of a sum."""
+"""Number of bits by which TFLite shifts both terms of a sum left."""
 
 
 def emitted(action: Action) -> Any:
-    """The operation of Vela's API for an action."""
+    """Return the operation of Vela's API that performs an action."""
     if isinstance(action, Compute):
         return _operation(action)
     if isinstance(action, StreamTransfer):
@@ -32,7 +33,7 @@ def emitted(action: Action) -> Any:
 
 
 def _operation(action: Compute) -> Any:
-    """A computation, with the block size that takes the fewest cycles."""
+    """Return Vela's operation for a computation, with the fastest block size."""
     api, op, part, maps = vela(), action.op, action.part, action.maps
     rows = action.first, action.end
     lower, upper = op.reads(*rows)
@@ -63,17 +64,17 @@ def _operation(action: Compute) -> Any:
 
 
 def _copy(source: Place, target: Any, size_bytes: int) -> Any:
-    """A copy by the NPU's DMA engine."""
+    """Return Vela's operation for a copy to the address range `target`."""
     return vela().NpuDmaOperation(_range(source, size_bytes), target)
 
 
 def _range(place: Place, size_bytes: int) -> Any:
-    """An address range of `size_bytes` bytes."""
+    """Return Vela's address range of the `size_bytes` bytes at `place`."""
     return vela().NpuAddressRange(place.base, place.offset_bytes, size_bytes)
 
 
 def _empty_operation(api: Any, op: Operation) -> Any:
-    """An operation of the right class, without feature maps."""
+    """Return an operation of the class that Vela uses for `op.function`, without feature maps."""
     pools = api.NpuPoolingOp
     match op.function:
         case NpuFunction.CONVOLUTION:
@@ -102,10 +103,14 @@ def _map(
     zero: int,
     inside: tuple[int, int] | None = None,
 ) -> Any:
-    """A feature map of int8 elements with zero point `zero`.
+    """Return Vela's feature map of int8 elements.
 
-    `inside`: the first channel and the total number of channels if the map is a range of the
-    channels of a larger tensor."""
+    shape: rows, columns and channels that the operation accesses.
+    placed: region and tiles.
+    packed: whether the layout is NHCWB16.
+    zero: zero point.
+    inside: the first channel and the total number of channels of the tensor, if the operation
+        accesses only some of its channels."""
     region, tiles = placed
     first, depth = inside or (0, shape.depth)
     pixel, block = (BLOCK_CHANNELS, BLOCK_CHANNELS * shape.width) if packed else (depth, 1)
@@ -128,8 +133,8 @@ def _map(
 
 
 def _activation(api: Any, op: Operation) -> Any:
-    """The limits of the output, or a table look-up.  Vela expects limits as real numbers; the scale
-    of the output is 1 here."""
+    """Return Vela's activation: a table look-up, or the limits of the output as real numbers at a
+    scale of 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)
@@ -146,10 +151,13 @@ def _add_second(
     placed: MapPlace | None,
     rows: tuple[int, int],
 ) -> None:
-    """Sets the second input and the scales of an element-wise operation.
+    """Set the second input and the scales of `made`, an element-wise operation of Vela's API.
 
-    Vela takes the scale of a product as it is.  It derives the scales of a sum from those of the
-    tensors, so these are chosen such that the result is TFLite's."""
+    placed: place of the second input; None if it is a scalar.
+    rows: the output rows (first, end).
+
+    Vela uses the scale of a product unchanged. It derives the scales of a sum from the scales of
+    the tensors, which are therefore chosen such that the result equals TFLite's."""
     if second.scalar is None:
         assert placed is not None
         first, end = op.second_rows(*rows)
@@ -172,8 +180,8 @@ def _add_second(
 
 
 def _scales(op: Operation) -> tuple[float, float, float]:
-    """The scales of both terms and of their sum from which Vela derives the multipliers of the
-    operation.  The larger scale of a term is 1."""
+    """Return the scales of the first term, the second term and the output of a sum, from which Vela
+    derives the multipliers of the operation. The larger scale of the two terms is 1."""
     first, second = (
         2.0 * m * 2.0 ** (s - HIGH_BITS)
         for m, s in ((op.multiplier0, op.shift0), (op.multiplier1, op.shift1))

@@ -14,11 +14,13 @@ from penstock.accelerators.ethos_u.work import Extent
 from penstock.uma import Array
 
 HIGH_BITS = 31
-"""Fraction bits of TFLite's multipliers; the NPU's multipliers are integers."""
+"""Number of fraction bits of TFLite's multipliers. The NPU's multipliers are integers, so the NPU
+shifts right by `HIGH_BITS - shift` where TFLite shifts left by `shift`."""
 
 
 class ConstantSegment(NamedTuple):
-    """Constants of `channels` output channels: biases with their scales, followed by weights."""
+    """Sizes of the encoded constants of `channels` consecutive output channels: biases with
+    multipliers and shifts, followed by weights."""
 
     channels: int
     bias_bytes: int
@@ -26,13 +28,16 @@ class ConstantSegment(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the segment."""
+        """Size of the whole segment."""
         return self.bias_bytes + self.weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedConstants:
-    """The concatenated segments."""
+    """The constants of an operation as the NPU reads them.
+
+    raw: the segments, concatenated; or a look-up table, which has no segments.
+    segments: sizes of the segments."""
 
     raw: bytes
     segments: tuple[ConstantSegment, ...]
@@ -40,7 +45,12 @@ class EncodedConstants:
 
 @dataclass(frozen=True, slots=True)
 class WeightOrder:
-    """The properties of an operation that determine how its weights are encoded."""
+    """The properties of an operation that determine how its weights are encoded.
+
+    configuration: name of the hardware configuration.
+    part_kernel: whether the order is part kernel first, instead of depth first.
+    block_depth: output channels of a block.
+    slice_channels: output channels of a segment."""
 
     configuration: str
     depthwise: bool
@@ -51,7 +61,7 @@ class WeightOrder:
 
     @staticmethod
     def of(op: Operation) -> WeightOrder:
-        """The order of an operation's weights."""
+        """Return the order of the weights of operation `op`."""
         return WeightOrder(
             op.configuration.name,
             op.function is NpuFunction.DEPTHWISE,
@@ -71,10 +81,11 @@ def encoded(
     multipliers: tuple[int, ...],
     shifts: tuple[int, ...],
 ) -> EncodedConstants:
-    """The encoded constants of an operation.
+    """Return the encoded constants of an operation.
 
-    `weights` are int16 elements of `shape` (output channels, rows, columns, input channels);
-    `bias`, `multipliers` and `shifts` have one element for each output channel."""
+    weights: int16 elements of an array of shape `shape` (output channels, rows, columns, input
+        channels).
+    bias, multipliers, shifts: TFLite's values, one for each output channel."""
     every = np.frombuffer(weights, np.int16).reshape(shape)
     biases = _biases(bias, multipliers, shifts)
     raw, segments = b"", list[ConstantSegment]()
@@ -91,7 +102,7 @@ def encoded(
 def _biases(
     bias: tuple[int, ...], multipliers: tuple[int, ...], shifts: tuple[int, ...]
 ) -> tuple[bytes, ...]:
-    """The encoded bias, multiplier and shift of each channel."""
+    """Return the encoded bias, multiplier and shift of each output channel."""
     encode = vela().npu_encode_bias
     return tuple(
         bytes(encode(np.int64(b), m, HIGH_BITS - s if m else 0))
@@ -100,7 +111,8 @@ def _biases(
 
 
 def _weights(order: WeightOrder, weights: Array) -> bytes:
-    """The compressed weights of a segment."""
+    """Return the compressed weights of a segment, given as an int16 array of shape (output
+    channels, rows, columns, input channels)."""
     api = vela()
     return bytes(
         api.npu_encode_weights(
@@ -116,11 +128,11 @@ def _weights(order: WeightOrder, weights: Array) -> bytes:
 
 
 def _padded(raw: bytes) -> bytes:
-    """The bytes, zero-padded to the alignment of constants."""
+    """Return `raw`, padded with zeros to the alignment of encoded constants."""
     return raw + bytes(-len(raw) % STEP)
 
 
 def traversal(api: Any, *, part_kernel: bool) -> Any:
-    """Vela's name for an order of weights."""
+    """Return Vela's constant for an order of weights: part kernel first, or depth first."""
     orders = api.NpuBlockTraversal
     return orders.PART_KERNEL_FIRST if part_kernel else orders.DEPTH_FIRST

@@ -1,7 +1,9 @@
-"""ethos_u55: Arm Ethos-U55.
+"""ethos_u55: the backend of Arm Ethos-U55.
 
-macs          32, 64, 128 or 256
-memory_mode   shared_sram: constants lie in flash; sram_only: constants and tensors lie in SRAM
+Attributes of the target:
+
+    macs          multiply-accumulates per cycle: 32, 64, 128 or 256
+    memory_mode   shared_sram: constants are in flash; sram_only: constants and tensors are in SRAM
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from penstock.accelerators.ethos_u.backend import EthosU
 
 
 class EthosU55(EthosU):
-    """Arm Ethos-U55."""
+    """Backend of Arm Ethos-U55."""
 
     name = "ethos_u55"
     macs = 128

@@ -1,7 +1,10 @@
-"""ethos_u65: Arm Ethos-U65 with one core.
+"""ethos_u65: the backend of Arm Ethos-U65 with one core.
 
-macs          256
-memory_mode   shared_sram: constants lie in DRAM; sram_only; dedicated_sram
+Attributes of the target:
+
+    macs          multiply-accumulates per cycle: 256
+    memory_mode   shared_sram: constants are in DRAM; sram_only: constants and tensors are in SRAM;
+                  dedicated_sram: as shared_sram, with SRAM that only the NPU accesses
 """
 
 from __future__ import annotations
@@ -10,6 +13,6 @@ from penstock.accelerators.ethos_u.backend import EthosU
 
 
 class EthosU65(EthosU):
-    """Arm Ethos-U65."""
+    """Backend of Arm Ethos-U65 with one core."""
 
     name = "ethos_u65"

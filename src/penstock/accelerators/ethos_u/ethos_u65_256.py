@@ -1,6 +1,10 @@
-"""ethos_u65_256: Arm Ethos-U65 with one core, under a name that states its multipliers.
+"""ethos_u65_256: the backend of Arm Ethos-U65 with one core and 256 multipliers, without the
+attribute `macs`.
 
-memory_mode   shared_sram: constants lie in DRAM; sram_only; dedicated_sram
+Attributes of the target:
+
+    memory_mode   shared_sram: constants are in DRAM; sram_only: constants and tensors are in SRAM;
+                  dedicated_sram: as shared_sram, with SRAM that only the NPU accesses
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from penstock.accelerators.ethos_u.backend import EthosU
 
 
 class EthosU65With256(EthosU):
-    """Arm Ethos-U65 with 256 multipliers."""
+    """Backend of Arm Ethos-U65 with one core and 256 multipliers."""
 
     name = "ethos_u65_256"
     macs = None

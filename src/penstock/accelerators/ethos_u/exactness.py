@@ -1,8 +1,9 @@
 """exactness: whether the NPU's arithmetic equals TFLite's for every possible element.
 
-The NPU's arithmetic follows its register interface and Vela.  A term of a sum is shifted left by 19
-bits, or scaled by a multiplier that includes this shift; TFLite shifts by 20 bits and then scales.
-An average is a product with a reciprocal that is rounded up.
+The NPU's arithmetic is taken from its register interface and from Vela. TFLite shifts both terms of
+a sum left by 20 bits and then scales them. The NPU shifts the term with the larger scale left by 19
+bits, since that scale is 1/2 in TFLite, and multiplies the other term by a multiplier that includes
+the shift. The NPU computes an average as the product with a reciprocal that is rounded up.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from penstock.accelerators.ethos_u.operation import NpuFunction, Operation, Seco
 from penstock.uma import Array, multiply
 
 BITS, EQUAL_BITS = 20, 16
+"""Left shift of the terms of a sum in bits, including the scale of 1/2: in general, and if
+`is_simple`."""
 LOW_BITS = 12
+"""Low bits of the multiplier of a sum that are zero if `is_simple`."""
 HALF = (1 << 30, 0)
-"""The multiplier and shift of the term with the larger scale."""
+"""TFLite's multiplier and shift of the term with the larger scale: a factor of 1/2."""
 ELEMENTS = np.arange(-128, 128, dtype=np.int64)
 
 
 def sum_is_exact(op: Operation) -> bool | str:
-    """True if the sum equals TFLite's for all pairs of elements; otherwise the reason why not."""
+    """Return True if the NPU's sum or difference equals TFLite's for all pairs of elements, or else
+    the reason why it does not."""
     return _sum_differences(op)
 
 
 @lru_cache(maxsize=1024)
 def _sum_differences(op: Operation) -> bool | str:
-    """As `sum_is_exact`, computed."""
+    """Return the result of `sum_is_exact`, computed by trying all pairs of elements."""
     second = op.second or SecondInput(MapShape(1, 1, 1))
     left = (ELEMENTS - op.in_zero)[:, None]
     others = ELEMENTS if second.scalar is None else np.array([second.scalar])
@@ -55,14 +60,16 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def is_simple(op: Operation) -> bool:
-    """Whether Vela shifts both terms equally, by fewer bits: it does if their scales are equal and
-    the low bits of the multiplier of the sum are zero."""
+    """Return whether Vela shifts both terms of a sum left by the same, smaller number of bits. It
+    does so if their scales are equal and the low `LOW_BITS` bits of the multiplier of the sum are
+    zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
 def _raised(x: Array, bits: int, multiplier: int, shift: int) -> Array:
-    """A term as the NPU scales it; the multiplier includes the left shift by `bits`."""
+    """Return the term `x` of a sum as the NPU scales it: multiplied by the scale and by 2 ** `bits`
+    in a single step."""
     if (multiplier, shift) == HALF:
         return x << (bits - 1)
     return multiply(x, multiplier, shift + bits)
@@ -70,15 +77,16 @@ def _raised(x: Array, bits: int, multiplier: int, shift: int) -> Array:
 
 @lru_cache(maxsize=1024)
 def average_is_exact(op: Operation) -> bool | str:
-    """True if the average equals TFLite's for all sums of elements and all window sizes; otherwise
-    the reason why not."""
+    """Return True if the NPU's average equals TFLite's for all elements in all windows of the
+    operation, or else the reason why it does not."""
     counts = {r * c for r in _counts(op, 0) for c in _counts(op, 1)}
     odd = sorted(count for count in counts if not _divides(count))
     return not odd or f"averages of {odd[0]} elements differ"
 
 
 def _counts(op: Operation, axis: int) -> set[int]:
-    """The numbers of rows (`axis` 0) or columns (1) of windows, without padding."""
+    """Return the distinct numbers of rows (`axis` 0) or columns (`axis` 1) of the windows of an
+    operation, excluding padding."""
     size, out, kernel, stride, before = (
         (op.in_h, op.out_h, op.kernel_h, op.stride_h, op.pad_top),
         (op.in_w, op.out_w, op.kernel_w, op.stride_w, op.pad_left),
@@ -89,9 +97,9 @@ def _counts(op: Operation, axis: int) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _divides(count: int) -> bool:
-    """Whether the product with the reciprocal of `count` equals the rounded quotient, for all sums
-    of `count` int8 elements.  Both are monotonic, so it suffices to compare them where the quotient
-    changes."""
+    """Return whether the product with the reciprocal of `count` equals the rounded quotient, for
+    all sums of `count` int8 elements. Both are monotonic, so it suffices to compare them where the
+    quotient changes."""
     if count < 1:
         return False
     halves = np.arange(-128, 128, dtype=np.int64) * count + count // 2
@@ -104,7 +112,8 @@ def _divides(count: int) -> bool:
 
 
 def _scaled(x: Array, scale: int, shift: int) -> Array:
-    """x * scale / 2**shift, rounded twice if more than 31 bits are shifted out."""
+    """Return `x * scale / 2**shift` with the NPU's rounding, which rounds twice if `shift` exceeds
+    31."""
     twice = np.where(x >= 0, 1, -1) * (1 << 30) * (shift > 31)
     product = x.astype(object) * scale
     return np.array((product + ((1 << shift) >> 1) + twice) >> shift, dtype=np.int64)

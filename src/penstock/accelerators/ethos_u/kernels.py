@@ -35,24 +35,27 @@ from penstock.uma import (
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to run an operator with weights.
+    """A kernel of the NPU. The variants differ in how a call obtains its weights and biases.
 
-    The call reads its constants where they are stored, or copies them into buffers before use if
-    `buffered`.  An earlier call may prefetch some of them: if `share` is not 0, as many segments as
-    that choice of `prefetch_choices`, counted from 1; or all biases, if `biases`."""
+    buffered: the call copies segments of constants into buffers before use if this is faster;
+        otherwise, it reads them where they are stored.
+    share: if not 0, an earlier call has copied some segments; their number is element `share` - 1
+        of `prefetch_choices`.
+    biases: an earlier call has copied all biases."""
 
     buffered: bool
     share: int = 0
     biases: bool = False
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """The operation of the main operator, and its constants."""
+        """Return the operation of the main operator and its encoded constants. The result is
+        cached."""
         if self not in offloaded.notes:
             offloaded.notes[self] = self._operation(offloaded)
         return offloaded.notes[self]
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
-        """As `operation`, computed."""
+        """Return the result of `operation`, without using the cache."""
         plain = plain_operation(offloaded)
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
@@ -71,7 +74,8 @@ class Variant:
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def fetch(self, offloaded: Offloaded) -> Fetch | None:
-        """The prefetch that the variant relies on; None if it does not apply to the operator."""
+        """Return the prefetch of constants on which the variant relies, or None if no constants are
+        prefetched for this operator."""
         op, constants = self.operation(offloaded)
         if not op.weighted or not op.prefetched or op.constants_in_sram:
             return None
@@ -85,16 +89,17 @@ class Variant:
         return Fetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
-        """The encoded constants, or the look-up table of an activation."""
+        """Return the encoded constants or the look-up table under the name "constants"; empty if
+        there are no such bytes."""
         _, constants = self.operation(offloaded)
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 
     def scratch_bytes(self, offloaded: Offloaded) -> int:
-        """Bytes of scratch."""
+        """Return the size of the working memory of a call."""
         return self.operation(offloaded)[0].scratch_bytes
 
     def compute(self, call: KernelCall) -> Sequence[Command]:
-        """The commands of a call: one operation."""
+        """Return the commands of a call, which issue a single operation."""
         op, constants = self.operation(call)
         return [
             call.issue(
@@ -107,18 +112,19 @@ class Variant:
         ]
 
     def cost(self, offloaded: Offloaded, rows: int) -> Breakdown:
-        """Cycles of a call that computes `rows` rows."""
+        """Return the cost of a call that computes `rows` rows of contiguous tensors."""
         return self.filled_cost(offloaded, rows, ())
 
     def filled_cost(
         self, offloaded: Offloaded, rows: int, fillings: tuple[Filling, ...]
     ) -> Breakdown:
-        """Cycles of a call that computes `rows` rows and copies constants, some for later calls."""
+        """Return the cost of a call that computes `rows` rows of contiguous tensors and makes the
+        copies of constants in `fillings`."""
         op, constants = self.operation(offloaded)
         return assumed(_encoded(offloaded, op, constants), rows, fillings)
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
-        """Cycles of a call whose tensors have addresses."""
+        """Return the cost of a call whose tensors have addresses."""
         key = self, "placed"
         if key not in offloaded.notes:
             op, constants = self.operation(offloaded)
@@ -128,13 +134,14 @@ class Variant:
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
-    """The operation as a call issues it."""
+    """Return the operation with its segments and, if it is a concatenation, its inputs."""
     is_copy = op.function is NpuFunction.COPY
     return EncodedOperation(op, constants.segments, pieces(offloaded) if is_copy else ())
 
 
 def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
-    """For each input of the operation, the number of the input of the composite."""
+    """Return, for each input of the operation, the index of the composite's input that provides
+    it."""
     if op.function is NpuFunction.COPY:
         return tuple(map(offloaded.source, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)
@@ -144,7 +151,8 @@ def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
 
 
 def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:
-    """The rows of each input that the call reads."""
+    """Return the rows of each input that the call reads. Their bounds are expressions of the call's
+    variables."""
     sources = [call.operands[k] for k in _sources(call, op)]
     if op.function is NpuFunction.COPY:
         return [source.rows(call.first, call.end) for source in sources]

@@ -1,6 +1,7 @@
 """operation: an operator as the NPU executes it.
 
-For some rows of its output, an `Operation` states the work, the padding and the rows that it reads.
+An `Operation` describes the computation of a whole output tensor. Its methods compute the work, the
+padding and the input rows of any interval of output rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ STEP = 16
 
 
 class NpuFunction(IntEnum):
-    """What an operation computes."""
+    """The function that an operation computes. LOOKUP replaces each element by its entry in a
+    table; COPY copies the input, as a concatenation does."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -47,15 +49,18 @@ KINDS = {
     NpuFunction.MULTIPLY: ComputeKind.ELEMENTWISE,
     NpuFunction.COPY: ComputeKind.POOLING,
 }
+"""How the NPU computes each function."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondInput:
-    """The second input of an element-wise operation.
+    """The second input of an element-wise operation: a tensor, or a constant with a single element.
 
-    `scalar` is the element if the input is a single constant; otherwise the input is a tensor of
-    `shape`, each of whose extents is that of the output or 1.  `is_left` is true if the input is
-    the left operand, which matters for a difference."""
+    shape: shape of the tensor, of which each extent is 1 or that of the output.
+    zero: zero point.
+    packed: whether the layout is NHCWB16.
+    scalar: the constant element; None for a tensor.
+    is_left: whether the input is the left operand, which matters for a difference."""
 
     shape: MapShape
     zero: int = 0
@@ -65,24 +70,33 @@ class SecondInput:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Bytes of a row of the tensor."""
         return row_bytes(self.shape.width, self.shape.depth, self.packed)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Shapes in elements, window, zero points and limits of an operation on int8 tensors.
+    """An operation of the NPU on int8 tensors.
 
-    A tensor is stored in the layout NHCWB16 if it is `packed`, otherwise in NHWC.  Multipliers and
-    shifts are those of TFLite.  `upscale` inserts `upscale - 1` zeros after each row and column of
-    the input, as a transposed convolution does.
-
-    Weights are encoded in the order that `part_kernel` and `block_depth` select, in segments of
-    `slice_channels` output channels.  `constant_bytes` counts encoded weights and biases, or the
-    elements of a constant second input.  An earlier call has copied the first
-    `prefetched_segments` segments into the memory of tensors, or all biases if
-    `prefetched_biases`.  If `buffer_bytes` is not 0, each of the other segments is copied before
-    use into one of `buffers` buffers of that size."""
+    in_h, in_w, in_c, out_h, out_w, out_c: rows, columns and channels of the input and of the
+        output.
+    in_zero, out_zero: zero points.
+    least, most: limits to which output elements are clamped.
+    packed_in, packed_out: whether the layout is NHCWB16 instead of NHWC.
+    second: the second input of an element-wise operation.
+    multiplier0, shift0, multiplier1, shift1, out_multiplier, out_shift: TFLite's scales of the
+        first input, the second input and the output of an element-wise operation.
+    part_kernel: whether weights are encoded part kernel first instead of depth first.
+    block_depth: output channels of a block; 0 if they are not fixed.
+    slice_channels: output channels of a segment of constants; 0 for a single segment.
+    constant_bytes: size of encoded weights and biases, or of a constant second input.
+    buffer_bytes: size of a buffer in scratch. Segments that are not prefetched are copied into a
+        buffer before use; if the size is 0, they are read where they are stored.
+    prefetched_segments: number of segments, from the first on, that an earlier call has copied to
+        the memory that holds tensors.
+    prefetched_biases: whether an earlier call has copied all biases there.
+    upscale: `upscale - 1` zeros are inserted after each input row and column, as in a transposed
+        convolution."""
 
     configuration: EthosUConfiguration
     function: NpuFunction
@@ -124,7 +138,7 @@ class Operation:
 
     @property
     def kind(self) -> ComputeKind:
-        """The kind of work."""
+        """How the NPU computes the operation."""
         return KINDS[self.function]
 
     @property
@@ -134,27 +148,28 @@ class Operation:
 
     @property
     def constants_in_sram(self) -> bool:
-        """Whether constants lie in the same memory as tensors."""
+        """Whether constants and tensors are stored in the same memory."""
         return self.configuration.constants is self.configuration.features
 
     @property
     def second_tensor(self) -> SecondInput | None:
-        """The second input if it is a tensor."""
+        """The second input if it is a tensor, otherwise None."""
         return self.second if self.second is not None and self.second.scalar is None else None
 
     @property
     def slices(self) -> tuple[int, ...]:
-        """Output channels of each segment."""
+        """The number of output channels of each segment."""
         return _slices(self.out_c, self.slice_channels or self.out_c)
 
     @property
     def buffers(self) -> int:
-        """Buffers of segments: two if one segment can be copied while another is used."""
+        """The number of buffers for segments, at most two: one segment is copied while another is
+        used."""
         return min(2, len(self.buffered))
 
     @property
     def buffered(self) -> range:
-        """The segments that the call copies into buffers."""
+        """Indices of the segments that the call copies into buffers before use."""
         segments = range(self.prefetched_segments, len(self.slices))
         return segments if self.buffer_bytes else range(0)
 
@@ -164,28 +179,30 @@ class Operation:
         return self.prefetched_segments > 0 or self.prefetched_biases
 
     def near(self, segment: int) -> bool:
-        """Whether the constants of a segment are read from the memory of tensors."""
+        """Return whether the constants of a segment are read from the memory that holds tensors:
+        from a buffer or from a prefetched copy."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
     def gather_bytes(self) -> int:
-        """Bytes of scratch for the rows of one window; 0 if any window can be read in place."""
+        """Bytes of scratch into which the input rows of one window can be copied; 0 if any window
+        can be read in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > ANYWHERE and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of scratch: gathered rows, followed by the buffers of segments."""
+        """Bytes of scratch: copied input rows, followed by the buffers for segments."""
         return -(-self.gather_bytes // STEP) * STEP + self.buffers * self.buffer_bytes
 
     @property
     def reach_h(self) -> int:
-        """Rows that a window spans."""
+        """Rows that a window spans, including dilation."""
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     @property
     def in_row_bytes(self) -> int:
-        """Bytes of a row of the input."""
+        """Bytes of a row of the first input."""
         return row_bytes(self.in_w, self.in_c, self.packed_in)
 
     @property
@@ -201,13 +218,13 @@ class Operation:
         return row_bytes(self.out_w, self.out_c, self.packed_out)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
-        """Rows [lower, upper) of the input that rows [first, end) of the output depend on."""
+        """Return the input rows [lower, upper) that output rows [first, end) depend on."""
         lower, upper = self._under(first, end)
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
-        """Padding that the windows of rows [first, end) of the output cover: rows or columns at
-        the top, left, bottom and right."""
+        """Return the rows or columns of padding (top, left, bottom, right) that the windows of
+        output rows [first, end) cover."""
         lower, upper = self._under(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
@@ -216,24 +233,25 @@ class Operation:
         return top, self.pad_left, max(0, bottom), max(0, columns - self.upscale * self.in_w)
 
     def second_rows(self, first: int, end: int) -> tuple[int, int]:
-        """Rows [lower, upper) of the second input that rows [first, end) of the output depend
+        """Return the rows [lower, upper) of the second input that output rows [first, end) depend
         on."""
         second = self.second_tensor
         return (first, end) if second is None or second.shape.height == self.out_h else (0, 1)
 
     def position(self, first: int, end: int) -> tuple[int, ...]:
-        """A key that is equal for calls of as many rows that read equally many rows with equal
-        padding.
+        """Return a key of the position of output rows [first, end). Two intervals of equal length
+        and equal key read the same number of input rows and have equal padding.
 
-        It is the phase within the inserted zeros, or the interval itself if windows reach into the
-        padding."""
+        The key is the phase within the inserted zeros or, if windows cover padding, the interval
+        itself."""
         lower, upper = self._under(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
         return first, end
 
     def _under(self, first: int, end: int) -> tuple[int, int]:
-        """Rows [lower, upper) of the upscaled input that windows cover, including padding."""
+        """Return the rows [lower, upper) of the upscaled input that the windows of output rows
+        [first, end) cover. They may be outside the input, in the padding."""
         upper = (end - 1) * self.stride_h + self.reach_h
         return first * self.stride_h - self.pad_top, upper - self.pad_top
 
@@ -245,10 +263,11 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """The work of computing `rows` rows of the output channels of a segment.
+        """Return the work of computing `rows` rows of the output channels of a segment.
 
-        `read` is the number of input rows; it defaults to that in the middle of the tensor.
-        `constant_bytes` defaults to the segment's share of all constants."""
+        segment: index of the segment.
+        read: number of input rows; by default, that of rows in the middle of the tensor.
+        constant_bytes: size of the constants; by default, the segment's share of all constants."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
         if read is None:
@@ -282,15 +301,16 @@ class Operation:
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Bytes of constants for some rows and output channels."""
+        """Return the size of the constants that `rows` rows of `channels` output channels depend
+        on."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
             return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Elements of the second input that are read from the memory of tensors; None if as many
-        as the output has."""
+        """Return the number of elements of the second input that are read from the memory that
+        holds tensors, or None if the second input is absent or has the shape of the output."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0
@@ -300,8 +320,9 @@ class Operation:
         return min(rows, height) * width * depth
 
     def soonest(self, work: NpuWork) -> tuple[Block, Cycles] | None:
-        """The block size that computes the work in the fewest cycles, and those cycles; None if no
-        block fits the NPU's buffer."""
+        """Return the block size with the fewest cycles, and these cycles, or None if no block size
+        fits the NPU's internal memory. If `block_depth` is not 0, only block sizes with this number
+        of channels are considered."""
         if not self.block_depth:
             return soonest(work)
         step = self.configuration.micro_block.depth
@@ -309,7 +330,7 @@ class Operation:
 
     @property
     def _rate(self) -> float:
-        """Cycles for each element of the output stage."""
+        """Cycles per output element in the output unit."""
         rates = self.configuration.rates
         own = {
             NpuFunction.MAXIMUM: rates.maximum,
@@ -325,11 +346,13 @@ class Operation:
 
 @lru_cache
 def _slices(channels: int, step: int) -> tuple[int, ...]:
-    """The lengths of consecutive slices of `step` channels; the last one may be shorter."""
+    """Return the sizes of the slices into which `channels` channels are divided: `step` each, and
+    the remainder in the last one."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:
-    """Bytes of a row of int8 elements."""
+    """Return the bytes of a row of int8 elements. If `packed`, channels are rounded up to whole
+    blocks of 16, as in layout NHCWB16."""
     depth = -(-channels // BLOCK_CHANNELS) * BLOCK_CHANNELS if packed else channels
     return width * depth

@@ -1,8 +1,8 @@
-"""operators: TFLite operators as operations of the NPU.
+"""operators: conversion of TFLite operators to operations of the NPU.
 
-Between operations of the NPU, features are stored in channel blocks (`penstock.uma.packed`): a row
-of packs is a row of the layout NHCWB16.  Tensors that the processor or the caller accesses are in
-NHWC.  The NPU supports both.
+Tensors that only the NPU accesses are stored in channel blocks (`penstock.uma.packed`), so that
+each row has layout NHCWB16. Tensors that the processor or the application accesses are in NHWC. The
+NPU supports both.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ WEIGHTED = {
     "Mean": NpuFunction.DEPTHWISE,
     "Sum": NpuFunction.DEPTHWISE,
 }
-"""Operators that the NPU computes with weights."""
+"""Operators that the NPU computes as convolutions with weights."""
 REDUCTIONS = ("Mean", "Sum")
-"""Operators that are depthwise convolutions whose weights are all 1."""
+"""Operators that the NPU computes as depthwise convolutions whose weights are all 1."""
 POOLS = {"MaxPool2D": NpuFunction.MAXIMUM, "AveragePool2D": NpuFunction.AVERAGE}
 ELEMENTWISE = {"Add": NpuFunction.ADD, "Sub": NpuFunction.SUBTRACT, "Mul": NpuFunction.MULTIPLY}
 CONCATENATION = "Concatenation"
 LOOKUPS = ("Relu", "Logistic", "Tanh", "HardSwish", "LeakyRelu", "Quantize")
-"""Functions of one element, computed by look-up tables.  The table is the operator's own, so the
+"""Element-wise functions, computed by look-up tables. The tables are those of the operators, so the
 results are exact for all `Numerics`."""
 
 
 def hardware(offloaded: Offloaded) -> EthosUConfiguration:
-    """The hardware configuration that the user selected."""
+    """Return the hardware configuration that the attributes of the target select."""
     attrs = offloaded.target.attrs
     check_layout(attrs["layout"])
     family = "ethos-u" + offloaded.target.name.removeprefix("ethos_u")[:2]
@@ -48,7 +48,8 @@ def hardware(offloaded: Offloaded) -> EthosUConfiguration:
 
 
 def plain_operation(offloaded: Offloaded) -> Operation:
-    """The operation of the main operator, before its weights are scheduled."""
+    """Return the operation of the main operator, before segments and order of its weights are
+    selected."""
     kind = offloaded.main.kind
     if kind in LOOKUPS:
         found = _same_shape(offloaded, NpuFunction.LOOKUP)
@@ -64,16 +65,16 @@ def plain_operation(offloaded: Offloaded) -> Operation:
 
 
 def _same_shape(offloaded: Offloaded, function: NpuFunction) -> Operation:
-    """An operation whose input has the shape of the output: a window of one element."""
+    """Return an operation whose input has the shape of the output; its window is one element."""
     height, width, depth = _image(offloaded)
     return Operation(hardware(offloaded), function, height, width, depth, height, width, depth)
 
 
 def _window(offloaded: Offloaded) -> Operation:
-    """A convolution, dense layer, pool or reduction.
+    """Return the operation of a convolution, dense layer, pool or reduction.
 
-    A depthwise convolution of one channel becomes a convolution, and a dense layer a convolution
-    whose window is the whole input."""
+    A depthwise convolution with one input channel becomes a convolution, and a dense layer becomes
+    a convolution whose window is the whole input."""
     p, kind = dict(offloaded.parameters), offloaded.main.kind
     if kind == "FullyConnected":
         height, width, p["in_c"] = extents(offloaded.main.inputs[0].type.shape)
@@ -114,7 +115,8 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """The parameters of a transposed convolution as a convolution of the upscaled input."""
+    """Return the changed parameters `p` of a transposed convolution that is computed as a
+    convolution of the upscaled input."""
     return {
         "upscale": max(steps(p), default=1),
         "stride_h": 1,
@@ -125,13 +127,14 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
 
 
 def steps(p: Mapping[str, int]) -> set[int]:
-    """The strides of a transposed convolution along the axes with more than one position."""
+    """Return the strides of a transposed convolution, given its parameters by name. An axis along
+    which input, window and output have one element each is ignored."""
     sides = ("in", "kernel", "out")
     return {p[f"stride_{axis}"] for axis in "hw" if any(p[f"{side}_{axis}"] > 1 for side in sides)}
 
 
 def _elementwise(offloaded: Offloaded) -> Operation:
-    """A sum, difference or product of two tensors, or of a tensor and a constant element."""
+    """Return the operation of a sum, difference or product."""
     p, function = offloaded.parameters, ELEMENTWISE[offloaded.main.kind]
     first, second = operands(offloaded)
     other = offloaded.main.inputs[second]
@@ -170,10 +173,11 @@ def _elementwise(offloaded: Offloaded) -> Operation:
 
 
 def operands(offloaded: Offloaded) -> tuple[int, int]:
-    """Which inputs of the main operator are the first input of the NPU and the second.
+    """Return the indices of the main operator's inputs that are the first and the second input of
+    the NPU.
 
-    Only the second may be constant or smaller than the output.  An operator with one input has it
-    in both places."""
+    Only the second input may be constant or smaller than the output. Both indices are 0 if the
+    operator is not a sum, difference or product."""
     if offloaded.main.kind not in ELEMENTWISE:
         return 0, 0
     left, right = offloaded.main.inputs
@@ -182,12 +186,13 @@ def operands(offloaded: Offloaded) -> tuple[int, int]:
 
 
 def _image(offloaded: Offloaded) -> MapShape:
-    """Rows, columns and channels of the output."""
+    """Return rows, columns and channels of the output."""
     return extents(offloaded.main.output.type.shape)
 
 
 def extents(shape: tuple[int, ...]) -> MapShape:
-    """The image (rows, columns, channels) that has the rows of a tensor.
+    """Return rows, columns and channels of a tensor, with all axes before the columns flattened
+    into rows. A tensor of rank 1 or 2 has one column.
 
     >>> [tuple(extents(shape)) for shape in ((1, 6, 5, 4), (6, 5, 4), (6, 4), (4,))]
     [(6, 5, 4), (6, 5, 4), (6, 1, 4), (1, 1, 4)]
@@ -198,12 +203,12 @@ def extents(shape: tuple[int, ...]) -> MapShape:
 
 
 def is_packed(offloaded: Offloaded, k: int) -> bool:
-    """Whether input k of the main operator has the layout NHCWB16."""
+    """Return whether input `k` of the main operator has layout NHCWB16."""
     return offloaded.inputs[offloaded.source(k)].layout is not None
 
 
 def pieces(offloaded: Offloaded) -> tuple[ConcatPiece, ...]:
-    """The inputs of a concatenation."""
+    """Return the number of channels and the layout of each input of a concatenation."""
     return tuple(
         ConcatPiece(value.type.shape[-1], is_packed(offloaded, k))
         for k, value in enumerate(offloaded.main.inputs)

@@ -1,13 +1,13 @@
-"""performance: cycles of an operation, by the formulas of Arm's compiler.
+"""performance: cycles of an operation, by the formulas of Arm's compiler Vela.
 
-The multipliers compute block by block.  While they compute a block, the output unit scales and
-writes the sums of the previous one.  Neither can be faster than commands are issued.  At the same
-time bytes pass through the ports of the memories.  The slowest of these determines the duration of
-the operation.
+The multipliers compute the output block by block. While they compute a block, the output unit
+scales and writes the accumulators of the previous one. Neither can be faster than commands are
+issued. At the same time, bytes are transferred through the memory ports. The slowest of these units
+determines the duration of the operation.
 
-Vela applies these formulas to whole operations only, even if it computes them in stripes.  Here
-they are applied to stripes.  They then include the costs of striping: each stripe waits for the
-input of its first block and the output of its last, cuts blocks short, and fetches weights again.
+Vela applies these formulas to whole operations only, even if it computes them in stripes. penstock
+applies them to each stripe, which includes the costs of striping: each stripe waits for the input
+of its first block and the output of its last, has partial blocks, and reads weights again.
 
 Source: Vela 5.2.0, `regor/architecture/ethosu55/ethos_u55_performance.cpp`.
 """
@@ -40,18 +40,22 @@ Floats = NDArray[np.float64]
 Block = tuple[int, int, int]
 """Rows, columns and channels of a block."""
 BIAS_BYTES = 10
-"""Bytes of the bias, multiplier and shift of a channel."""
+"""Bytes of the encoded bias, multiplier and shift of a channel."""
 BIAS_BURST = 256
+"""Bytes of biases that are read within one memory latency."""
 SUM_DELAY, SLOW_SUM_DELAY = 2, 3
-"""Cycles before another product can be added to a sum: of most configurations, and of the smallest.
-"""
+"""Cycles before another product can be added to the same accumulator: in most configurations, and
+in the smallest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of an operation by unit, one element for each candidate block: of the multipliers, the
-    output unit, command issue, these three together, the port of features and the port of
-    constants; and the total."""
+    """Cycles of an operation on each unit. The arrays have one element for each candidate block
+    size.
+
+    multipliers, output, commands: multipliers, output unit and command issue, each by itself.
+    npu: multipliers, output unit and command issue together.
+    features, constants: ports of the memories that hold tensors and constants."""
 
     multipliers: Floats
     output: Floats
@@ -66,12 +70,13 @@ class Cycles:
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
     def of(self, k: int) -> Cycles:
-        """The cycles for candidate block number k."""
+        """Return the cycles for the candidate block size with index `k`, as arrays of one
+        element."""
         return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
 
 
 def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
-    """Cycles of an operation for each candidate block, an array of shape (n, 3)."""
+    """Return the cycles of an operation for each of the block sizes."""
     if work.kind is ComputeKind.ELEMENTWISE:
         multipliers, output, commands, npu = _elementwise(work, blocks)
     else:
@@ -86,8 +91,9 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
 
 @cache
 def soonest(work: NpuWork, depth: int | None = None) -> tuple[Block, Cycles] | None:
-    """The block that takes the fewest cycles, the largest if several do, and those cycles; None if
-    no block fits.  `depth` fixes the number of channels of the block."""
+    """Return the block size with the fewest cycles, and these cycles, or None if no block size
+    fits. Among equally fast block sizes, the largest is selected. `depth` fixes the number of
+    channels."""
     blocks, taken, ranks = _ranked(work)
     if depth is not None:
         ranks = ranks[blocks[ranks, 2] == depth]
@@ -99,14 +105,15 @@ def soonest(work: NpuWork, depth: int | None = None) -> tuple[Block, Cycles] | N
 
 
 def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
-    """The block that takes the fewest cycles; None if no block fits."""
+    """Return the block size with the fewest cycles, or None if no block size fits. `depth` fixes
+    the number of channels."""
     found = soonest(work, depth)
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
-    """All blocks that fit, their cycles, and their numbers from best to worst."""
+    """Return all block sizes that fit, their cycles, and their indices from best to worst."""
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
     total, size = np.round(taken.total, 3), blocks.prod(axis=1)
@@ -114,13 +121,14 @@ def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
 
 
 def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
-    """Cycles of a copy of constants into the memory of tensors."""
+    """Return the cycles of copying `size_bytes` bytes of constants to the memory that holds
+    tensors."""
     return chip.constants.read_latency + size_bytes / chip.constants.bytes_per_cycle
 
 
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Bytes of tensors that are read and written, including the bandwidth lost to bursts shorter
-    than the memory's."""
+    """Return the bytes of tensors that are read and written, for each block size. They include the
+    bandwidth that is lost because bursts are shorter than the longest burst of the memory."""
     out = _stored(work.output, work.packed_output)
     written = _moved(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
@@ -137,8 +145,8 @@ def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
-    """Bytes of constants that are read: weights and biases once for each column of blocks, a
-    constant second input once."""
+    """Return the bytes of constants that are read, for each block size. Weights and biases are read
+    once for each position of a block in rows and columns; a constant second input is read once."""
     if work.kind is ComputeKind.ELEMENTWISE:
         return np.full(len(blocks), float(work.constant_bytes))
     count = _ceil(np.array(work.output), _clipped(blocks, work.output))
@@ -146,8 +154,8 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _summing(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Cycles of the multipliers, the output unit, command issue and all three together, for
-    operations that sum over windows."""
+    """Return the cycles of the multipliers, the output unit, command issue, and all three together,
+    for operations that accumulate over windows."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
     count = _ceil(out, micro).prod() / _ceil(block, micro).prod(axis=1)
@@ -167,7 +175,7 @@ def _summing(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Flo
 
 
 def _elementwise(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """As `_summing`, for element-wise operations."""
+    """Return the same cycles as `_summing`, for element-wise operations."""
     elements = _stored(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -176,7 +184,7 @@ def _elementwise(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats,
 
 
 def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
-    """Cycles of the multipliers for one block."""
+    """Return the cycles of the multipliers for one block of each size."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
     pieces = _ceil(block, micro)
@@ -202,14 +210,19 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
 
 
 def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
-    """Cycles spent waiting for the sums of one micro block."""
+    """Return the cycles for which the multipliers wait because consecutive products are added to
+    the same accumulators.
+
+    area: number of micro blocks in the rows and columns of a block.
+    depth: number of micro blocks in the channels of a block.
+    steps: number of steps in which the products of a window are accumulated."""
     delay = SLOW_SUM_DELAY if work.chip.smallest else SUM_DELAY
     waiting = np.where(depth == 1, steps, (steps - 1) * depth)
     return np.where(area == 1, delay * waiting, 0)
 
 
 def _parts(work: NpuWork) -> list[int]:
-    """Taps of each part into which a window is split."""
+    """Return the number of taps in each of the parts into which a window is split."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
@@ -217,12 +230,13 @@ def _parts(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """The lengths of the parts of a window along one axis."""
+    """Return the number of parts into which a window is split."""
     return len(_parts(work))
 
 
 def _micro_block(work: NpuWork) -> MapShape:
-    """The micro block; for a single row and a flat window, it is arranged along the row."""
+    """Return the micro block. If output and window have one row each, a micro block of two rows is
+    rearranged into one row."""
     micro, out = work.chip.micro_block, work.output
     flat = work.kind is ComputeKind.CONVOLUTION and (out.height, work.window.height) == (1, 1)
     return (
@@ -231,7 +245,7 @@ def _micro_block(work: NpuWork) -> MapShape:
 
 
 def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
-    """Cycles until the input of the first block is available."""
+    """Return the cycles until the input of the first block is available, for each block size."""
     port, shape = work.chip.features, work.input
     elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
     bytes = _moved(work, blocks, elements, read=True)
@@ -239,15 +253,17 @@ def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
 
 
 def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
-    """Cycles until the output of the last block is written."""
+    """Return the cycles until the output of the last block is written, for each block size."""
     port, elements = work.chip.features, _clipped(blocks, work.output).prod(axis=1)
     bytes = _moved(work, blocks, elements, read=False)
     return port.write_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
 def _moved(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
-    """The bytes of a transfer, as port time: bytes that the port could move in the time that it
-    takes."""
+    """Return the port time of a transfer, in bytes: the number of bytes that the port could
+    transfer in that time in bursts of maximum length.
+
+    elements: number of bytes that are read or written."""
     port: EthosUPort = work.chip.features
     if read:
         burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
@@ -257,7 +273,7 @@ def _moved(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -
 
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Contiguous bytes of a block that is read."""
+    """Return the number of contiguous bytes in each input block of a tensor of the given shape."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -265,7 +281,8 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Contiguous bytes of a block that is written."""
+    """Return the number of contiguous bytes that the NPU writes at a time, for each output block of
+    a tensor of the given shape."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -273,13 +290,14 @@ def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
-    """Contiguous bytes of a block in the layout NHCWB16."""
+    """Return the number of contiguous bytes in each block of a tensor in layout NHCWB16."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 
 
 def _stored(shape: MapShape, packed: bool) -> MapShape:
-    """The shape, with channels rounded up to whole channel blocks if the tensor is packed."""
+    """Return the shape of a tensor in memory. If `packed`, channels are rounded up to whole channel
+    blocks."""
     return (
         shape._replace(depth=-(-shape.depth // BLOCK_CHANNELS) * BLOCK_CHANNELS)
         if packed
@@ -288,8 +306,10 @@ def _stored(shape: MapShape, packed: bool) -> MapShape:
 
 
 def _clipped(blocks: Blocks, shape: MapShape) -> Blocks:
+    """Return block sizes limited to the given shape."""
     return np.minimum(blocks, np.array(shape))
 
 
 def _ceil(whole: Any, part: Any) -> Any:
+    """Return `whole` / `part`, rounded up."""
     return -(-np.asarray(whole) // np.asarray(part))

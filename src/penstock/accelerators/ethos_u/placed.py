@@ -1,8 +1,8 @@
-"""placed: cycles of the calls of one operation whose rows have addresses.
+"""placed: the costs of the calls of one operation whose tensors have addresses.
 
-The result is cached under what determines it: the numbers of rows into which a call is split; and,
-if the call copies constants near its rows, all addresses, since a stream waits for a copy that may
-overlap an operation's rows.
+A cost is cached under the data that determines it: the numbers of rows of the operations into which
+the call is split and, if the call copies constants to addresses near its rows, all addresses. The
+latter matter because a stream waits for a copy that may overlap the rows of an operation.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from penstock.accelerators.ethos_u.operation import Operation
 from penstock.uma import Breakdown, Place, PlacedCall, PlacedRows, StreamRows, StreamTransfer
 
 TABLE, CONSTANT, MEMORIES = range(3)
-"""Regions: the kernel's table, a constant input, and memories by number, from MEMORIES on."""
+"""Region numbers: the kernel's table; a constant input; and, from MEMORIES on, the memories by
+index."""
 
 
 class RowAccess(NamedTuple):
-    """Rows [lower, upper) of a tensor that a call accesses; `rows` is None for a constant."""
+    """Rows [lower, upper) of a tensor that a call accesses. `rows` holds the addresses of all rows
+    of the tensor; None for a constant."""
 
     rows: PlacedRows | None
     lower: int
@@ -30,8 +32,12 @@ class RowAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCosts:
-    """The costs of an operation's calls; `sources`: for each input of the operation, the number of
-    the input of its node."""
+    """The costs of the calls of one operation.
+
+    sources: for each input of the operation, the index of the node's input that provides it.
+    _known: costs that have been computed, by cache key.
+    _lengths: results of `NpuCall.lengths`, by position of the call and distances between its
+        rows."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]
@@ -40,11 +46,11 @@ class PlacedCosts:
 
     @property
     def op(self) -> Operation:
-        """The operation."""
+        """The operation without the sizes of its encoding."""
         return self.encoded.operation
 
     def of(self, call: PlacedCall) -> Breakdown:
-        """Cycles of a call."""
+        """Return the cost of a call."""
         interval = call.first, call.end
         accesses = [
             RowAccess(call.inputs[source], *rows_read(self.op, k, *interval))
@@ -67,8 +73,8 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """What determines when copies complete: their sizes and which of them the call itself
-        needs, and all addresses if a copy may overlap rows."""
+        """Yield the parts of the cache key on which the copies of a call depend: their sizes, which
+        of them this call reads, and all addresses if a copy may overlap rows."""
         yield tuple((fill.size_bytes, fill.address == call.fetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
@@ -83,7 +89,8 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Whether a copy writes between the first and the last byte of rows [lower, upper)."""
+        """Return whether any of the address intervals [lower, upper) in `copied` overlaps the bytes
+        from the first to the last of rows [lower, upper)."""
         op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
         second = 0 if op.second is None else op.second.row_bytes
@@ -91,7 +98,7 @@ class PlacedCosts:
         return any(at < last and end > first for at, end in copied)
 
     def _call(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> NpuCall:
-        """The call with its addresses, relative to regions."""
+        """Return the call as an `NpuCall`, whose addresses are relative to regions."""
         beside = MEMORIES + call.beside
         transfers = tuple(
             StreamTransfer(Place(TABLE, 0), Place(beside, fill.address), fill.size_bytes)
@@ -109,7 +116,8 @@ class PlacedCosts:
         )
 
     def _rows(self, tensor: int, access: RowAccess) -> StreamRows:
-        """The rows that a call accesses; a constant is contiguous."""
+        """Return the rows that a call accesses, as offsets in a region. Rows of a constant are
+        contiguous. `tensor` is the index of the input, or the number of inputs for the output."""
         rows, lower, upper = access
         if rows is not None:
             base = MEMORIES + rows.memory

@@ -1,12 +1,12 @@
-"""programs: the command stream of a call: its encoder and its functional model.
+"""programs: the encoder of command streams, and their functional model.
 
-A call issues one `EncodedOperation`, after transfers that copy constants for this call and later
-ones.  The encoder turns them into operations and copies (`call`), and these into words
-(`emission`).
+A kernel call issues one `EncodedOperation`, after transfers that copy constants for this call and
+later ones. The encoder converts these commands to operations and copies (`call`), and then to
+register commands (`emission`).
 
-Every base of a submission is a region of the NPU.  Streams contain only offsets into regions, and
-so are independent of the addresses of the bases.  A submission passes the payload that Arm's driver
-expects: a header and the words.
+Each base address of a submission is a region of the NPU. Streams are relocatable, because they
+contain only offsets into regions. A submission passes the payload that Arm's driver expects: a
+header and the register commands.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from penstock.uma import Array, Driver, StreamOperation, StreamTransfer
 
 @cache
 def submission(engine: str) -> Driver:
-    """The driver function that submits a stream, of the accelerator named `engine`."""
+    """Return the driver function that submits a stream to the accelerator named `engine`."""
     return Driver("ethosu_submit", engine, submit, object)
 
 
 def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer]) -> bytes:
-    """The driver payload of a call."""
+    """Return the driver payload of a call, given the operation and the transfers that the call
+    issues."""
     transfers = tuple(c for c in commands if isinstance(c, StreamTransfer))
     (issued,) = (c for c in commands if isinstance(c, StreamOperation))
     call = NpuCall(
@@ -52,9 +53,11 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:
-    """Functional model of `ethosu_submit`: executes a payload, with every base as a region.
+    """Execute a payload of `size` bytes, with `bases` as regions: the functional model of
+    `ethosu_submit`.
 
-    Copies must be complete at the end, since later calls may read what they write."""
+    Raises BackendError if a copy may be outstanding at the end, because later calls may read its
+    target."""
     del device
     raw = payload[:size].tobytes()
     execute(words_of(raw), dict(enumerate(bases)), payload_configuration(raw), waited=True)

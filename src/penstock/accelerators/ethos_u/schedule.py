@@ -1,8 +1,9 @@
-"""schedule: the order in which the weights of an operation are encoded, and their segments.
+"""schedule: selection of the order in which weights are encoded, and of the segments of constants.
 
-The NPU reads weights again for each column of blocks, at the bandwidth of the memory of constants.
-If that limits the operation, weights are first copied to the memory of tensors, in segments of
-output channels; one segment is copied while the previous one is used.
+The NPU reads weights again for each position of a block in rows and columns, from the memory that
+holds constants. If the bandwidth of this memory limits the operation, the weights are first copied
+to the memory that holds tensors, in segments of output channels: one segment is copied while the
+previous one is used.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from penstock.accelerators.ethos_u.segments import with_prefetched_segments
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Candidate numbers of segments."""
 TOLERANCE = 1.01
-"""Candidates within this factor of the fewest cycles compete by scratch."""
+"""Among the candidates whose cycles are within this factor of the minimum, the one with the least
+scratch is selected."""
 MOST_PREFETCH_CHOICES = 4
-"""The most choices that `prefetch_choices` returns."""
+"""Maximum number of elements that `prefetch_choices` returns."""
 
 
 @lru_cache(maxsize=4096)
 def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
-    """The operation with the order of weights, block depth and segments of the fewest cycles.
+    """Return the operation with the order of weights, block depth and segments that take the fewest
+    cycles.
 
-    `weights` is the size of the weights in bytes before they are encoded.  If `buffered`, segments
-    may be copied into buffers before use; where that does not help, the result has no buffers."""
+    weights: size of the weights in bytes before encoding.
+    buffered: permits copying segments into buffers before use. If that does not save cycles, the
+        result has no buffers."""
     direct = min(_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
@@ -49,8 +53,10 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
 
 @lru_cache(maxsize=4096)
 def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
-    """The operation with the order of weights and the segments that take the fewest cycles on
-    average of two cases: no segment is prefetched, and all segments are."""
+    """Return the operation with the order of weights and the segments that minimise the average
+    cycles of two cases: no segment is prefetched, and all segments are.
+
+    weights: size of the weights in bytes before encoding."""
     tried = (
         op
         for step in sorted({_step(plain, count) for count in SEGMENTS})
@@ -62,8 +68,12 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
 
 
 def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
-    """The operation with each order of weights, in segments of `step` channels and with buffers of
-    `buffer` bytes; only those that fit the NPU's memory."""
+    """Yield the operation with each order of weights for which a block fits the NPU's internal
+    memory.
+
+    weights: size of the weights in bytes.
+    step: output channels of a segment.
+    buffer: size of a buffer for segments in bytes; 0 for no buffers."""
     for order in (False, True) if plain.function is NpuFunction.CONVOLUTION else (False,):
         tried = replace(
             plain,
@@ -79,7 +89,8 @@ def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[
 
 
 def _step(plain: Operation, count: int) -> int:
-    """Channels of a segment if there are `count` segments; a depthwise convolution has only one."""
+    """Return the number of output channels of a segment if there are about `count` segments. Only
+    convolutions that are not depthwise are divided into segments."""
     if plain.function is not NpuFunction.CONVOLUTION:
         return plain.out_c
     return min(plain.out_c, -(-plain.out_c // count // BLOCK_CHANNELS) * BLOCK_CHANNELS)
@@ -87,5 +98,5 @@ def _step(plain: Operation, count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _cycles(op: Operation) -> float:
-    """Cycles of the whole operation."""
+    """Return the cycles of a call that computes the whole output."""
     return assumed(EncodedOperation(op), op.out_h).cycles

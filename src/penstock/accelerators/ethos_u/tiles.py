@@ -1,8 +1,8 @@
 """tiles: rows of a tensor at arbitrary addresses, as a feature map of the NPU.
 
-A feature map consists of two tiles: `height` rows at a constant pitch, and the remaining rows at
-the same pitch from another address.  A ring that wraps around is therefore one feature map.
-Pitches are signed, so any three rows are one feature map as well.
+A feature map consists of at most two tiles: `height` rows at a constant pitch, and the remaining
+rows at the same pitch from another address. A ring that wraps around is therefore a single feature
+map. Since pitches are signed, so are any three rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 ANYWHERE = 3
-"""The most rows that always form one feature map, whatever their addresses."""
+"""Maximum number of rows that always form a single feature map, whatever their addresses."""
 
 
 class MapTiles(NamedTuple):
-    """`height` rows from address `first` on, and the others from `second` on; `pitch` in bytes."""
+    """The two tiles of a feature map: `height` rows from offset `first` on, and the remaining rows
+    from offset `second` on. The pitch is the distance between rows in bytes."""
 
     pitch: int
     height: int
@@ -25,8 +26,11 @@ class MapTiles(NamedTuple):
 
 
 def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False) -> MapTiles | None:
-    """The feature map of rows at these offsets, with the longest possible first tile; None if it
-    needs more than two tiles.  If `backwards`, the pitch may be negative.
+    """Return the feature map of the rows at the given byte offsets, or None if it needs more than
+    two tiles.
+
+    The first tile has as many rows as possible. `row_bytes` is the pitch if no tile has two rows.
+    `backwards` permits a negative pitch.
 
     >>> tiles_of([64, 96, 0, 32], 32)
     MapTiles(pitch=32, height=2, first=64, second=0)
@@ -47,7 +51,8 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 
 def _cut(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
-    """The feature map whose first tile has `height` rows; None if the pitch is not constant."""
+    """Return the feature map whose first tile has `height` rows, or None if the pitch is not
+    constant."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None
@@ -56,11 +61,11 @@ def _cut(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None
 
 
 def _steps(offsets: Sequence[int]) -> set[int]:
-    """The distinct differences between consecutive offsets."""
+    """Return the distinct differences between consecutive offsets."""
     return {b - a for a, b in pairwise(offsets)}
 
 
 def _even(offsets: Sequence[int]) -> int:
-    """The number of rows, from the first on, that have a constant pitch."""
+    """Return the number of rows, from the first on, that are at a constant pitch."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

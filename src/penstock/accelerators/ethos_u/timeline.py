@@ -1,12 +1,13 @@
-"""timeline: the duration of a stream of operations and copies.
+"""timeline: the duration of a sequence of operations and copies.
 
-The NPU issues commands in order.  One engine runs operations and another runs copies, each in issue
-order.  A command stays in the queue of its engine until it completes.  Issue stalls if a queue is
-full, and at a wait command.  An operation and a copy that run at the same time share the ports of
-the memories: both slow down by the factor by which the busier port is oversubscribed.
+The NPU issues commands in order. One engine runs operations and another runs copies, each in the
+order of issue. A command is in the queue of its engine until it completes. Issue stalls while a
+queue is full, and at wait commands. An operation and a copy that run at the same time share the
+memory ports: both slow down by the factor by which the demand on the busier port exceeds its
+bandwidth.
 
-`timing` is the only clock: the costs of calls, and therefore the search and its reports, derive
-from it, and `benchmarks.ethos_u` applies it to the streams of both compilers.
+All timing is computed by `timing`: the costs of calls, and therefore the search and its reports,
+derive from it, and `benchmarks.ethos_u` applies it to the streams of both penstock and Vela.
 """
 
 from __future__ import annotations
@@ -20,21 +21,24 @@ from penstock.accelerators.ethos_u.configurations import EthosUConfiguration
 from penstock.accelerators.ethos_u.performance import Cycles
 
 MOST_OPERATIONS = 2
-"""The capacity of the queue of operations."""
+"""Capacity of the queue of operations."""
 NEARLY_DONE = 1e-6
-"""Remaining cycles below which a job is complete; they stem from rounding."""
+"""A job with fewer remaining cycles than this is complete; the remainder is a rounding error."""
 
 
 class Queue(Enum):
-    """The engine that runs a job."""
+    """The queue of one of the two engines."""
 
     OPERATIONS = "operations"
     COPIES = "copies"
 
 
 class Job(NamedTuple):
-    """An operation or a copy: its duration if it runs alone, and for how many of these cycles it
-    occupies the port of the memory of tensors and the port of constants."""
+    """An operation or a copy.
+
+    cycles: duration if the job runs alone.
+    features, constants: the number of these cycles in which the job uses the port of the memory
+        that holds tensors, and the port of the memory that holds constants."""
 
     queue: Queue
     cycles: float
@@ -43,7 +47,7 @@ class Job(NamedTuple):
 
 
 class QueueWait(NamedTuple):
-    """Stalls until at most `outstanding` jobs of a queue are incomplete."""
+    """A wait command: issue stalls until at most `outstanding` jobs of a queue are incomplete."""
 
     queue: Queue
     outstanding: int
@@ -53,8 +57,9 @@ Step = Job | QueueWait
 
 
 def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
-    """An operation with the given cycles for one block size; `chip` states the memory from which it
-    reads constants."""
+    """Return the job of an operation whose cycles are given for a single block size.
+
+    chip: the configuration, which determines whether constants have a port of their own."""
     (total,), (features,), (constants,) = cycles.total, cycles.features, cycles.constants
     if chip.constants is chip.features:
         constants = 0.0
@@ -62,7 +67,7 @@ def operation_job(cycles: Cycles, chip: EthosUConfiguration) -> Job:
 
 
 def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
-    """A copy of constants into the memory of tensors or into the NPU."""
+    """Return the job of a copy of constants to the memory that holds tensors, or into the NPU."""
     moved = size_bytes / chip.constants.bytes_per_cycle
     taken = chip.constants.read_latency + moved
     if chip.constants is chip.features:
@@ -71,7 +76,7 @@ def copy_job(chip: EthosUConfiguration, size_bytes: int) -> Job:
 
 
 def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
-    """Cycles from the first command until all jobs are complete."""
+    """Return the cycles from the first command until all jobs are complete."""
     most = {Queue.OPERATIONS: MOST_OPERATIONS, Queue.COPIES: chip.most_copies}
     clock = _Clock()
     for step in steps:
@@ -87,26 +92,27 @@ def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
 
 @dataclass(slots=True)
 class _Begun:
-    """An issued job, and the cycles that it would still take alone."""
+    """An issued job, and the remaining cycles that it would take alone."""
 
     job: Job
     left: float
 
 
 class _Clock:
-    """The current time, and the incomplete jobs of each queue; the first job of each is running."""
+    """The current time, and the incomplete jobs of each queue. The first job of each queue is
+    running."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.queues: dict[Queue, list[_Begun]] = {queue: [] for queue in Queue}
 
     def until(self, queue: Queue, outstanding: int) -> None:
-        """Advances until at most `outstanding` jobs of a queue are incomplete."""
+        """Advance the time until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()
 
     def _advance(self) -> None:
-        """Advances until the next job completes."""
+        """Advance the time until the next job completes."""
         running = [jobs for jobs in self.queues.values() if jobs]
         slower = _slower([jobs[0].job for jobs in running])
         passed = min(jobs[0].left for jobs in running)
@@ -118,7 +124,7 @@ class _Clock:
 
 
 def _slower(jobs: list[Job]) -> float:
-    """The factor by which jobs that run at the same time slow each other down."""
+    """Return the factor by which jobs that run at the same time slow each other down."""
     if len(jobs) == 1:
         return 1.0
     features = sum(job.features / job.cycles for job in jobs if job.cycles)

@@ -1,6 +1,6 @@
-"""vela: the parts of Arm's compiler that generate register commands and encode weights.
+"""vela: the functions of Arm's compiler Vela that generate register commands and encode weights.
 
-The package is optional, so it is imported when it is first needed.
+The package is optional, so it is imported on first use.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from penstock.uma import BackendError
 
 EXTRA = "penstock[ethos-u]"
 TWO_WORDS = 1 << 14
-"""The bit of a command that is followed by a second word, the low 32 bits of its operand."""
+"""The bit that is set in a command with a second word, which contains the low 32 bits of an
+operand."""
 WAIT_FOR_COPIES = 0x11
 """The command NPU_OP_DMA_WAIT that waits for all copies."""
 LOW_FIELD, WHOLE_FIELD = 0x00FFFFFF, 0xFFFFFFFF
-"""The valid bits of a command that holds the high bits of an operand, and of other commands."""
+"""Masks of the valid bits of a first word: of a command with two words, and of a command with
+one."""
 
 
 @cache
 def vela() -> Any:
-    """The module `ethosu.vela.api`.  Raises BackendError if the package is not installed."""
+    """Return the module `ethosu.vela.api`. Raises BackendError if the package is not installed."""
     try:
         return import_module("ethosu.vela.api")
     except ImportError as error:
@@ -40,23 +42,24 @@ def vela() -> Any:
 
 
 def npu(name: str) -> Any:
-    """Vela's identifier of a configuration.
+    """Return Vela's identifier of the configuration named `name`.
 
-    Its first use prints a warning that no system configuration is given; only Vela's estimates need
-    one."""
+    On first use, Vela prints a warning that no system configuration is given. Only Vela's own
+    estimates need one."""
     return vela().NpuAccelerator[name.replace("ethos-u", "Ethos_U").replace("-", "_")]
 
 
 def command_words(operations: Sequence[Any], name: str) -> list[int]:
-    """The command words that execute operations on a configuration, in order."""
+    """Return the words of the register commands that execute Vela's `operations` in order, on the
+    configuration named `name`."""
     with _silent():
         words = vela().npu_generate_register_command_stream(list(operations), npu(name))
     return _within_fields(words)
 
 
 def _within_fields(words: Sequence[int]) -> list[int]:
-    """The words with operands cut to the 40 bits of addresses and strides; Vela leaves higher bits
-    set in negative strides."""
+    """Return the words with addresses and strides truncated to 40 bits, because Vela sets higher
+    bits in negative strides."""
     found = list(words)
     at = 0
     while at < len(found):
@@ -67,19 +70,20 @@ def _within_fields(words: Sequence[int]) -> list[int]:
 
 
 def copies_done(words: Sequence[int]) -> list[int]:
-    """The words, with a wait for all copies before the end."""
+    """Return the words with a wait for all copies inserted before the last one, which is the stop
+    command."""
     *before, stop = words
     return [*before, WAIT_FOR_COPIES, stop]
 
 
 def driver_payload(words: Sequence[int], name: str) -> bytes:
-    """The words in the format that Arm's driver expects."""
+    """Return the words as a payload for Arm's driver, for the configuration named `name`."""
     with _silent():
         return vela().npu_create_driver_payload(list(words), npu(name))
 
 
 def payload_configuration(payload: bytes) -> str:
-    """The name of the configuration for which a payload was made."""
+    """Return the name of the configuration for which a payload was generated."""
     word = int.from_bytes(payload[8:12], "little")
     macs, product = 1 << (word & 15), word >> 28
     family = ("ethos-u55", "ethos-u65")[product]
@@ -87,5 +91,5 @@ def payload_configuration(payload: bytes) -> str:
 
 
 def _silent() -> contextlib.AbstractContextManager[object]:
-    """Suppresses output to stdout."""
+    """Return a context manager that suppresses output to stdout."""
     return contextlib.redirect_stdout(io.StringIO())

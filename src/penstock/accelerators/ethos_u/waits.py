@@ -1,8 +1,8 @@
-"""waits: the waits that Vela inserts when it generates a command stream.
+"""waits: prediction of the waits that Vela inserts when it generates a command stream.
 
-An operation waits for an earlier copy, and a copy for an earlier operation, if both access bytes
-that one of them writes.  Vela takes a feature map to occupy all bytes from its first to its last,
-so it also waits for accesses between rows.
+An operation waits for an earlier copy, and a copy for an earlier operation, if both access the same
+byte and at least one of them writes it. Vela assumes that a feature map occupies all bytes from its
+first to its last, so it also waits for accesses to bytes between rows.
 
 Source: Vela 5.2.0, `register_command_stream_util.py`.
 """
@@ -25,12 +25,12 @@ from penstock.accelerators.ethos_u.timeline import (
 from penstock.uma import StreamTransfer
 
 INSIDE = -1
-"""The region that denotes the NPU's internal memory; only look-up tables matter here."""
+"""Region number of the NPU's internal memory. Only its look-up tables are tracked."""
 TABLE_BYTES = 256
 """Bytes of the look-up table of an activation."""
 
 Span = tuple[int, int, int]
-"""Bytes [lower, upper) of a region, as (region, lower, upper)."""
+"""Bytes [lower, upper) of a region: (region number, lower, upper)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Accesses:
     writes: tuple[Span, ...]
 
     def conflicts(self, other: Accesses) -> bool:
-        """Whether both access bytes that one of them writes."""
+        """Return whether both actions access the same byte and at least one of them writes it."""
         pairs = (
             (self.writes, other.reads),
             (self.reads, other.writes),
@@ -51,7 +51,8 @@ class Accesses:
 
 
 def steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
-    """The actions as steps of the clock, each after the wait that it needs."""
+    """Yield the actions of a call as steps of the timeline, each preceded by the wait that it
+    needs."""
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
         yield from (_job(action, chip) for action in actions)
         return
@@ -73,7 +74,7 @@ def steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step
 
 
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
-    """The action as a job of the clock."""
+    """Return the action as a job of the timeline."""
     if isinstance(action, Compute):
         return action.computed.job
     size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
@@ -81,7 +82,7 @@ def _job(action: Action, chip: EthosUConfiguration) -> Step:
 
 
 def accesses_of(action: Action) -> Accesses:
-    """The bytes that an action reads and writes."""
+    """Return the bytes that an action reads and writes."""
     if isinstance(action, StreamTransfer):
         at, size = action.target, action.size_bytes
         source = (action.source.base, action.source.offset_bytes)
@@ -116,8 +117,11 @@ def accesses_of(action: Action) -> Accesses:
 def _row_span(
     width: int, channels: int, packed: bool, first: int = 0, every: int | None = None
 ) -> tuple[int, int]:
-    """The first and the last byte (inclusive) of a row that an action accesses: `channels` channels
-    from number `first` on, of a tensor with `every` channels."""
+    """Return the first and the last byte (inclusive) that an action accesses in a row, relative to
+    the start of the row.
+
+    channels: number of channels that the action accesses, beginning with channel `first`.
+    every: number of channels of the tensor; by default, `channels`."""
     if not packed:
         return first, first + (width - 1) * (every or channels) + channels - 1
     block = BLOCK_CHANNELS * width
@@ -127,7 +131,9 @@ def _row_span(
 
 
 def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
-    """The span of each tile of a feature map of `rows` rows; `row`: see `_row_span`."""
+    """Yield the bytes of each tile of a feature map with `rows` rows.
+
+    row: the first and the last byte in each row, as returned by `_row_span`."""
     region, tiles = placed
     above = min(tiles.height, rows)
     for at, count in ((tiles.first, above), (tiles.second, rows - above)):
@@ -137,5 +143,5 @@ def _spans(placed: MapPlace, rows: int, row: tuple[int, int]) -> Iterator[Span]:
 
 
 def _overlap(one: Span, other: Span) -> bool:
-    """Whether two spans have a byte in common."""
+    """Return whether two spans have a byte in common."""
     return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])

@@ -10,7 +10,7 @@ from penstock.accelerators.ethos_u.configurations import EthosUConfiguration, Ma
 
 
 class ComputeKind(IntEnum):
-    """How the multipliers compute; element-wise operations do not use them."""
+    """How the NPU computes an operation. Element-wise operations do not use the multipliers."""
 
     CONVOLUTION = 0
     DEPTHWISE = 1
@@ -19,7 +19,7 @@ class ComputeKind(IntEnum):
 
 
 class Extent(NamedTuple):
-    """The rows and columns of a window, or its strides or dilations."""
+    """Rows and columns of a window, of its strides or of its dilations."""
 
     height: int
     width: int
@@ -32,13 +32,18 @@ ONE = Extent(1, 1)
 class NpuWork:
     """An operation on int8 elements.
 
-    `upscale` inserts `upscale - 1` zeros after each row and column of the input.  `rate` is the
-    number of cycles for each element in the output unit.  If `binary`, a second tensor is read;
-    `second_elements` of its elements lie in the memory of tensors, by default as many as the output
-    has.  If `part_kernel`, weights are ordered by parts of the window with few channels, instead of
-    by taps with many channels.  `packed_input` and `packed_output` select the layout NHCWB16.
-    `constant_bytes` counts encoded weights and biases; `biases_near` states that the biases lie in
-    the memory of tensors."""
+    chip: hardware configuration.
+    rate: cycles per output element in the output unit.
+    upscale: `upscale - 1` zeros are inserted after each input row and column.
+    binary: whether a second input is a tensor.
+    second_elements: number of its elements that are read from the memory that holds tensors; None
+        if it has the shape of the output.
+    lookup: whether a look-up table is applied to the output.
+    part_kernel: whether weights are ordered by parts of the window with few channels, instead of by
+        taps with many channels.
+    packed_input, packed_output: whether the layout is NHCWB16.
+    constant_bytes: size of encoded weights and biases, or of a constant second input.
+    biases_near: whether biases are read from the memory that holds tensors."""
 
     chip: EthosUConfiguration
     kind: ComputeKind
@@ -60,7 +65,7 @@ class NpuWork:
 
     @property
     def reach(self) -> Extent:
-        """Rows and columns that a window spans."""
+        """Rows and columns that a window spans, including dilation."""
         return Extent(
             (self.window.height - 1) * self.dilation.height + 1,
             (self.window.width - 1) * self.dilation.width + 1,
@@ -68,5 +73,5 @@ class NpuWork:
 
     @property
     def equal_depth(self) -> bool:
-        """Whether each output channel depends only on the input channel of the same number."""
+        """Whether each output channel depends only on the input channel with the same index."""
         return self.kind is not ComputeKind.CONVOLUTION

@@ -1,12 +1,12 @@
 """A functional model of Arm's Ethos-U55 and Ethos-U65 that executes register command streams.
 
-    execute(stream, regions, accelerator)    runs a stream on arrays of bytes and checks it
+    execute(stream, regions, accelerator)    executes a stream on byte arrays and checks it
     disassemble(stream), assemble(text)      converts a stream to text and back
     driver_payload(payload)                  extracts the stream from a payload of Arm's driver
 
 The model interprets registers and is independent of the code that generates streams. It computes
-every operation bit-exactly, and checks that every access is inside its region and that waits and
-block dependencies suffice (`hazards.py`). It does not model time.
+every operation bit-exactly. It checks that every access is inside its region, and that waits and
+block dependencies prevent hazards (`hazards.py`). It does not model time.
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
 from penstock.uma import BackendError
 
 STEP = 16
+"""Alignment in bytes."""
 
 
 def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
-    """Raise BackendError if an address or a size is not a multiple of 16."""
+    """Raise BackendError if an address, stride or size that must be a multiple of 16 is not."""
     if isinstance(operation, DmaOperation):
         numbers = _of_copy(operation, hardware)
     else:
@@ -39,8 +40,8 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
 
 
 def _of_copy(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
-    """Yield what must be aligned in a copy. U65 supports unaligned copies of external memory
-    only."""
+    """Yield the registers of a copy that must be aligned, as (name, value). If the hardware
+    supports unaligned copies (U65), only addresses and sizes in shared memory must be."""
     source, target = operation.source, operation.target
     anywhere = hardware.any_copy
     for span in (source, target):
@@ -51,6 +52,7 @@ def _of_copy(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[s
 
 
 def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
+    """Yield the registers of a block operation that must be aligned, as (name, value)."""
     for map in (*operation.inputs, operation.ofm):
         if map.bricks:
             yield from _of_bricks(map)
@@ -63,8 +65,8 @@ def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
 
 
 def _of_bricks(map: FeatureMap) -> Iterator[tuple[str, int]]:
-    """Yield what must be aligned in a map of channel blocks; tiles that are not used need not
-    be."""
+    """Yield the registers of a feature map in layout NHCWB16 that must be aligned, as (name,
+    value). Unused tiles are not checked."""
     height, width, depth = map.shape
     name = f"NPU_SET_{map.name.upper()}"
     right, below = width > map.width_0, height > map.height_0

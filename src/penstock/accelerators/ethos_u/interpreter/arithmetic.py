@@ -1,6 +1,7 @@
 """Arithmetic of block operations on whole feature maps, in exact integers.
 
-Accumulators are int64 arrays [height, width, depth] of the output; `output.py` converts them to
+`ifm` is the input as an int64 array (height, width, depth), from which the zero point has not been
+subtracted. Accumulators are int64 arrays in the shape of the output; `output.py` converts them to
 output elements.
 """
 
@@ -15,17 +16,17 @@ from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation, 
 from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 
 LEAST = -(1 << 48)
-"""Less than any element."""
+"""Padding of maximum pooling; less than any element."""
 SHIFT = {1: 20, 2: 15, 4: 15}
-"""Left shift in bits of the scaled operand of a sum, by bytes of an element, if only one operand is
-scaled. The other operand is shifted by one bit less.
+"""Left shift in bits of the scaled operand of a sum of which only one operand is scaled, by size of
+an element in bytes. The other operand is shifted by one bit less.
 
-Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit.
-"""
+Source: Vela, whose advanced scaling of sums must equal TFLite's bit for bit."""
 
 
 def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Return sums of products. `kernel` is int64 [height, width, input channels, output channels].
+    """Return the accumulators of a convolution. `kernel` is an int64 array (height, width, input
+    channels, output channels).
 
     Products are summed in float64, which represents these sums exactly.
     """
@@ -38,14 +39,15 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
 
 def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
-    """Return sums of products per channel. `kernel` is int64 [height, width, 1, channels]."""
+    """Return the accumulators of a depthwise convolution. `kernel` is an int64 array (height,
+    width, 1, channels)."""
     centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
     taps = _windows(operation, centred)
     return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
 
 
 def largest(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the maximum of each window."""
+    """Return the maximum of each window, relative to the zero point."""
     filled = _enlarged(operation, ifm - operation.ifm.zero_point, LEAST)
     found = np.full(operation.ofm.shape, LEAST)
     for _, window in _windows(operation, filled):
@@ -54,7 +56,7 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the sum of each window."""
+    """Return the sum of each window, relative to the zero point."""
     filled = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
     return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
 
@@ -66,13 +68,13 @@ def window_counts(operation: BlockOperation) -> Any:
 
 
 def depth_sum(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the sum over channels."""
+    """Return the sum over the channels of each pixel, relative to the zero point."""
     return (ifm - operation.ifm.zero_point).sum(axis=2, keepdims=True)
 
 
 def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
-    """Return the result of an element-wise operation before scaling. `other` is the second input,
-    an array or a scalar, or None."""
+    """Return the result of an element-wise operation before scaling. `other` is the second input:
+    an array, a scalar, or None if there is no second input."""
     one = ifm - operation.ifm.zero_point
     second = operation.second
     if second is None:
@@ -84,7 +86,7 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both operands of a sum, scaled."""
+    """Return both operands of a sum or difference, scaled and shifted."""
     of = operation.operands
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
@@ -114,7 +116,7 @@ def _leaky(operation: BlockOperation, one: Any) -> Any:
 
 
 def _leading_zeros(operation: BlockOperation, one: Any) -> Any:
-    """Return the number of leading zeros in 32 bits."""
+    """Return the number of leading zeros of each element, as a 32-bit value."""
     bits = one & 0xFFFFFFFF
     return 32 - sum((bits >> k != 0).astype(np.int64) for k in range(32))
 
@@ -140,9 +142,10 @@ def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
 
 
 def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
-    """Return the input that the window reads: upscaled by two if requested, and padded.
+    """Return the input that the windows read: `values`, upscaled by two if the operation requests
+    it, and padded with `fill`.
 
-    With upscale zeros, zeros are inserted between elements.
+    The upscale mode "zeros" inserts zeros between elements; "nearest" repeats each element.
     """
     height, width = operation.height, operation.width
     if operation.upscale != "none":
@@ -156,7 +159,8 @@ def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield, for each tap, the element that it contributes to each output."""
+    """Yield each tap of the kernel as (row, column), with the input elements that it contributes to
+    the outputs, in the shape of the output."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

@@ -1,8 +1,8 @@
-"""Conversion of streams to text and back.
+"""Conversion of command streams to text and back.
 
-A line is a command: the offset of its first byte, its name, and its fields as `name=value`; a field
-called value is written without its name. An empty line follows each operation. Input may omit
-offsets and fields that are 0; `#` begins a comment.
+A line contains one command: the byte offset of the command, its name, and its fields as
+`name=value`. A field named value is written without its name. An empty line follows each operation.
+When text is read, offsets and fields that are 0 may be omitted; `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from penstock.accelerators.ethos_u.interpreter.commands import (
 from penstock.uma import BackendError
 
 ONLY = ["value"]
-"""Names of the fields of a command whose value is written without a name."""
+"""The field names of a command whose value is written without a name."""
 
 
 def disassemble(stream: bytes) -> str:
-    """Return the text of a stream. Raises BackendError if the stream is invalid."""
+    """Return a stream as text. Raises BackendError if the stream is invalid."""
     return "".join(map(_line, decode_commands(stream)))
 
 
 def assemble(text: str) -> bytes:
-    """Return the stream of a text. Raises BackendError if a line is not a command."""
+    """Return the stream that a text represents. Raises BackendError if a line is not a command."""
     return b"".join(_words(text))
 
 
 def _line(command: RegisterCommand) -> str:
+    """Return a command as a line of text."""
     name, fields = command.format.name, command.fields
     shown = {key: _number(name, value) for key, value in fields.items()}
     if list(fields) == ONLY:
@@ -45,12 +46,12 @@ def _line(command: RegisterCommand) -> str:
 
 
 def _number(name: str, value: int) -> str:
-    """Return a number, in hexadecimal for addresses."""
+    """Return the value of a field of command `name` as text, in hexadecimal if it is an address."""
     return f"{value:#x}" if "BASE" in name or name.endswith(("SRC", "DST")) else str(value)
 
 
 def _words(text: str) -> Iterator[bytes]:
-    """Yield the words of each line that contains a command."""
+    """Yield the encoded command of each line that contains one."""
     by_name = {format.name: format for format in formats().values()}
     for number, line in enumerate(text.splitlines(), 1):
         first, *rest = [*line.split("#")[0].split(), ""]
@@ -71,7 +72,9 @@ def _words(text: str) -> Iterator[bytes]:
 
 
 def _value(format: CommandFormat, settings: list[str]) -> int:
-    """Return the fields as one value. Raises KeyError or ValueError."""
+    """Return the value of a command, composed of the fields in `settings`, each of the form
+    `name=value` or `value`. Raises KeyError if a field does not exist, ValueError if a number is
+    invalid."""
     by_name = {field.name: field for field in format.fields}
     found = 0
     for setting in settings:
@@ -85,6 +88,7 @@ def _value(format: CommandFormat, settings: list[str]) -> int:
 
 
 def _packed(format: CommandFormat, value: int) -> bytes:
+    """Return the bytes of a command with the given value."""
     if format.code & KIND:
         return struct.pack("<HHI", format.code, value >> 32, value & 0xFFFFFFFF)
     return struct.pack("<HH", format.code, value)

@@ -1,9 +1,9 @@
 """The blocks and jobs into which the hardware divides an operation.
 
 The output is divided into blocks, which are processed in the order of channels, then columns, then
-rows. If an output element needs all input channels, a block consists of several jobs, one per slice
-of input channels; otherwise, a block is one job. Source: Vela's computation of BLOCKDEP, which
-counts jobs in this way.
+rows. If an output element depends on all input channels, a block consists of several jobs, one for
+each slice of input channels; otherwise, a block is one job. Source: Vela's computation of BLOCKDEP,
+which counts jobs in this way.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from penstock.accelerators.ethos_u.interpreter.feature_map import ElementBox, Fe
 from penstock.accelerators.ethos_u.interpreter.operation import BlockOperation
 
 SLICE_BYTES = 32
-"""Maximum bytes of a pixel's channels per job, in convolutions and sums over channels."""
+"""Maximum size in bytes of the channels of one pixel that a job reads, in convolutions and sums
+over channels."""
 PART_KERNEL_CHANNELS = 16
-"""The same for part-kernel-first order, in channels."""
+"""Maximum number of input channels that a job reads if weights are ordered part kernel first."""
 WHOLE_DEPTH = ("conv", "reduce_sum")
-"""Operations whose output elements need all input channels, one slice per job."""
+"""Kinds of operations whose output elements depend on all input channels. Each job reads one slice
+of the channels."""
 
 
 def block_count(operation: BlockOperation) -> int:
-    """Return the number of blocks."""
+    """Return the number of blocks into which an operation is divided."""
     rows, columns, channels = _counts(operation)
     return rows * columns * channels
 
 
 def block(operation: BlockOperation, index: int) -> ElementBox:
-    """Return the output region of a block."""
+    """Return the output region of the block with the given index."""
     _, columns, channels = _counts(operation)
     at = (index // channels // columns, index // channels % columns, index % channels)
     sides = zip(at, operation.block, operation.ofm.shape, strict=True)
@@ -36,12 +38,12 @@ def block(operation: BlockOperation, index: int) -> ElementBox:
 
 
 def job_count(operation: BlockOperation) -> int:
-    """Return the number of jobs."""
+    """Return the number of jobs into which an operation is divided."""
     return block_count(operation) * _slices(operation)
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the input regions that a job reads."""
+    """Yield the inputs of the job with the given index, each with the region that the job reads."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -52,7 +54,7 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the input regions that a block reads."""
+    """Yield the inputs of block `number`, each with the region that the block reads."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
@@ -68,7 +70,7 @@ def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[Featur
 
 
 def _counts(operation: BlockOperation) -> tuple[int, int, int]:
-    """Return the number of blocks in rows, columns and channels."""
+    """Return the number of blocks along rows, columns and channels."""
     rows, columns, channels = (
         -(-most // size) for most, size in zip(operation.ofm.shape, operation.block, strict=True)
     )
@@ -83,6 +85,7 @@ def _slices(operation: BlockOperation) -> int:
 
 
 def _slice_channels(operation: BlockOperation) -> int:
+    """Return the maximum number of input channels in a slice."""
     most = SLICE_BYTES // operation.ifm.element_bytes
     return min(most, PART_KERNEL_CHANNELS) if operation.kernel.part_kernel_first else most
 
@@ -90,7 +93,12 @@ def _slice_channels(operation: BlockOperation) -> int:
 def _reach(
     output: tuple[int, int], stride: int, reach: int, before: int, most: int
 ) -> tuple[int, int]:
-    """Return the rows or columns of the input that those of the output read, after upscaling."""
+    """Return the half-open interval of rows (or columns) of the upscaled input that an interval of
+    output rows (or columns) reads.
+
+    reach: rows that a window spans.
+    before: rows of padding before the input.
+    most: rows of the upscaled input."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
     return min(max(first, 0), most), max(0, min(last, most))

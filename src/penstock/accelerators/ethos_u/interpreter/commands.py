@@ -1,7 +1,7 @@
 """Decoding of the words of a stream into named commands.
 
 `registers.toml` defines the commands. A command consists of one or two words. The first contains
-the code and a 16-bit parameter, the optional second a 32-bit payload.
+the command code and a 16-bit parameter, the optional second a 32-bit payload.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ import numpy as np
 from penstock.uma import BackendError
 
 CODE = 0x3FF
+"""Mask of the command code in the first word."""
 KIND = 0xC000
+"""Mask of the bits of the first word that give the number of words: `ONE_WORD` or `TWO_WORDS`."""
 ONE_WORD, TWO_WORDS = 0x0000, 0x4000
 STOP = "NPU_OP_STOP"
 
 
 @dataclass(frozen=True, slots=True)
 class BitField:
-    """Bits [low, high] of a command's value, in two's complement if `signed`."""
+    """A field: bits `low` to `high`, inclusive, of a command's value, in two's complement if
+    `signed`."""
 
     name: str
     low: int
@@ -34,18 +37,19 @@ class BitField:
 
     @property
     def span(self) -> int:
-        """Number of distinct values."""
+        """Number of distinct values of the field."""
         return 1 << (self.high - self.low + 1)
 
     def of(self, value: int) -> int:
-        """Return the value of the field."""
+        """Extract this field from the value of a command."""
         found = (value >> self.low) % self.span
         return found - self.span if self.signed and found >= self.span // 2 else found
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFormat:
-    """The format of a command: its name, code with kind, and fields."""
+    """The format of a command. `code` contains the command code and the bits that give the number
+    of words."""
 
     name: str
     code: int
@@ -53,15 +57,16 @@ class CommandFormat:
 
     @property
     def mask(self) -> int:
-        """Mask of the bits that belong to a field."""
+        """Mask of the bits of a command's value that belong to a field."""
         return sum((field.span - 1) << field.low for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterCommand:
-    """A command of a stream: index of its first word, format, and value.
+    """A command of a stream.
 
-    The value has 16 bits, or 48 bits with a payload: the payload with the parameter above it.
+    word: index of its first word in the stream.
+    value: the 16-bit parameter; with a payload, 48 bits, of which the payload is the low 32.
     """
 
     word: int
@@ -82,7 +87,7 @@ def tables() -> Mapping[str, Any]:
 
 @lru_cache
 def formats() -> Mapping[int, CommandFormat]:
-    """Return the format of every command, by code with kind."""
+    """Return the format of every command, by `CommandFormat.code`."""
     kinds = (("one_word", ONE_WORD), ("two_words", TWO_WORDS))
     found = (
         CommandFormat(name, kind | code, tuple(map(_field, fields)))
@@ -93,13 +98,14 @@ def formats() -> Mapping[int, CommandFormat]:
 
 
 def choice(what: str, number: int) -> Any:
-    """Return the meaning of a field's value, or None if the value is undefined."""
+    """Return the meaning of a field's value, or None if the value is undefined. `what` is the name
+    of a list in section `choices` of `registers.toml`."""
     found = tables()["choices"][what]
     return found[number] if number < len(found) else None
 
 
 def decode_commands(stream: bytes) -> Iterator[RegisterCommand]:
-    """Yield the commands of a stream up to the stop command.
+    """Yield the commands of a stream up to and including the stop command.
 
     Raises BackendError if a word is not a command or if the stop command is missing.
     """
@@ -117,7 +123,10 @@ def decode_commands(stream: bytes) -> Iterator[RegisterCommand]:
 
 
 def wrong_stream(word: int, what: str) -> BackendError:
-    """Return the error for an invalid stream."""
+    """Return the error for an invalid stream.
+
+    word: index of the invalid word.
+    what: description of the fault."""
     return BackendError(
         "ethosu-101",
         what,
@@ -128,7 +137,7 @@ def wrong_stream(word: int, what: str) -> BackendError:
 
 
 def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
-    """Return the command that begins at a word, and its size in words."""
+    """Return the command whose first word has index `at`, and its number of words."""
     word = words[at]
     format = formats().get(word & (KIND | CODE))
     if format is None or word & 0xFFFF & ~(KIND | CODE):
@@ -144,6 +153,8 @@ def _command(words: list[int], at: int) -> tuple[RegisterCommand, int]:
 
 
 def _field(text: str) -> BitField:
+    """Return the field that a text of the form "name high:low" or "name high:low signed"
+    defines."""
     name, bits, *signed = text.split()
     high, low = map(int, bits.split(":"))
     return BitField(name, low, high, bool(signed))

@@ -1,4 +1,4 @@
-"""Execution of a register command stream on arrays of bytes, with checks of what it relies on."""
+"""Execution of a register command stream on byte arrays, with checks of addresses and hazards."""
 
 from __future__ import annotations
 
@@ -46,24 +46,27 @@ POOLED = {
 SCALED = ("mul", "add", "sub", "abs")
 """Element-wise operations whose result is scaled."""
 WIDE = 4
-"""Element size in bytes of products that are only shifted, without the factor of OFM_SCALE.
+"""Size in bytes of the elements of products that are shifted but not multiplied by the factor in
+OFM_SCALE.
 
 Source: Vela's softmax, where the second operand takes the role of the scale (16 bits), and products
-shifted by 31 bits implement gemmlowp's high multiplication (8 bits).
-"""
+shifted by 31 bits implement gemmlowp's high multiplication (8 bits)."""
 POOLING_BITS = 31
-"""Bits of the reciprocal that the hardware uses if it counts the elements of a window."""
+"""Precision in bits of the reciprocal by which the hardware multiplies the sum of a window to
+compute its average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
     """A summary of an executed stream.
 
-    It contains the number of executions of each operation, and the bytes that operations read and
-    wrote, each byte counted once per operation, by region. `ordered` names pairs of operations of
-    which the later one overwrites what the earlier one may still access; they are correct only
-    because the hardware completes blocks in order. `unfinished` names copies that may be
-    outstanding when the stream ends.
+    operations: number of executed operations, by kind.
+    bytes_read, bytes_written: bytes that operations accessed, by region number; each byte is
+        counted once per operation.
+    ordered: descriptions of pairs of operations of which the later one overwrites bytes that the
+        earlier one may still access. They are correct only because the hardware completes blocks in
+        order.
+    unfinished: positions of the copies that may be outstanding when the stream ends.
     """
 
     operations: Mapping[str, int]
@@ -83,13 +86,15 @@ def execute(
 ) -> Execution:
     """Execute a stream of little-endian words.
 
-    `regions` are uint8 arrays by number, modified in place. `accelerator` is one of ethos-u55-32,
-    -64, -128, -256 and ethos-u65-256. `observe` is called with each completed operation. If
-    `waited`, the stream must wait for all copies before it ends.
+    regions: contiguous uint8 arrays by region number, which are modified in place.
+    accelerator: ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256 or ethos-u65-256.
+    observe: called with each operation after its execution.
+    waited: require the stream to wait for all copies before it ends.
 
     Raises BackendError if the stream is invalid (an unknown command, a register that is not set, a
     hazard), CapacityError if an access is outside its region, UnsupportedError if the stream uses a
-    feature that is not modelled, and UsageError if the accelerator is not modelled.
+    feature that is not modelled, and UsageError if the accelerator is not modelled or a region is
+    not such an array.
     """
     for number, region in regions.items():
         if not _is_bytes(region):
@@ -105,7 +110,11 @@ def execute(
 
 @dataclass(slots=True)
 class _Run:
-    """The state of an execution. `brought` marks the bytes of shared memory that a copy wrote."""
+    """The state of an execution.
+
+    brought: for each byte of shared memory, whether it holds data that a copy wrote.
+    counts: executed operations, by kind.
+    read, written: bytes accessed, by region number."""
 
     hardware: NpuHardware
     regions: Mapping[int, Any]
@@ -140,6 +149,7 @@ class _Run:
         return Execution(*counters, tuple(self.flight.ordered), unfinished)
 
     def _operation(self, registers: Registers, command: RegisterCommand) -> None:
+        """Check and execute the operation that `command` starts."""
         operation = registers.operation(command, self.counts.total())
         self._check(operation)
         footprint = operation_footprint(operation, self.hardware)
@@ -152,7 +162,7 @@ class _Run:
         self.observe(operation)
 
     def _check(self, operation: Operation) -> None:
-        """Raise BackendError or CapacityError if addresses are invalid."""
+        """Raise BackendError or CapacityError if an address of the operation is invalid."""
         check_alignment(operation, self.hardware)
         if isinstance(operation, BlockOperation):
             for map in operation.inputs:
@@ -160,6 +170,7 @@ class _Run:
             self.memory.check(operation.ofm, operation.where, written=True)
 
     def _count(self, operation: Operation, footprint: Footprint) -> None:
+        """Add an operation to the summary."""
         self.counts[operation.kind] += 1
         for counter, sets in ((self.read, footprint.reads), (self.written, footprint.writes)):
             for region in sets.keys() - {SHARED}:
@@ -188,7 +199,7 @@ class _Run:
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
-        """Return the scaled result of a convolution, biases included."""
+        """Return the scaled result of a convolution, including biases."""
         assert operation.weights is not None
         assert operation.scales is not None
         stream = self.memory.bytes_of(operation.weights, operation.where).tobytes()
@@ -202,6 +213,7 @@ class _Run:
         return scaled_output(operation, sums, scale, shift)
 
     def _elementwise(self, operation: BlockOperation, ifm: Any) -> Any:
+        """Return the result of an element-wise operation, scaled if the operation requires it."""
         other = self._second(operation.second)
         found = arithmetic.elementwise(operation, ifm, other)
         if operation.kind not in SCALED or not operation.global_scale:
@@ -211,12 +223,15 @@ class _Run:
         return scaled_output(operation, found, scale, operation.scale.shift)
 
     def _second(self, second: Second | None) -> Any:
+        """Return the elements of the second input: an array, a scalar, or None if there is no
+        second input."""
         if second is None:
             return None
         return self.memory.read(second.map) if second.map else second.scalar
 
     def _table(self, operation: BlockOperation) -> Any:
-        """Return the bytes of an operation's table."""
+        """Return the bytes of an operation's look-up table. Raises BackendError if they have not
+        been copied to shared memory."""
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)
@@ -233,7 +248,7 @@ class _Run:
 
 
 def _is_bytes(region: Any) -> bool:
-    """Return whether a value is a contiguous array of bytes."""
+    """Return whether `region` is a contiguous one-dimensional array of uint8."""
     if not isinstance(region, np.ndarray):
         return False
     return region.dtype == np.uint8 and region.ndim == 1 and region.flags.c_contiguous
@@ -244,8 +259,10 @@ OPERATIONS = ("NPU_OP_CONV", "NPU_OP_DEPTHWISE", "NPU_OP_POOL", "NPU_OP_ELEMENTW
 
 
 def _pooled(operation: BlockOperation, ifm: Any) -> Any:
-    """Return the scaled result of a pool: by the global scale, or an average over the counted
-    elements."""
+    """Return the scaled result of a pooling operation.
+
+    The scale is the global one, if the operation has it. An average with padding or without a
+    global scale is divided by the number of elements in each window."""
     found = POOLED[operation.kind](operation, ifm)
     own = operation.kind == "average_pool" and operation.padding != WindowPadding()
     if operation.global_scale and not own:
@@ -267,7 +284,7 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
 
 
 def _reciprocal(count: int) -> tuple[int, int]:
-    """Return 1 / `count` as scale and shift, such that the quotients are exact.
+    """Return 1 / `count` as (scale, shift), precise enough for exact averages.
 
     Source: Vela's scale of average pools, which it emits where padding does not matter.
     """

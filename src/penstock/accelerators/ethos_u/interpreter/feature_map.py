@@ -1,10 +1,12 @@
 """Feature maps: addresses of the elements of an input or output.
 
-A map of height, width and depth consists of up to four tiles, each with its own base address.
-Columns from `width_0` on are to the right, in tiles 1 and 3. Rows from `height_0` (left) or
-`height_1` (right) on are below, in tiles 2 and 3. Within a tile, rows are `stride_y` apart. In
-NHWC, pixels are `stride_x` apart and channels are adjacent. In NHCWB16, the 16 channels of a block
-of one pixel are followed by those of the next pixel, and channel blocks are `stride_c` apart.
+A feature map consists of up to four tiles, each with its own base address. Tiles 0 and 1 are above
+tiles 2 and 3; tiles 0 and 2 are to the left of tiles 1 and 3. The right tiles begin at column
+`width_0`. The lower tiles begin at row `height_0` on the left, and at row `height_1` on the right.
+
+Within a tile, rows are `stride_y` bytes apart. In NHWC, pixels are `stride_x` bytes apart and
+channels are adjacent. In NHCWB16, the 16 channels of a channel block are adjacent, pixels follow
+each other without gaps, and channel blocks are `stride_c` bytes apart.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import numpy as np
 from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, runs
 
 BRICK = 16
+"""Number of channels in a channel block of layout NHCWB16."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementBox:
-    """Half-open ranges of rows, columns and channels."""
+    """A box of elements: half-open intervals of rows, columns and channels."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -29,7 +32,7 @@ class ElementBox:
 
     @property
     def sides(self) -> tuple[tuple[int, int], ...]:
-        """The ranges of rows, columns and channels."""
+        """The intervals of rows, columns and channels."""
         return self.rows, self.columns, self.channels
 
     @property
@@ -40,8 +43,15 @@ class ElementBox:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A feature map. `name` is ifm, ifm2 or ofm; strides are in bytes; `shape` is height, width,
-    depth."""
+    """A feature map in a memory region.
+
+    name: ifm, ifm2 or ofm.
+    shape: height, width and depth.
+    bases: byte address of each tile in the region.
+    height_0, height_1, width_0: where the tiles are divided.
+    stride_y, stride_x, stride_c: distances in bytes.
+    bricks: whether the layout is NHCWB16 instead of NHWC.
+    signed: whether elements are signed integers."""
 
     name: str
     region: int
@@ -60,7 +70,7 @@ class FeatureMap:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of its elements."""
+        """Type of the elements."""
         return np.dtype(f"<{'i' if self.signed else 'u'}{self.element_bytes}")
 
     @property
@@ -70,15 +80,16 @@ class FeatureMap:
         return ElementBox((0, height), (0, width), (0, depth))
 
     def addresses(self, box: ElementBox | None = None) -> Any:
-        """Return the addresses of the elements of a box, as int64 in its shape."""
+        """Return the byte address of each element of a box, as an int64 array in the shape of the
+        box. The default is the whole feature map."""
         box = box or self.whole
         rows, columns, channels = (np.arange(*side, dtype=np.int64) for side in box.sides)
         return self._pixels(rows, columns)[..., None] + self._within(channels)
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Return the lowest byte, and one past the highest; both are at corners of tiles and
-        channel blocks."""
+        """The lowest byte address, and one past the highest. Both belong to elements at corners of
+        tiles and channel blocks."""
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
@@ -87,7 +98,8 @@ class FeatureMap:
         return int(found.min()), int(found.max()) + self.element_bytes
 
     def ranges(self, box: ElementBox | None = None) -> Ranges:
-        """Return the bytes of a box."""
+        """Return the byte ranges that the elements of a box occupy. The default is the whole
+        feature map."""
         box = box or self.whole
         lower, upper = box.channels
         step = BRICK if self.bricks else max(upper, 1)
@@ -98,13 +110,14 @@ class FeatureMap:
         return runs(pixels + self._within(starts), (ends - starts) * self.element_bytes)
 
     def _within(self, channels: Any) -> Any:
-        """Return the offsets of channels relative to channel 0 of their pixel."""
+        """Return the byte offsets of channels relative to channel 0 of their pixel."""
         if not self.bricks:
             return channels * self.element_bytes
         return channels // BRICK * self.stride_c + channels % BRICK * self.element_bytes
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
-        """Return the addresses of channel 0 of pixels given by rows and columns."""
+        """Return the byte addresses of channel 0 of the pixels at the given rows and columns; shape
+        (rows, columns)."""
         rows, columns = rows[:, None], columns[None, :]
         right = columns >= self.width_0
         height = np.where(right, self.height_1, self.height_0)
@@ -116,6 +129,7 @@ class FeatureMap:
 
 
 def _corners(size: int, *cuts: int) -> Any:
-    """Return the first and last index of each section of an axis that is divided at `cuts`."""
+    """Return the first and last index of each section of an axis of `size` elements that is divided
+    at `cuts`."""
     ends = {0, size - 1, *cuts, *(cut - 1 for cut in cuts)}
     return np.array(sorted(end for end in ends if 0 <= end < size), np.int64)

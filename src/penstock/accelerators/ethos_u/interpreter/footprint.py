@@ -1,4 +1,4 @@
-"""The exact bytes that an operation reads and writes, by region."""
+"""The exact bytes that operations, blocks and jobs read and write."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from penstock.accelerators.ethos_u.interpreter.output import SLOT_BYTES, table_b
 from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, meet, span, union
 
 Bytes = Mapping[int, Ranges]
+"""Byte ranges by region number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Ranges by region. Region `SHARED` is shared memory; an operation uses all of it except the
-    part reserved for tables."""
+    """The bytes that an operation reads and writes. Block operations write the accumulators in
+    shared memory (region `SHARED`): all of it except the part reserved for look-up tables."""
 
     reads: Bytes
     writes: Bytes
@@ -47,22 +48,23 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the input bytes that a job reads."""
+    """Return the input bytes that the job with the given index reads."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the input bytes that a block reads."""
+    """Return the input bytes that block `number` reads."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the bytes that a block writes."""
+    """Return the bytes that block `number` writes."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 
 def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
-    """Return the first range that both have: region, lower, upper."""
+    """Return the first byte range that is in both sets, as (region, lower, upper), or None if the
+    sets are disjoint."""
     for region in sorted(one.keys() & other.keys()):
         found = meet(one[region], other[region])
         if found:
@@ -71,10 +73,12 @@ def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
 
 
 def _spans(spans: Iterable[ByteSpan]) -> Bytes:
+    """Return the bytes of spans, by region number."""
     return _joined((s.region, span(s.lower, s.upper)) for s in spans)
 
 
 def _joined(parts: Iterable[tuple[int, Ranges]]) -> Bytes:
+    """Return the union of (region number, ranges) pairs, by region number."""
     found: dict[int, Ranges] = {}
     for region, ranges in parts:
         found[region] = union(found[region], ranges) if region in found else ranges

@@ -8,18 +8,23 @@ from penstock.accelerators.ethos_u.interpreter.commands import tables
 from penstock.uma import UsageError
 
 BANK_BYTES = 1024
+"""Size of a bank of shared memory, in bytes."""
 TABLE_BYTES = 2048
-"""Size of the activation tables, at the end of shared memory."""
+"""Size of the part of shared memory that holds look-up tables, at its end, in bytes."""
 SHARED_BANKS = 16
-"""Number of banks of a shared memory so small that accumulators overwrite the tables."""
+"""In configurations with this number of banks, accumulators use the banks of the look-up tables."""
 MOST_KERNELS = 2
 """Maximum number of block operations that are executing or queued."""
 
 
 @dataclass(frozen=True, slots=True)
 class NpuHardware:
-    """A configuration: channels per micro block, banks of shared memory, maximum number of
-    outstanding copies, and whether copies of external memory may be unaligned."""
+    """A hardware configuration.
+
+    ofm_channels, ifm_channels: output and input channels of a micro block.
+    banks: banks of shared memory, the internal memory for accumulators and look-up tables.
+    dmas: maximum number of outstanding copies.
+    any_copy: whether the addresses of copies in external memory may be unaligned."""
 
     name: str
     ofm_channels: int
@@ -30,22 +35,23 @@ class NpuHardware:
 
     @property
     def table_address(self) -> int:
-        """Address of the first table in shared memory."""
+        """Address of the first look-up table in shared memory."""
         return self.banks * BANK_BYTES - TABLE_BYTES
 
     @property
     def shared_bytes(self) -> int:
-        """Size of shared memory."""
+        """Size of shared memory in bytes."""
         return self.banks * BANK_BYTES
 
     @property
     def overwrites_tables(self) -> bool:
-        """Whether operations without a table overwrite the tables with accumulators."""
+        """Whether operations without a look-up table overwrite the tables with accumulators."""
         return self.banks == SHARED_BANKS
 
 
 def find_hardware(name: str) -> NpuHardware:
-    """Return the configuration with that name. Raises UsageError."""
+    """Return the configuration with that name, such as "ethos-u55-128". Raises UsageError if it
+    does not exist."""
     known = tables()["accelerators"]
     if name not in known:
         raise UsageError(

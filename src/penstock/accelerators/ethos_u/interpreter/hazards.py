@@ -1,26 +1,27 @@
-"""Hazard checks: whether a stream waits for everything that it depends on.
+"""Hazard checks: whether a stream waits for all data on which it depends.
 
-Operations run concurrently. An operation is known to be complete in these cases:
+Operations run concurrently. The checks rely on these guarantees of completion:
 
-- KERNEL_WAIT n and DMA_WAIT n: all but the last n block operations, or copies.
-- The start of a block operation: all block operations but the previous one, because at most two are
-  outstanding. The start of a copy when the maximum number of copies is outstanding: the oldest
-  copy.
-- BLOCKDEP d of a block operation: a job starts when at most d earlier jobs are unfinished, so job i
-  starts when at most d - i jobs of the previous operation are. A block of the previous operation
-  counts as one job, as in Vela; if it counted as more, fewer blocks would be unfinished.
+- After KERNEL_WAIT n or DMA_WAIT n: all block operations, or all copies, except the last n.
+- When a block operation starts: all block operations except the previous one, because at most two
+  are outstanding.
+- When a copy starts while the maximum number of copies is outstanding: the oldest copy.
+- With BLOCKDEP d: a job of a block operation starts when at most d earlier jobs are unfinished. Job
+  i therefore starts when at most d - i jobs of the previous operation are unfinished. A block of
+  the previous operation counts as one job, as in Vela; if it counted as more, fewer blocks would be
+  unfinished.
 
-Blocks complete in order, and a block is read before it or a later one is written, because all
-blocks pass through one pipeline. Between block operations, the only error is therefore a read
-before the preceding write. If an operation overwrites what the previous one may still access, it is
+All blocks pass through one pipeline. They complete in order, and a block is read before that block
+or a later one is written. Between block operations, the only error is therefore a read before the
+preceding write. If an operation overwrites bytes that the previous one may still access, this is
 reported in `ordered`. Vela relies on this order too: it derives BLOCKDEP from reads only. Copies
-and block operations are not ordered, so every conflict between them is an error, and so is one
-between accumulators and tables in shared memory.
+and block operations are not ordered, so every conflict between them is an error. So is a conflict
+between accumulators and look-up tables in shared memory.
 
-A stream may end while a copy is outstanding. If an output of a network is a copy of another tensor,
-streams of Vela's older core do so; they are correct only if NPU_OP_STOP waits for copies, which no
-public documentation states. Such copies are therefore reported (`end`), and are an error only if
-the caller requires waiting. Block operations are normally outstanding at the end.
+A stream may end while a copy is outstanding. Streams of Vela's older core do so if an output of a
+network is a copy of another tensor; they are correct only if NPU_OP_STOP waits for copies, which no
+public documentation guarantees. `Flight.end` therefore reports such copies, and raises an error
+only if the caller requires a wait. Block operations are normally outstanding at the end.
 
 Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
 operations are assumptions that Vela's streams require.
@@ -65,8 +66,8 @@ WRITTEN_TWICE = "writes what the earlier operation writes"
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Bytes [lower, upper) of a region that two operations access, at least one of them by
-    writing."""
+    """A conflict: bytes [lower, upper) of a region that two operations access, at least one of them
+    by writing. `how` describes the accesses."""
 
     how: str
     region: int
@@ -81,11 +82,15 @@ class Meeting:
 
 
 InFlight = tuple[Operation, Footprint]
+"""An operation that may be outstanding, and the bytes that it accesses."""
 
 
 @dataclass(slots=True)
 class Flight:
-    """The operations that may be outstanding, oldest first."""
+    """The operations that may be outstanding, oldest first.
+
+    kernels, copies: block operations, and copies.
+    ordered: descriptions of the conflicts that only the order of blocks makes correct."""
 
     hardware: NpuHardware
     kernels: list[InFlight] = field(default_factory=list[InFlight])
@@ -93,12 +98,12 @@ class Flight:
     ordered: list[str] = field(default_factory=list[str])
 
     def wait(self, command: str, outstanding: int) -> None:
-        """Execute KERNEL_WAIT or DMA_WAIT."""
+        """Execute NPU_OP_KERNEL_WAIT or NPU_OP_DMA_WAIT."""
         _forget(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
-        """Return the copies that may be outstanding at the end of the stream. Raises BackendError
-        if there are any and `waited` is True."""
+        """Return the positions of the copies that may be outstanding at the end of the stream.
+        Raises BackendError if there are any and `waited` is True."""
         found = tuple(copy.where for copy, _ in self.copies)
         if found and waited:
             raise BackendError(
@@ -111,7 +116,8 @@ class Flight:
         return found
 
     def begin(self, operation: Operation, footprint: Footprint) -> None:
-        """Add an operation. Raises BackendError if it may start too early."""
+        """Add an operation. Raises BackendError if it may start before data on which it depends are
+        complete."""
         if isinstance(operation, DmaOperation):
             _forget(self.copies, self.hardware.dmas - 1)
             _check(operation, footprint, [*self.kernels, *self.copies])
@@ -132,7 +138,8 @@ class Flight:
         earlier: BlockOperation,
         used: Footprint,
     ) -> None:
-        """Check an operation against the previous block operation, as BLOCKDEP allows."""
+        """Raise BackendError if BLOCKDEP permits a block operation to read bytes before the
+        previous one, `earlier`, has written them. `used` is the footprint of `earlier`."""
         _check_table(operation, footprint, earlier, used)
         if _meeting(_outside(footprint), _outside(used)) is None:
             return
@@ -144,8 +151,9 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Check a job against a block of the previous operation that may be unfinished when it
-        starts."""
+        """Raise BackendError if job `job` reads bytes that block `number` of the previous operation
+        writes. Conflicts that are correct because blocks complete in order are added to
+        `ordered`."""
         written = block_output(earlier, number)
         found = common(job_input(operation, job), written)
         if found:
@@ -163,12 +171,12 @@ class Flight:
 
 
 def _forget(flight: list[InFlight], most: int) -> None:
-    """Keep only the last `most` operations; the earlier ones are complete."""
+    """Remove all operations except the last `most`, because the earlier ones are complete."""
     del flight[: max(0, len(flight) - most)]
 
 
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
-    """Raise BackendError if an operation conflicts with others of any kind."""
+    """Raise BackendError if an operation conflicts with one of `others`."""
     for earlier, used in others:
         meeting = _meeting(footprint, used)
         if meeting:
@@ -180,8 +188,8 @@ def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -
 def _check_table(
     operation: BlockOperation, footprint: Footprint, earlier: Operation, used: Footprint
 ) -> None:
-    """Raise BackendError if the accumulators of a block operation overwrite the table of an earlier
-    one."""
+    """Raise BackendError if the accumulators of a block operation overwrite the look-up table of an
+    earlier one. `used` is the footprint of `earlier`."""
     found = common({SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)})
     if found:
         meeting = Meeting("has its accumulators where the earlier operation has its table", *found)
@@ -210,7 +218,8 @@ def _outside(footprint: Footprint) -> Footprint:
 
 
 def check_itself(operation: BlockOperation, footprint: Footprint) -> None:
-    """Raise BackendError if a block overwrites what a later block of the same operation reads."""
+    """Raise BackendError if a block overwrites bytes that a later block of the same operation
+    reads."""
     if common(_outside(footprint).reads, footprint.writes) is None:
         return
     writer = np.zeros(operation.ofm.shape, np.int64)
@@ -231,7 +240,11 @@ def _check_order(
     written: tuple[Any, Any],
     read: tuple[Any, Any],
 ) -> None:
-    """Raise BackendError if bytes are written by a block before their last reader."""
+    """Raise BackendError if a byte is written by a block that precedes the last block that reads
+    it.
+
+    written, read: byte addresses and, for each, the number of the last block that writes or reads
+        it, as returned by `_by_byte`."""
     both, at, of = np.intersect1d(read[0], written[0], return_indices=True)
     reader, writer = read[1][at], written[1][of]
     early = np.flatnonzero(reader > writer)
@@ -251,7 +264,8 @@ def _check_order(
 
 
 def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
-    """Return the sorted unique byte addresses of a map, and the maximum value at each."""
+    """Return the sorted distinct byte addresses of a feature map and, for each, the greatest of the
+    `values` of its elements. `values` has the shape of the map."""
     size = map.element_bytes
     every = (map.addresses()[..., None] + np.arange(size)).ravel()
     value = np.repeat(values.ravel(), size)
@@ -262,6 +276,8 @@ def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
 
 
 def _hazard(later: Operation, earlier: Operation, meeting: Meeting, why: str) -> BackendError:
+    """Return the error for a conflict between two operations, or within one if both are the
+    same."""
     alone = later is earlier
     return BackendError(
         "ethosu-110",

@@ -1,4 +1,4 @@
-"""The memory regions of a stream, and shared memory, with checked accesses."""
+"""The memory regions of a stream, including shared memory, with checked accesses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
 from penstock.uma import BackendError, CapacityError
 
 SHARED = -1
-"""The number of shared memory among the regions."""
+"""Region number of shared memory, the NPU's internal memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes of a region or of shared memory. `name` is the register that holds the address."""
+    """Bytes [lower, upper) of a region. `name` is the name of the register that holds the
+    address."""
 
     name: str
     region: int
@@ -27,15 +28,15 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class RegionMemory:
-    """Byte arrays by number of the region; they are modified in place."""
+    """Memory regions: uint8 arrays by region number, which are modified in place."""
 
     regions: Mapping[int, Any]
 
     def check(self, map: FeatureMap, where: str, written: bool = False) -> None:
-        """Check that a feature map is valid.
+        """Raise CapacityError if a feature map is not inside its region, or if `written` is True
+        and the region is read-only. Raise BackendError if elements are misaligned.
 
-        Raises CapacityError if the map is not inside its region, or if `written` and the region is
-        read-only; BackendError if its elements are misaligned.
+        `where` is the position of the operation, for messages.
         """
         self._region(map.region, map.name, where, written)
         self._within(map.name, map.region, *map.limits, where)
@@ -43,28 +44,33 @@ class RegionMemory:
             raise _misplaced(map, where)
 
     def read(self, map: FeatureMap) -> Any:
-        """Return the elements of a checked map in its shape, as int64."""
+        """Return the elements of a checked feature map as an int64 array in its shape."""
         return self._elements(map)[self._indices(map)].astype(np.int64)
 
     def write(self, map: FeatureMap, values: Any) -> None:
-        """Write elements to a checked map."""
+        """Write elements to a checked feature map."""
         self._elements(map)[self._indices(map)] = values.astype(map.dtype)
 
     def bytes_of(self, span: ByteSpan, where: str, written: bool = False) -> Any:
-        """Return a view of bytes; `written` requires write access. Raises CapacityError."""
+        """Return a view of the bytes of a span. Raises CapacityError if they are not inside their
+        region, or if `written` is True and the region is read-only."""
         region = self._region(span.region, span.name, where, written)
         self._within(span.name, span.region, span.lower, span.upper, where)
         return region[span.lower : span.upper]
 
     def _elements(self, map: FeatureMap) -> Any:
-        """Return the region of a map as elements of its type."""
+        """Return the region of a feature map as an array of the map's element type."""
         region = self.regions[map.region]
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
+        """Return the index of each element of a feature map in the array that `_elements`
+        returns."""
         return map.addresses() // map.element_bytes
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:
+        """Return the array of region `number`. Raises CapacityError if it does not exist, or if
+        `written` is True and the region is read-only."""
         if number not in self.regions:
             known = ", ".join(str(n) for n in sorted(self.regions) if n != SHARED) or "none"
             raise _outside(
@@ -79,7 +85,7 @@ class RegionMemory:
         return found
 
     def _within(self, name: str, number: int, lower: int, upper: int, where: str) -> None:
-        """Raise CapacityError if bytes are not inside their region."""
+        """Raise CapacityError if bytes [lower, upper) are not inside region `number`."""
         size = len(self.regions[number])
         if lower < 0 or upper > size:
             raise _outside(
@@ -90,6 +96,7 @@ class RegionMemory:
 
 
 def _named(region: int) -> str:
+    """Return the name of a region for messages."""
     return "shared memory" if region == SHARED else f"region {region}"
 
 

@@ -1,6 +1,6 @@
-"""Operations: the decoded register state at the start of an operation.
+"""Operations: the register state at the start of an operation, decoded.
 
-A `BlockOperation` computes an output map from one or two input maps, block by block. A
+A `BlockOperation` computes an output feature map from one or two inputs, block by block. A
 `DmaOperation` copies bytes.
 """
 
@@ -14,10 +14,12 @@ from penstock.accelerators.ethos_u.interpreter.memory import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class KernelWindow:
-    """A window: taps, strides and dilation in rows and columns.
+    """The window of an operation.
 
-    The order of weights is `part_kernel_first` or depth first, in pieces of at most `decomposition`
-    rows and columns after dilation.
+    height, width: number of taps.
+    part_kernel_first: whether weights are ordered part kernel first instead of depth first.
+    decomposition: maximum rows and columns, including dilation, of the parts into which the window
+        is divided.
     """
 
     height: int = 1
@@ -42,7 +44,8 @@ class KernelWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowPadding:
-    """Rows and columns around the input. They count as zero in convolutions; pools ignore them."""
+    """Rows and columns of padding around the input. They count as zero in convolutions; pools
+    ignore them."""
 
     top: int = 0
     left: int = 0
@@ -52,7 +55,7 @@ class WindowPadding:
 
 @dataclass(frozen=True, slots=True)
 class ScaleFactor:
-    """A factor, `scale` / 2 ** `shift`."""
+    """The factor `scale` / 2 ** `shift`."""
 
     scale: int = 1
     shift: int = 0
@@ -60,8 +63,12 @@ class ScaleFactor:
 
 @dataclass(frozen=True, slots=True)
 class ActivationRange:
-    """Clamping of the output, followed by a table lookup if `table` is not None. `clip_range` is
-    the range of a type that replaces the output's."""
+    """The activation of an operation: the output is clamped to [`lower`, `upper`] and then looked
+    up in a table.
+
+    table: index of the look-up table; None for no look-up.
+    clip_range: code of the type whose range determines how elements index the table; see
+        `output.SIGNED_RANGES`."""
 
     lower: int
     upper: int
@@ -71,12 +78,8 @@ class ActivationRange:
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second input of an element-wise operation: a feature map or a scalar, minus `zero_point`.
-
-    `first` is True if it is the left operand. Either both operands are scaled, by `a` and `b`, or
-    only operand `scaled` is, by a 32-bit `a`, while the other is shifted by the same number of
-    bits.
-    """
+    """The second input of an element-wise operation: a feature map or, if `map` is None, a scalar.
+    `first` is True if it is the left operand."""
 
     map: FeatureMap | None
     scalar: int
@@ -86,8 +89,11 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Scaling of the operands of sums and differences: "both" by `a` and `b`; or only operand "a"
-    or "b", by `a`, while the other is shifted."""
+    """Scaling of the operands of a sum or difference.
+
+    scaled: "both" if both operands are scaled, by `a` and `b`; "a" or "b" if only the left or the
+        right operand is scaled, by `a`, while the other one is only shifted.
+    rounding: rounding mode, as in `scaling.py`."""
 
     scaled: str = "both"
     a: ScaleFactor = ScaleFactor()
@@ -99,8 +105,15 @@ class Operands:
 class BlockOperation:
     """An operation that computes a feature map block by block.
 
-    `kind` is conv, depthwise, or a pooling or element-wise mode. `height` and `width` are those of
-    the input that the window reads: doubled if `upscale` is not none.
+    number: index of the operation in the stream.
+    word: index of the first word of its command.
+    kind: conv, depthwise, or the name of a pooling or element-wise mode in `registers.toml`.
+    height, width: rows and columns of the input that the windows read, which are doubled if
+        `upscale` is not "none".
+    block: rows, columns and channels of a block.
+    global_scale: whether `scale` applies to all channels.
+    rounding: rounding mode of `scale`, as in `scaling.py`.
+    blockdep: number of jobs of the previous operation that may be unfinished when this one starts.
     """
 
     number: int
@@ -127,19 +140,20 @@ class BlockOperation:
 
     @property
     def inputs(self) -> tuple[FeatureMap, ...]:
-        """The feature maps that it reads."""
+        """The input feature maps: the first and, if it is a feature map, the second."""
         second = self.second.map if self.second else None
         return (self.ifm, second) if second else (self.ifm,)
 
     @property
     def where(self) -> str:
-        """Its position in the stream, for messages."""
+        """Position of the operation in the stream, for messages."""
         return f"operation {self.number} ({self.kind}), word {self.word}"
 
 
 @dataclass(frozen=True, slots=True)
 class DmaOperation:
-    """A copy of bytes."""
+    """A copy of bytes. `number` is the index of the operation in the stream, `word` that of the
+    first word of its command."""
 
     number: int
     word: int
@@ -149,7 +163,7 @@ class DmaOperation:
 
     @property
     def where(self) -> str:
-        """Its position in the stream, for messages."""
+        """Position of the operation in the stream, for messages."""
         return f"operation {self.number} (dma), word {self.word}"
 
 

@@ -1,4 +1,4 @@
-"""Conversion of accumulators to output elements: scale, zero point, clamp, table."""
+"""Conversion of accumulators to output elements: scale, zero point, clamping, look-up table."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 from penstock.uma import BackendError, UnsupportedError
 
 TABLE_ENTRIES = 256
+"""Number of entries of a look-up table for 8-bit and 32-bit elements."""
 WIDE_ENTRIES = 512
-"""Number of entries of a table for 16-bit elements."""
+"""Number of entries of a look-up table for 16-bit elements."""
 WIDE_STEP_BITS = 7
-"""log2 of the distance between two of these entries."""
+"""log2 of the distance between the elements of two consecutive entries of a table for 16-bit
+elements."""
 SLOT_BYTES = 256
-"""Tables begin at multiples of this size."""
+"""Look-up tables begin at multiples of this number of bytes."""
 SIGNED_RANGES = {2: False, 3: True, 5: True}
-"""Clip ranges that replace that of the output's type, and whether they are signed."""
+"""Whether elements that index a look-up table are signed, by `ActivationRange.clip_range`. For
+other codes, the type of the output determines this."""
 
 
 def limited(operation: BlockOperation, values: Any) -> Any:
-    """Add the zero point and clamp to the limits of the activation.
+    """Return `values` plus the zero point of the output, clamped to the limits of the activation.
 
-    Without a table, 32-bit outputs have neither, but saturate. Source: Vela's softmax, whose
-    registers contain zero points that have no effect (older core).
+    32-bit outputs without a look-up table saturate instead; zero point and limits do not apply.
+    Source: Vela's softmax, whose registers contain zero points that have no effect (older core).
     """
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:
@@ -34,15 +37,17 @@ def limited(operation: BlockOperation, values: Any) -> Any:
 
 
 def table_bytes(operation: BlockOperation) -> int:
-    """Return the size of an operation's table, which depends on its output type."""
+    """Return the size of an operation's look-up table, which depends on the output type."""
     return {1: TABLE_ENTRIES, 2: 4 * WIDE_ENTRIES, 4: 4 * TABLE_ENTRIES}[
         operation.ofm.element_bytes
     ]
 
 
 def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
-    """Look values up in a table. The table is indexed from the least value; with 16 bits, it is
-    interpolated between entries of base and slope."""
+    """Return the entries of a look-up table for `values`.
+
+    Entry 0 belongs to the least value. 16-bit outputs are interpolated linearly: each entry
+    consists of a base and a slope."""
     ofm = operation.ofm
     if ofm.element_bytes == 2:
         return _interpolated(values, table, ofm.signed)
@@ -52,13 +57,14 @@ def looked_up(operation: BlockOperation, values: Any, table: Any) -> Any:
 
 
 def scaled_output(operation: BlockOperation, values: Any, scale: Any, shift: Any) -> Any:
-    """Return accumulators times a scale, which is a scalar or per channel."""
+    """Return accumulators multiplied by `scale` / 2 ** `shift`, each a scalar or one value per
+    channel."""
     return scaled(values, scale, shift, operation.rounding)
 
 
 def check_accumulators(operation: BlockOperation, values: Any) -> None:
-    """Raise BackendError if a sum overflows the accumulators, whose contents are then
-    unspecified."""
+    """Raise BackendError if a value overflows the accumulators, because the result is then
+    unspecified. Raise UnsupportedError if their width is not 32 or 40 bits."""
     bits = operation.accumulator_bits
     if bits not in (32, 40):
         raise UnsupportedError(
@@ -80,7 +86,8 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
 
 
 def _interpolated(values: Any, table: Any, signed: bool) -> Any:
-    """Interpolate between entries of 16-bit base and slope; the slope is per table step."""
+    """Return values interpolated between the entries of a table. An entry consists of a 16-bit base
+    and a 16-bit slope, which is the difference to the next entry."""
     entries = table.view("<u4").astype(np.int64)
     base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (entries, entries >> 16))
     places = values + (1 << 15 if signed else 0)

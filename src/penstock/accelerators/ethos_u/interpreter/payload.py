@@ -1,8 +1,8 @@
 """Extraction of the command stream from a payload of Arm's driver.
 
-A payload is "COP1" or "COP2", followed by driver actions of one word each, with the kind in bits
-7:0. The stream follows the action that states its size in words. Source: ethosu_driver.c of Arm's
-ethos-u-core-driver.
+A payload is "COP1" or "COP2", followed by driver actions. The first word of an action contains its
+kind in bits 7:0. The command stream follows an action of kind `STREAM`, which contains the size of
+the stream in words. Source: ethosu_driver.c of Arm's ethos-u-core-driver.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from penstock.uma import BackendError
 
 MAGIC = (b"COP1", b"COP2")
 CONFIGURE, STREAM, NOTHING = 1, 2, 5
+"""Kinds of driver actions."""
 WORDS_OF = {CONFIGURE: 3, NOTHING: 1}
-"""Words of an action, including the action itself."""
+"""Number of words of an action, including its first word, by kind."""
 
 
 def driver_payload(payload: bytes) -> bytes:
-    """Return the stream of a payload. Raises BackendError if the payload is invalid."""
+    """Return the command stream in a payload. Raises BackendError if the payload is invalid."""
     if payload[:4] not in MAGIC or len(payload) % 4:
         raise _wrong(0, f"it begins with {payload[:4]!r}")
     words = np.frombuffer(payload, "<u4").tolist()
@@ -34,8 +35,8 @@ def driver_payload(payload: bytes) -> bytes:
 
 
 def _stream(payload: bytes, action: int, at: int) -> bytes:
-    """Return the words after the action that begins a stream; bits 15:8 are the high bits of its
-    size."""
+    """Return the stream that begins at word `at`. `action` is the word before it: bits 31:16 are
+    the low bits of the size in words, bits 15:8 the high bits."""
     size = 4 * ((action >> 16) | (action & 0xFF00) << 8)
     if len(payload) < 4 * at + size:
         raise _wrong(at, f"its stream has {len(payload) - 4 * at} bytes of {size}")
@@ -43,6 +44,7 @@ def _stream(payload: bytes, action: int, at: int) -> bytes:
 
 
 def _wrong(word: int, what: str) -> BackendError:
+    """Return the error for an invalid payload. `what` describes the fault at word `word`."""
     return BackendError(
         "ethosu-102",
         what,

@@ -1,4 +1,5 @@
-"""Sets of bytes as sorted, disjoint, non-adjacent half-open ranges: int64 arrays [n, 2]."""
+"""Sets of bytes as half-open ranges: int64 arrays of shape (n, 2), sorted, disjoint and not
+adjacent."""
 
 from __future__ import annotations
 
@@ -7,17 +8,19 @@ from typing import Any
 import numpy as np
 
 Ranges = Any
-"""An int64 array [n, 2]."""
+"""An int64 array of shape (n, 2): lower and upper bound of each range."""
 NONE: Ranges = np.zeros((0, 2), np.int64)
+"""The empty set."""
 
 
 def span(lower: int, upper: int) -> Ranges:
-    """Return a single range."""
+    """Return the set of bytes [lower, upper)."""
     return np.array([[lower, upper]], np.int64) if upper > lower else NONE
 
 
 def runs(starts: Any, sizes: Any) -> Ranges:
-    """Return the union of ranges given by `starts` and `sizes`, whose shapes are broadcast.
+    """Return the union of the ranges [start, start + size). The shapes of `starts` and `sizes` are
+    broadcast.
 
     >>> runs(np.array([8, 0, 4]), 4).tolist()
     [[0, 12]]
@@ -39,7 +42,8 @@ def union(*sets: Ranges) -> Ranges:
 
 
 def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
-    """Return the first range in the intersection of two sets, or None if it is empty.
+    """Return the first range (lower, upper) in the intersection of two sets, or None if they are
+    disjoint.
 
     >>> meet(span(0, 8), span(6, 20))
     (6, 8)
@@ -57,5 +61,5 @@ def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
 
 
 def size_bytes(ranges: Ranges) -> int:
-    """Return the total size of the ranges."""
+    """Return the number of bytes in a set."""
     return int((ranges[:, 1] - ranges[:, 0]).sum())

@@ -29,16 +29,20 @@ UNARY = ("lrelu", "abs", "clz")
 SUMS = ("add", "sub")
 WEIGHTED = ("conv", "depthwise")
 MOST_ELEMENTS = 1 << 24
-"""Maximum elements of a feature map; protects the host against invalid streams."""
+"""Maximum number of elements of a feature map; protects the host against invalid streams."""
 MOST_TAPS = 1 << 14
-"""Maximum rows times columns that a kernel spans; the hardware supports 64 x 64 with dilation 2."""
+"""Maximum number of rows times columns that a window spans, including dilation; the hardware
+supports 64 x 64 taps with dilation 2."""
 FIRST_TABLE, LAST_TABLE = 16, 23
+"""Codes of activations that use look-up tables 0 to 7."""
 NO_FUNCTION = 0
+"""Code of an activation that only clamps."""
 
 
 @dataclass(slots=True)
 class Registers:
-    """Values by register name without NPU_SET_, then by field."""
+    """The register state: values by name of the register (without NPU_SET_) and name of the
+    field."""
 
     values: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
@@ -47,7 +51,7 @@ class Registers:
         self.values[command.format.name.removeprefix("NPU_SET_")] = command.fields
 
     def operation(self, command: RegisterCommand, number: int) -> Operation:
-        """Return the operation that a command starts.
+        """Return the operation that `command` starts. `number` is its index in the stream.
 
         Raises BackendError if a register was not set, UnsupportedError if the operation is not
         modelled.
@@ -57,7 +61,8 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the registers of one operation."""
+    """Builds one operation from the registers. `values` is as in `Registers`; `number` is the index
+    of the operation."""
 
     values: dict[str, dict[str, int]]
     command: RegisterCommand
@@ -85,7 +90,8 @@ class _Reader:
         )  # fmt: skip
 
     def _end(self, name: str, length: int) -> ByteSpan:
-        """Return the source or destination of a copy."""
+        """Return the source or target of a copy of `length` bytes. `name` is the name of its
+        address register."""
         if self._get(f"{name}_REGION", "stride_mode"):
             raise self._not_modelled(f"strided copies ({name}_REGION)")
         inside = self._get(f"{name}_REGION", "internal")
@@ -94,6 +100,7 @@ class _Reader:
         return ByteSpan(name, region, at, at + length)
 
     def _block(self, kind: str, elementwise: bool) -> BlockOperation:
+        """Return the block operation of the given kind."""
         kernel = KernelWindow() if elementwise else self._kernel()
         padding = WindowPadding() if elementwise else self._padding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
@@ -150,12 +157,12 @@ class _Reader:
         return WindowPadding(*(self._get(f"IFM_PAD_{side}") for side in sides))
 
     def _sizes(self, name: str) -> tuple[int, int, int]:
-        """Return height, width and depth."""
+        """Return height, width and depth from the size registers of `name`, such as OFM."""
         height, width, depth = (self._get(f"{name}_{axis}_M1") + 1 for axis in _AXES)
         return height, width, depth
 
     def _map(self, name: str, shape: tuple[int, int, int]) -> FeatureMap:
-        """Return the feature map with that name, including its zero point."""
+        """Return the feature map `name` (IFM, IFM2 or OFM), which has the given shape."""
         if prod(shape) > MOST_ELEMENTS:
             raise self._not_modelled(f"{name} of {shape} elements")
         precision = self._fields(f"{name}_PRECISION")
@@ -176,7 +183,8 @@ class _Reader:
         )  # fmt: skip
 
     def _second(self, kind: str, shape: tuple[int, int, int]) -> Second | None:
-        """Return the second input of an operation whose output has the given shape, or None."""
+        """Return the second input, or None for a unary operation. `shape` is the shape of the
+        output, to which the second input is broadcast."""
         if kind in UNARY:
             return None
         broadcast = self._fields("IFM2_BROADCAST")
@@ -190,6 +198,7 @@ class _Reader:
         return Second(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
     def _span(self, name: str) -> ByteSpan:
+        """Return the bytes of the weights or of the biases; `name` is WEIGHT or SCALE."""
         at = self._get(f"{name}_BASE")
         length = self._get(f"{name}_LENGTH")
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
@@ -219,6 +228,8 @@ class _Reader:
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
     def _chosen(self, what: str, register: str, field: str) -> str:
+        """Return the meaning of a register field, from the list `what` of section `choices` in
+        `registers.toml`. Raises UnsupportedError if it is undefined."""
         value = self._get(register, field)
         found = choice(what, value)
         if found is None:
@@ -226,9 +237,12 @@ class _Reader:
         return found
 
     def _get(self, register: str, field: str = "value") -> int:
+        """Return the value of a register field."""
         return self._fields(register)[field]
 
     def _fields(self, register: str) -> dict[str, Any]:
+        """Return the values of a register's fields by name. Raises BackendError if the register was
+        not set."""
         if register not in self.values:
             raise BackendError(
                 "ethosu-105",
@@ -255,5 +269,5 @@ _AXES = ("HEIGHT", "WIDTH", "DEPTH")
 
 
 def _number(value: int, signed: bool) -> int:
-    """Return a 16-bit value, sign-extended if `signed`."""
+    """Return a 16-bit register value, sign-extended if `signed`."""
     return value - (1 << 16) if signed and value >= 1 << 15 else value

@@ -1,11 +1,11 @@
-"""Products with a scale, shifted right, with the rounding modes of the hardware.
+"""Multiplication by a scale and rounding right shift, in the rounding modes of the hardware.
 
-    tfl        as TFLite's MultiplyByQuantizedMultiplier: twice if the shift exceeds 31 bits
+    tfl        as TFLite's MultiplyByQuantizedMultiplier: rounds twice if the shift exceeds 31 bits
     truncate   towards zero
     natural    to nearest, ties upwards
 
 Source: TOSA specification, apply_scale_32 with double_round, which equals TFLite's rounding; the
-other two are named by Vela's API.
+names of the other two modes in Vela's API.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 DOUBLED = 31
-"""Bits by which TFLite's high multiplication shifts."""
+"""Number of bits by which TFLite's high multiplication shifts."""
 SAFE = 1 << 62
-"""Products below this bound are exact in 64 bits, including rounding."""
+"""Products below this bound can be computed and rounded in int64 without overflow."""
 
 
 def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
-    """Return `values` * `scale` / 2 ** `shift`, rounded to int64. The shapes are broadcast."""
+    """Return `values` * `scale` / 2 ** `shift` as int64, rounded in the mode `rounding`. The shapes
+    are broadcast."""
     values, scale, shift = (np.asarray(x, np.int64) for x in (values, scale, shift))
     if _greatest(values) * _greatest(scale) >= SAFE:
         values, scale, shift = (x.astype(object) for x in (values, scale, shift))
@@ -39,4 +40,5 @@ def scaled(values: Any, scale: Any, shift: Any, rounding: str) -> Any:
 
 
 def _greatest(values: Any) -> int:
+    """Return the greatest absolute value, or 0 if the array is empty."""
     return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0

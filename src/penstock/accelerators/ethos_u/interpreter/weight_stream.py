@@ -1,11 +1,11 @@
 """Decoder of compressed weight streams.
 
 A stream consists of slices, each with a header, an optional new palette, and chunks. A weight is
-encoded as an index: in a Golomb-Rice code, whose unary quotients are in a chunk of twelve and whose
-remainders follow the quotients of the next chunk; or as a remainder only. Indices beyond the
-palette are values themselves. If zeros are frequent, chunks of zero runs are interleaved: one run
-before the first weight (if the palette is new) and one after every weight. Source: Arm's weight
-decoder, mlw_decode.c.
+encoded as an index into the palette; an index beyond the palette represents the value itself. An
+index is encoded in one of two ways: in a Golomb-Rice code, whose unary quotients are in a chunk of
+twelve symbols and whose remainders follow the quotients of the next chunk; or as a remainder only.
+If zeros are frequent, chunks of zero runs are interleaved: one run before the first weight (if the
+palette is new) and one after every weight. Source: Arm's weight decoder, mlw_decode.c.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 END, NO_RUNS, NOT_CODED = 7, 6, 7
-"""Divider codes. For runs: end of the stream, no runs. For weights: remainders only."""
+"""Special divider codes. For runs: end of the stream, no runs. For weights: remainders only."""
 CHUNK, SHORT_CHUNK = 12, 8
-"""Symbols of a chunk; the short one is used for runs with a large divider, and for weights with
-many bits."""
+"""Number of symbols in a chunk. The short one is used for runs with a large divider, and for
+weights with many bits."""
 MOST_AHEAD = 8
-"""Maximum number of weights by which chunks of weights may precede those of runs."""
+"""Maximum number of weights by which chunks of weights may precede the chunks of runs."""
 MOST_WEIGHTS = 1 << 24
+"""Maximum number of weights of a slice; protects the host against invalid streams."""
 
 
 class DamagedError(ValueError):
@@ -30,7 +31,8 @@ class DamagedError(ValueError):
 
 
 def decoded(stream: bytes) -> Any:
-    """Return the weights of a stream in order, as int64. Raises DamagedError."""
+    """Return the weights of a stream in order, as an int64 array. Raises DamagedError if the stream
+    is invalid."""
     bits = _Bits(stream)
     found: list[Any] = []
     palette: _Palette | None = None
@@ -49,7 +51,8 @@ def decoded(stream: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Bits:
-    """A reader of bits, least significant first; `at` is the next position."""
+    """A reader of bits, least significant first. `at` is the position of the next bit; `one_by_one`
+    is an array with one element per bit."""
 
     data: bytes
     at: int = 0
@@ -61,13 +64,14 @@ class _Bits:
         self.one_by_one = np.unpackbits(np.frombuffer(self.data, np.uint8), bitorder="little")
 
     def take(self, count: int) -> int:
-        """Return the next `count` bits as a number."""
+        """Read `count` bits and return them as a number."""
         at = self.skip(count)
         raw = self.data[at >> 3 : (at + count + 7) >> 3]
         return int.from_bytes(raw, "little") >> (at & 7) & (1 << count) - 1
 
     def skip(self, count: int) -> int:
-        """Skip bits and return their position."""
+        """Skip `count` bits and return the position of the first one. Raises DamagedError at the
+        end of the data."""
         begin = self.at
         self.at += count
         if self.at > self.size:
@@ -75,7 +79,7 @@ class _Bits:
         return begin
 
     def numbers(self, places: Any, width: int) -> Any:
-        """Return the numbers of `width` bits at the given positions."""
+        """Return the numbers of `width` bits that begin at the given bit positions."""
         found = np.zeros(len(places), np.int64)
         for k in range(width):
             found |= self.one_by_one[places + k].astype(np.int64) << k
@@ -84,8 +88,13 @@ class _Bits:
 
 @dataclass(frozen=True, slots=True)
 class _Palette:
-    """The palette of a slice: values by index. Larger indices are offset by `offset`; `bits` is the
-    width of an index without Golomb-Rice code."""
+    """The palette of a slice, which maps indices to weights.
+
+    numbers: encoded weights by index; the lowest bit of each is the sign, the others are the
+        magnitude.
+    offset: an index beyond the palette represents the encoded weight `index - len(numbers) +
+        offset`.
+    width: bits of an encoded weight."""
 
     numbers: Any
     offset: int
@@ -93,6 +102,7 @@ class _Palette:
 
     @staticmethod
     def read(bits: _Bits) -> _Palette:
+        """Read a palette."""
         offset, size = bits.take(5), bits.take(5)
         width = bits.take(3) + 2
         numbers = [bits.take(width) for _ in range(size + 1 if size else 0)]
@@ -100,12 +110,12 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Bits of an index without Golomb-Rice code."""
+        """Bits of an index that is encoded without Golomb-Rice code."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
     def signed(self, indices: Any) -> Any:
-        """Return the weights of indices; the lowest bit of a value is the sign."""
+        """Return the weights that indices represent."""
         if (indices >= 512).any():
             raise DamagedError(f"weight {int(indices.max())} has more than 9 bits")
         size = len(self.numbers)
@@ -116,9 +126,15 @@ class _Palette:
 
 @dataclass(slots=True)
 class _Coded:
-    """The state of decoding one kind of number in a slice: how many there are and have begun, the
-    unary bits, and the position and count of remainders. `waiting` remainders follow the next
-    chunk."""
+    """The state of decoding one kind of number in a slice: weight indices, or lengths of zero runs.
+
+    count: number of values in the slice.
+    divider: bits of a remainder.
+    begun: number of values whose quotients have been read.
+    read: number of values whose remainders have been read.
+    waiting: number of values of the previous chunk, whose remainders have not been read.
+    unary: the two groups of bits of each chunk of quotients.
+    places: bit position and number of the remainders of each chunk."""
 
     count: int
     divider: int
@@ -129,12 +145,13 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def chunk(self, symbols: int) -> None:
-        """Read a chunk of unary symbols."""
+        """Register a chunk with the quotients of `symbols` values."""
         self.begun += symbols
         self.waiting = symbols
 
     def remainders(self, bits: _Bits, on: bool) -> None:
-        """Read the remainders of the previous chunk; `on` states whether this turn has a chunk."""
+        """Read the remainders of the previous chunk. `on` is True if this turn reads another
+        chunk."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -143,7 +160,7 @@ class _Coded:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
-        """Return quotients combined with their remainders."""
+        """Return the values: quotients combined with their remainders."""
         begins, counts = np.array(self.places or [(0, 0)], np.int64).T
         before = np.repeat(counts.cumsum() - counts, counts)
         within = np.arange(int(counts.sum())) - before
@@ -154,7 +171,8 @@ class _Coded:
 
 
 class _Slice:
-    """A slice; its header follows the divider of runs."""
+    """A slice of the stream. Its header follows `run_divider`, the divider of zero runs; `palette`
+    is that of the previous slice, or None."""
 
     def __init__(self, bits: _Bits, run_divider: int, palette: _Palette | None) -> None:
         count, divider = bits.take(15) + 1, bits.take(3)
@@ -171,7 +189,7 @@ class _Slice:
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
     def weights(self) -> Any:
-        """Return all weights, including zero runs."""
+        """Return all weights of the slice, including zero runs."""
         while self._turn():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
@@ -182,8 +200,8 @@ class _Slice:
         return self._between(weights, runs)
 
     def _turn(self) -> bool:
-        """Read a chunk of each kind that is due, then the remainders of the previous ones. Return
-        whether there was a chunk."""
+        """Read a chunk of weights and a chunk of runs if they are due, and then the remainders of
+        the previous chunks. Return whether a chunk was read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -202,8 +220,9 @@ class _Slice:
         return on or on_runs
 
     def _quotients(self) -> Any:
-        """Return quotients from symbols 0, 1 and 2; a 2 continues with the next symbol, unless
-        quotients are truncated."""
+        """Return the quotients of weight indices. A symbol is 0, 1 or 2, and a quotient is a sum of
+        symbols of which the last is below 2; if quotients are truncated, each is a single
+        symbol."""
         first, second = np.array(self.coded.unary, np.int64).T
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
@@ -211,14 +230,14 @@ class _Slice:
         return _sums(symbols, (symbols < 2) | self.cut)
 
     def _run_quotients(self) -> Any:
-        """Return quotients in unary code, each terminated by a zero."""
+        """Return the quotients of runs, each in unary code that ends with a zero."""
         chunks = np.array(self.runs.unary, np.int64)[:, 0]
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
     def _between(self, weights: Any, runs: Any) -> Any:
-        """Return weights with a run of zeros after each, and before the first if the palette is
-        new."""
+        """Return the weights with the runs of zeros inserted: one after each weight and, if the
+        palette is new, one before the first."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
             raise DamagedError("it has more zeros than the maximum number of weights")
         before = runs.cumsum()[: len(weights)] if self.new else np.append(0, runs.cumsum())[:-1]
@@ -228,6 +247,7 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Return the sum of the symbols of each number."""
+    """Return the sum of the symbols of each number. `ends` is True at the last symbol of a
+    number."""
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

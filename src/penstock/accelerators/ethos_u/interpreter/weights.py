@@ -1,8 +1,8 @@
 """Decoding of the weight stream of an operation, and of biases with their scales.
 
 The stream contains weights in the order in which the hardware consumes them: by blocks of output
-channels, blocks of input channels, pieces of the kernel, and micro blocks. Partial micro blocks and
-pieces are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
+channels, blocks of input channels, parts of the kernel, and micro blocks. Partial micro blocks and
+parts are padded with zeros. Source: Arm's weight encoder, mlw_encode.c.
 """
 
 from __future__ import annotations
@@ -20,20 +20,24 @@ from penstock.accelerators.ethos_u.interpreter.weight_stream import DamagedError
 from penstock.uma import BackendError, UnsupportedError
 
 MOST_WEIGHTS = 1 << 24
-"""Maximum weights of an operation; protects the host against invalid streams."""
+"""Maximum number of weights of an operation; protects the host against invalid streams."""
 BIAS_BYTES = 10
 """Bytes per channel: a bias of 40 bits, a scale of 32 bits and a shift of 6 bits."""
 PARALLEL_TAPS = 4
-"""Pieces of a kernel are padded to a multiple of this number of taps, with 8-bit inputs, for
+"""For 8-bit inputs, the taps of a part of a kernel are padded to a multiple of this number, in
 depthwise and part-kernel-first order."""
 WIDE_PARALLEL_TAPS = 2
-"""The same for 16-bit inputs."""
+"""The corresponding number for 16-bit inputs in part-kernel-first order."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightLayout:
-    """The parameters that determine the order of weights. `block` and micro blocks refer to output
-    channels, `input_*` to input channels; `bits` is the width of the input's elements."""
+    """The parameters that determine the order of weights in a stream.
+
+    outputs, inputs: output and input channels.
+    block: output channels of a block.
+    micro, input_micro: output and input channels of a micro block.
+    bits: width of an input element."""
 
     outputs: int
     inputs: int
@@ -57,10 +61,11 @@ class WeightLayout:
 
 
 def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardware) -> Any:
-    """Return the weights of an operation as int64 [height, width, input channels, output channels].
+    """Return the weights of an operation as an int64 array of shape (height, width, input channels,
+    output channels).
 
-    The number of input channels is 1 for depthwise operations. Raises BackendError if the stream
-    has too few weights.
+    The number of input channels is 1 for depthwise operations. Raises BackendError if the stream is
+    invalid or has too few weights.
     """
     depthwise = operation.kind == "depthwise"
     order = WeightLayout(
@@ -106,7 +111,8 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
 
 
 def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
-    """Return biases, scales and shifts by output channel, as int64. Raises BackendError."""
+    """Return biases, scales and shifts of the output channels, as int64 arrays. Raises BackendError
+    if `data` has too few bytes."""
     channels = operation.ofm.shape[2]
     if len(data) < channels * BIAS_BYTES:
         raise BackendError(
@@ -126,14 +132,15 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
 
 @lru_cache(maxsize=256)
 def _weights(stream: bytes) -> Any:
-    """Return the weights of a stream, in its order. Raises DamagedError."""
+    """Return the weights in the order of the stream. Raises DamagedError if the stream is
+    invalid."""
     return decoded(stream)
 
 
 @lru_cache(maxsize=256)
 def _places(order: WeightLayout) -> Any:
-    """Return the flat index of each weight of the stream in [height, width, inputs, outputs], or
-    one past the end for padding."""
+    """Return the place of each weight of the stream: its flat index in an array of shape (height,
+    width, inputs, outputs), or the number of elements of that array for padding."""
     pieces = [
         _piece(order, output, given, piece)
         for output in range(0, order.outputs, order.block)
@@ -144,14 +151,15 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the number of input channels processed before the next piece of the kernel."""
+    """Return the number of input channels that the hardware processes before the next part of the
+    kernel."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
 def _pieces(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield rows and columns of the pieces of a kernel."""
+    """Yield the rows and columns of each part of a kernel."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -162,10 +170,11 @@ def _pieces(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 
 
 def _piece(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
-    """Return the indices of the weights of a piece, for a block of outputs and one of inputs.
+    """Return the places of the weights of one part of a kernel, for a block of output channels that
+    begins at `output` and a block of input channels that begins at `given`.
 
-    Axes: micro blocks of inputs (part kernel first), of outputs, taps, micro blocks of inputs
-    (depth first), outputs and inputs of a micro block.
+    Axes: micro blocks of inputs (part kernel first), micro blocks of outputs, taps, micro blocks of
+    inputs (depth first), outputs of a micro block, inputs of a micro block.
     """
     rows, columns = piece
     kernel, first = order.kernel, order.kernel.part_kernel_first
@@ -189,7 +198,8 @@ def _piece(order: WeightLayout, output: int, given: int, piece: tuple[range, ran
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps of a piece, padding included."""
+    """Return the number of taps of a part of a kernel, including padding. `taps` is the number
+    without padding."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

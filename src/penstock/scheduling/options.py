@@ -1,4 +1,4 @@
-"""Options: all parameters of the search, in one record from which the command line is derived."""
+"""Options: all parameters of scheduling and placement; their fields define command-line options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST = {
     "placement_nodes": 0,
     "placement_work": 0,
 }
-"""The least value of each numeric limit."""
+"""Minimum allowed value of each numeric option."""
 _NAMES = {
     "partition": (CASCADES, RESIDENT, *STRATEGIES),
     "inside": tuple(ORDERS_INSIDE),

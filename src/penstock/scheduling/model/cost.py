@@ -1,8 +1,8 @@
-"""Cost: the estimated cost of execution, shared by search and reports.  CostModel: its source.
+"""Cost: the estimated cost of execution, used by search and reports.  CostModel: computes cycles.
 
 Bytes moved are the bytes of the tensor regions that kernel calls access, not load instructions.
-Multiply-accumulates are nominal: they include padding taps, but not the channels that a kernel
-skips because their result is constant.
+Multiply-accumulates include taps in the padding.  Kernels skip output channels whose result is
+constant; the multiply-accumulates of these channels are counted separately.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ Bytes = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Estimated cost of some kernel calls.
+    """Estimated cost of a set of kernel calls.
 
-    cycles, calls: processor cycles and number of kernel calls.
-    macs: nominal multiply-accumulates, without those of skipped channels.
-    read_bytes, written_bytes: bytes of regions accessed, by memory region.
-    constant_macs: multiply-accumulates that are skipped because their results are constant.
+    cycles, calls: cycles of all calls together, and their number.
+    macs: multiply-accumulates, without those of skipped channels.
+    read_bytes, written_bytes: bytes of the tensor regions that the calls read and write, by memory
+        region.
+    constant_macs: multiply-accumulates of skipped channels, whose results are constant.
     """
 
     cycles: int = 0
@@ -58,12 +59,12 @@ NOTHING = Cost()
 class CostModel(Protocol):
     """Cycle estimates of the engines.
 
-    `memory` maps the part's operands to memory regions (`MemoryAssignment.for_part`); None stands
-    for an assignment of all operands to the default region.
+    memory: the memory regions of the part's operands (`MemoryAssignment.for_part`); None: all
+        operands are in the default region.
     """
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles of the part's whole output, without the overhead of calls."""
+        """Return the cycles for computing the part's whole output, without call overhead."""
         ...
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
@@ -73,15 +74,16 @@ class CostModel(Protocol):
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Return the cycles of the calls that compute `stripes[i]` rows each.
+        """Return the total cycles of a sequence of calls, including call overhead.
 
-        Together the calls compute the part's whole output.
+        stripes: the number of output rows that each call computes.  Their sum is the number of
+            rows of the output; only kernels with a cost function (`Kernel.cycles`) support less.
         """
         ...
 
 
 def added(one: Bytes, other: Bytes) -> Bytes:
-    """Return the sum of two byte counts, region by region."""
+    """Return the sum of two byte counts by memory region."""
     if not one or not other:
         return one or other
     found = dict(one)

@@ -1,4 +1,4 @@
-"""MemorySystem: the memory regions that the search knows, and the cost of accessing them.
+"""MemorySystem: the memory regions that the search considers, and the cost of accessing them.
 
 The cycle figures of an engine assume memory of a nominal bandwidth.  A slower memory adds, for each
 tensor region that a call accesses, its latency and the difference in time per byte.  Access times
@@ -15,7 +15,7 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.part import Part
 
 FINE = 1024
-"""Fine time units per cycle."""
+"""Fine time units per cycle; times in fine units are integers."""
 FILL = 0.9
 """Share of a secondary memory that live bytes may occupy; the rest is slack for placement."""
 
@@ -25,9 +25,9 @@ class MemorySystem:
     """Memory regions of a target, as seen by the search.
 
     tensors: regions for tensors; the first one, the default, holds network inputs and outputs.
-    constants: the region of constants.
-    engine: the processor, whose nominal bandwidth the cycle figures assume.
-    copier: the copy engine, if there is one.
+    constants: the region that stores constants.
+    engine: the processor; cycle estimates assume memory with its nominal bandwidth.
+    copier: the copy engine; None if the target has none.
     """
 
     tensors: tuple[MemoryRegion, ...]
@@ -37,7 +37,7 @@ class MemorySystem:
 
     @property
     def every(self) -> tuple[MemoryRegion, ...]:
-        """The regions of tensors, then the region of constants."""
+        """All regions: those for tensors, then the one for constants."""
         return (*self.tensors, self.constants)
 
     @property
@@ -53,32 +53,39 @@ class MemorySystem:
         return MemoryAssignment(self.tensors[0].name, self.constants.name)
 
     def access_times(self, memory: MemoryRegion) -> tuple[int, int]:
-        """Return the additional time per tensor region and per byte of it, in fine units."""
+        """Return the additional time per region accessed and per byte of it, in fine units."""
         slower = 1 / memory.bandwidth_bytes_per_cycle - 1 / self.engine.bandwidth_bytes_per_cycle
         return FINE * memory.latency_cycles, round(FINE * max(0.0, slower))
 
     def access(self, memory: str, size_bytes: int) -> int:
-        """Return the additional time of one access to `size_bytes`, in fine units."""
+        """Return the additional time of an access to one region of `size_bytes`, in fine units.
+
+        memory: name of the memory region.
+        """
         return self.accesses(memory, int(size_bytes > 0), size_bytes)
 
     def accesses(self, memory: str, regions: int, size_bytes: int) -> int:
-        """Return the additional time of accesses to `regions` tensor regions, in fine units.
+        """Return the additional time of accesses to several tensor regions, in fine units.
 
-        size_bytes: total size of the regions.
+        memory: name of the memory region that holds them.
+        regions, size_bytes: number of tensor regions, and their total size.
         """
         latency, per_byte = self.access_times(self.named(memory))
         return regions * latency + size_bytes * per_byte
 
     def constant_reads(self, memory: str, part: Part, constant: Value) -> tuple[int, int]:
-        """Return the additional time of a part for reading a constant in `memory`, in fine units.
+        """Return the additional time for which a part reads a constant from `memory`.
 
-        The first number is for the part's first call, the second one for each later call.
+        The result is (time in the part's first call, time in each later call), in fine units.
         """
         first = self.access(memory, constant.type.size_bytes)
         return first, self.accesses(memory, *part.constant_reads_of_later_calls(constant))
 
     def copy_cycles(self, source: str, target: str, size_bytes: int) -> int:
-        """Return the duration of a copy of `size_bytes` by the copy engine, without its setup."""
+        """Return the cycles of a copy by the copy engine, without its setup time.
+
+        source, target: names of memory regions.
+        """
         ends = self.named(source), self.named(target)
         slowest = min(memory.bandwidth_bytes_per_cycle for memory in ends)
         return sum(memory.latency_cycles for memory in ends) + -int(-size_bytes // slowest)

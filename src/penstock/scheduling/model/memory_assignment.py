@@ -13,7 +13,7 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class MemoryAssignment:
-    """A map from tensors to memory regions, by name.
+    """A map from tensor names to names of memory regions.
 
     default: region of network inputs, network outputs and every tensor not in `exceptions`.
     constants: region of the constants.
@@ -25,7 +25,7 @@ class MemoryAssignment:
     exceptions: tuple[tuple[str, str], ...] = ()
 
     def region(self, tensor: str) -> str:
-        """Return the region of a computed tensor or network input."""
+        """Return the region of a tensor that is not a constant."""
         return dict(self.exceptions).get(tensor, self.default)
 
     def extended(self, pairs: Iterable[tuple[str, str]]) -> MemoryAssignment:
@@ -38,9 +38,11 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:
-        """Return the assignment of a part's own operands and output, aliases resolved.
+        """Return the assignment of a part's operands and output.
 
-        owners: the storage of each value, by name (`Parts.owners`); this assignment maps storages.
+        This assignment contains the names of storages, the result those of the operands themselves,
+        which may be aliases.
+        owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:
             return self
@@ -50,10 +52,10 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(sorted(pairs)))
 
     def operand_regions(self, part: Part) -> tuple[str, ...]:
-        """Return the regions as accelerator cost functions expect them (see `ir.op.Kernel.cycles`).
+        """Return the regions of a part's operands in the form that `ir.op.Kernel.cycles` takes.
 
-        The empty tuple where all operands lie in the default region.  Otherwise one name for each
-        input and one for the output, with "" for the default region and for constants.
+        Empty if all operands are in the default region.  Otherwise a region name for each input and
+        then one for the output, with "" for the default region and for constants.
         """
         if not self.exceptions:
             return ()
@@ -64,7 +66,10 @@ class MemoryAssignment:
         )
 
     def region_numbers(self, tensors: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return a number for the region of each tensor; 0 is the default region."""
+        """Return the region of each tensor as a number.
+
+        The default region is 0; other regions are numbered by first appearance in `exceptions`.
+        """
         regions = [self.default, *dict.fromkeys(region for _, region in self.exceptions)]
         numbers = {tensor: regions.index(region) for tensor, region in self.exceptions}
         return np.array([numbers.get(tensor, 0) for tensor in tensors], np.int64)

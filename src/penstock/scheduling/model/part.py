@@ -19,7 +19,8 @@ from penstock.ir.region import Region
 class Part(Brief):
     """A unit of scheduling: one node, its engine and its kernels.
 
-    nodes: the node that the kernel computes; empty for a streamed input.
+    nodes: the node that the kernel computes, as a tuple of one; empty for a streamed input.
+    engine: name of the engine that runs the part.
     kernel: preferred kernel.
     streamed_input: for a part without nodes, the network input whose rows the caller supplies.
     fallback: kernel with the least scratch; used where a plan has no room for `kernel`'s scratch.
@@ -70,7 +71,10 @@ class Part(Brief):
 
     @property
     def kind_and_origin(self) -> tuple[str, str]:
-        """Operator kind and location in the model file, for reports."""
+        """Operator kind and location in the model file, for reports.
+
+        ("pull", "") for a streamed input.
+        """
         return (self.nodes[-1].kind, self.nodes[-1].origin) if self.nodes else ("pull", "")
 
     @property
@@ -85,7 +89,7 @@ class Part(Brief):
         return tuple({v.name: v for v in read if v.type.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
-        """Return the regions and bytes of a constant that each call after the first one reads.
+        """Return (tensor regions, bytes) of a constant that each call after the first one reads.
 
         A later call reads the whole constant.  Where the part accumulates, a call reads only the
         weights of its own rows, so that all calls together read the constant once; the first call
@@ -107,7 +111,7 @@ class Part(Brief):
         return tuple({v.name: v for v in every}.values())
 
     def needs(self, out: Region) -> tuple[Region, ...]:
-        """Return the region of each input that computing region `out` of the output reads."""
+        """Return, for each input, the region that is read to compute region `out` of the output."""
         return tuple(r for node in self.nodes[-1:] for r in node.op.needs(node.site, out))
 
     def in_place(self) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from penstock.scheduling.model.rows import RowParts
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CpuFallback(Brief):
-    """A node that no accelerator runs: the reason, and its estimated cycles on the processor."""
+    """A node that no accelerator claims, with the reason and its estimated processor cycles."""
 
     node: Node
     reason: str
@@ -31,8 +31,8 @@ class CpuFallback(Brief):
 class Parts(Brief):
     """A graph split into parts, in the graph's order.
 
-    accelerators: names of the engines besides the processor.
-    left: where there are accelerators, the nodes that run on the processor instead.
+    accelerators: names of the accelerators.
+    left: CPU fallbacks, the nodes that no accelerator claims; empty without accelerators.
     """
 
     graph: Graph
@@ -53,7 +53,7 @@ class Parts(Brief):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of the graph's values, which are not available for other buffers."""
+        """Names of all values of the graph; other buffers must not use them."""
         return self.graph.names()
 
     @cached_property
@@ -63,7 +63,10 @@ class Parts(Brief):
 
     @cached_property
     def owners(self) -> Mapping[str, str]:
-        """Storage of each computed value or input: the name of the value that owns it."""
+        """Name of the storage of each value that is not a constant, by value name.
+
+        A storage is named after the tensor that owns it; its aliases have the same entry.
+        """
         found = {value.name: value.name for value in self.graph.variables()}
         for node in self.graph.nodes:
             if node.op.ALIAS and node.inputs[0].data is None:

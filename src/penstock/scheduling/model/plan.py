@@ -1,4 +1,4 @@
-"""Plan: how one cascade runs.  A cascade is a group of parts that run interleaved by stripes."""
+"""Plan: how one cascade, a sequence of parts that run interleaved stripe by stripe, is run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ class Plan(Brief):
 
     parts: indices into `Parts.parts`, in execution order.
     stripe: maximum number of output rows that a part computes per call; None: all rows.
-    nearest_first: which input of a part is produced first.  True: the one that is read least in
-        advance of a proportional schedule; False: the one that is read most in advance.
+    nearest_first: order in which the missing inputs of a part are produced.  True: the input that
+        is read least in advance of the output first; False: the one that is read most in advance
+        (see `RowRead.advance`).
     costs: cost of each part, in the order of `parts`; empty before costing.
     prefetches: copies of constants for this cascade, those of the copy engine first.
     copying: cost of the copy engine's prefetches, including stalls.
     waiting: stall cycles of the accelerators' prefetches, unless the parts' costs include them.
     scratch_bytes: scratch memory that the parts share, one after the other.  Each part runs the
         kernel that fits (`Part.kernel_within`).
-    needs: for each part, the breakdown of its cycles, where it is known from tensor addresses.
+    needs: breakdown of the cycles of each part, computed from tensor addresses; None for a part
+        whose breakdown is unknown.  Empty before placement.
     """
 
     parts: tuple[int, ...]
@@ -55,17 +57,17 @@ class Plan(Brief):
 
     @property
     def accelerator_prefetches(self) -> tuple[tuple[Prefetch, AcceleratorCopy], ...]:
-        """Prefetches by accelerators, each with the part that reads it."""
+        """Prefetches by accelerators, each paired with its field `accelerator`."""
         pairs = ((p, p.accelerator) for p in self.prefetches)
         return tuple((prefetch, copy) for prefetch, copy in pairs if copy is not None)
 
     def with_copies(self, copies: Iterable[Prefetch]) -> Plan:
-        """Return the plan with other prefetches by the copy engine."""
+        """Return the plan with `copies` in place of its present prefetches by the copy engine."""
         others = (p for p in self.prefetches if p.accelerator is not None)
         return replace(self, prefetches=(*copies, *others))
 
     def kernel(self, k: int, part: Part) -> Kernel:
-        """Return the kernel that runs part number `k` in this plan."""
+        """Return the kernel with which this plan runs `part`; `k` is its index in `Parts.parts`."""
         for prefetch in self.prefetches:
             copy = prefetch.accelerator
             if copy is not None and copy.part == k:
@@ -73,7 +75,10 @@ class Plan(Brief):
         return part.kernel_within(self.scratch_bytes)
 
     def with_selected_kernel(self, k: int, part: Part) -> Part:
-        """Return part number `k` with the kernel that this plan selects as its only kernel."""
+        """Return `part` with the kernel that this plan selects as its only kernel.
+
+        k: index of the part in `Parts.parts`.
+        """
         return part.with_kernel(self.kernel(k, part))
 
     @property

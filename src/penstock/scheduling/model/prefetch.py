@@ -25,7 +25,11 @@ class PrefetchStart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorCopy:
-    """A prefetch that an accelerator makes: the part (index) that reads it, and the transfer."""
+    """What a prefetch by an accelerator copies, and for which part.
+
+    part: index of the part that reads the copy, and whose accelerator makes it.
+    fetch: the bytes copied, and the commands for the copy.
+    """
 
     part: int
     fetch: Fetch
@@ -38,9 +42,9 @@ class Prefetch:
     constant: name of the constant tensor, or of the kernel table for an accelerator's copy.
     start: the cascade in which the copy starts.  A copy engine starts it when that cascade begins,
         an accelerator in the first call of that cascade.
-    accelerator: who copies, and for which part; None for the copy engine.
+    accelerator: details of a copy that an accelerator makes; None if the copy engine makes it.
 
-    The copy occupies the target until the cascade that reads it ends.
+    The copy occupies memory in `target` until the cascade that reads it ends.
     """
 
     constant: str
@@ -59,7 +63,7 @@ class Prefetch:
     def by_copy_engine(
         constant: Value, target: str, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
-        """Return the prefetch of a constant tensor to a memory region by the copy engine."""
+        """Return a prefetch by the copy engine of a constant tensor to memory region `target`."""
         size = constant.type.size_bytes
         return Prefetch(constant.name, size, memory.constants, target, start)
 
@@ -67,9 +71,10 @@ class Prefetch:
     def by_accelerator(
         part: int, fetch: Fetch, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
-        """Return the prefetch of a kernel table to the default region by an accelerator.
+        """Return a prefetch by an accelerator of a kernel table to the default region of tensors.
 
         part: index of the part whose kernel reads the table.
+        memory: defines the region of constants, from which the table is copied, and the default.
         """
         source, target = memory.constants, memory.default
         copy = AcceleratorCopy(part, fetch)

@@ -1,6 +1,7 @@
 """Derive the row dependences of a graph's parts (`rows.RowParts`).
 
-The tables are exact: each operator states the input region that every single output row reads.
+They are exact: they are computed from the input region that each single output row reads
+(`Part.needs`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def row_parts(
     """Return the row dependences of all parts.
 
     inputs: the graph inputs that are in memory before the first part runs.
-    owners: the storage of each value, by name.
+    owners: name of the storage of each value, by value name.
+
     Raises InternalError where a part reads an overwritten row of an accumulating storage.
     """
     values = {v.name: v for v in graph.variables()}
@@ -51,7 +53,7 @@ def works_by_rows(part: Part) -> bool:
 
 
 def _shares_one_slot(part: Part) -> bool:
-    """Return whether each output row may overwrite the previous one."""
+    """Return whether all output rows share one slot, each row overwriting the previous one."""
     return part.kernel.accumulates and works_by_rows(part)
 
 
@@ -79,7 +81,7 @@ def _storage(value: Value, contiguous: bool, accumulates: bool) -> Storage:
 def _read_as_arrays(
     parts: Sequence[Part], owners: Mapping[str, str], values: Mapping[str, Value]
 ) -> frozenset[str]:
-    """Return the storages that must be contiguous arrays.
+    """Return the names of the storages that must be contiguous arrays.
 
     These are operands of kernels that do not work by rows, and storages with an alias whose rows
     differ from their own.
@@ -94,7 +96,7 @@ def _read_as_arrays(
 
 
 def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[str]:
-    """Return how many parts read each storage."""
+    """Return the number of parts that read each storage, by name."""
     return Counter(
         name for part in parts for name in {owners[v.name] for v in part.variable_inputs}
     )
@@ -102,7 +104,14 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
 
 @dataclass(frozen=True, slots=True)
 class _RowAnalysis:
-    """The facts about the graph from which the row dependences of one part follow."""
+    """Derives the row dependences of single parts from data about the whole graph.
+
+    owner: name of the storage of each value, by value name.
+    values: all values that are not constants, by name.
+    number: index of each storage, by name.
+    contiguous: names of the storages that must be contiguous arrays.
+    readers: number of parts that read each storage, by name.
+    """
 
     owner: Mapping[str, str]
     values: Mapping[str, Value]
@@ -137,10 +146,10 @@ class _RowAnalysis:
         )
 
     def _may_share_slots(self, part: Part, name: str) -> bool:
-        """Return whether the output of a part may take over the row slots of storage `name`.
+        """Return whether the output rows of a part may be stored in the slots of storage `name`.
 
-        A contiguous output may only take over all rows of a contiguous storage, which requires
-        that the part is the only reader of that storage.
+        A contiguous output must take all slots of a contiguous storage, which requires that the
+        part is the only reader of that storage.
         """
         written = self.owner[part.output.name]
         return written not in self.contiguous or (
@@ -149,10 +158,11 @@ class _RowAnalysis:
 
 
 def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
-    """Return whether each output row may overwrite the same row of a storage.
+    """Return whether each output row may overwrite the row with the same number of a storage.
 
-    Requires that output element i depends on element i of the storage only, for every input of the
-    part that lies in the storage (`inputs` lists their indices).
+    Requires that output element i depends only on element i of the storage, for every input of the
+    part that is in the storage.
+    inputs: indices of these inputs.
     """
     allowed = part.in_place()
     values = [part.inputs[k] for k in inputs]
@@ -164,7 +174,12 @@ def _may_overwrite_rows(part: Part, inputs: list[int], storage: Value) -> bool:
 
 
 def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list[int], list[int]]:
-    """Return the first rows and the ends of what each output step reads of input k's storage."""
+    """Return the interval of rows of `storage` that each call reads through input `k`.
+
+    The result is (first rows, end rows), with one entry per call; a call that reads nothing has the
+    entries (number of rows, 0).
+    steps: number of calls: one per output row, or 1 for a single call that computes all rows.
+    """
     value = part.inputs[k]
     rows = row_count(storage.type.shape)
     pairs = [
@@ -177,7 +192,7 @@ def _row_intervals(part: Part, k: int, storage: Value, steps: int) -> tuple[list
 
 
 def _windows(part: Part, k: int, steps: int) -> list[Region]:
-    """Return the region of input k that each of `steps` calls reads (one row each, or all rows)."""
+    """Return the region of input `k` that each call reads; `steps`: see `_row_intervals`."""
     shape = part.output.type.shape
     whole = Region.whole(shape)
     if steps == 1:
@@ -187,7 +202,10 @@ def _windows(part: Part, k: int, steps: int) -> list[Region]:
 
 
 def row_interval(region: Region, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the interval of rows that contains a region; rows are counted through outer axes."""
+    """Return the smallest interval [first, end) of rows that contains a region of a tensor.
+
+    shape: shape of the tensor; its axes up to the row axis are flattened into the row number.
+    """
     if len(shape) < 2:
         return 0, 1
     axes = row_axis(len(shape)) + 1

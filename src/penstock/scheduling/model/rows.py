@@ -25,9 +25,9 @@ Counts = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The memory block of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
+    """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
-    contiguous: the rows must lie one after another, since some reader sees a plain array.
+    contiguous: the rows must be consecutive in memory, since some kernel accesses a plain array.
     accumulates: the rows share one slot; each overwrites the previous one, and only the last one
         is read.
     """
@@ -54,8 +54,11 @@ class RowRead:
     """The rows of one input storage that a part reads.
 
     storage: index of the storage in `RowParts.storages`.
-    needed, done: tables over the number of output rows, shape (rows + 1,); see the module.
-    in_place: whether each output row may overwrite the same row of the storage.
+    needed[n]: how many of the first rows are required to compute the first n output rows.
+    done[n]: how many of the first rows are not read again after the first n output rows.
+    in_place: whether each output row may overwrite the row of the storage with the same number.
+
+    Both tables have the shape (number of output rows + 1,).
     """
 
     storage: int
@@ -65,9 +68,10 @@ class RowRead:
 
     @property
     def advance(self) -> float:
-        """Fraction of the input that is read in advance of the output, half-way through the output.
+        """How far the input is read in advance of the output, as a fraction of the input.
 
-        0 for a part that reads its input in proportion to its output.
+        The fraction of the input rows that half of the output rows require, minus one half; 0 for a
+        part that reads its input in proportion to its output.
         """
         middle = (len(self.needed) + 1) // 2
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
@@ -77,10 +81,10 @@ class RowRead:
 class RowPart:
     """The row dependences of one part.
 
-    written: index of the storage that it writes.
-    whole: whether it computes all output rows in one call.
-    accumulates: whether it computes each output row from the previous one.
-    scratch_bytes: least scratch memory that it needs.
+    written: index of the storage that the part writes.
+    whole: whether the part computes all output rows in one call.
+    accumulates: whether the part computes each output row from the previous one.
+    scratch_bytes: scratch memory of the part's kernel that needs the least.
     """
 
     written: int
@@ -119,9 +123,9 @@ class RowParts:
         return max(*ends, *(self._row_bytes(part) for part in self.row_parts))
 
     def _row_bytes(self, part: RowPart) -> int:
-        """Return the most bytes that one output row and the rows that it reads occupy.
+        """Return the maximum, over all output rows, of the bytes of the row and the rows it reads.
 
-        The output row counts as free where it may overwrite an input row.
+        The output row is not counted if it may overwrite an input row.
         """
         written = self.storages[part.written]
         taken = np.zeros(written.rows, np.int64)
@@ -133,5 +137,5 @@ class RowParts:
 
 
 def rows_coincide(value: Value, storage: Value) -> bool:
-    """Return whether the rows of a value coincide with the rows of its storage."""
+    """Return whether row r of a value is row r of its storage: both have equally many rows."""
     return row_count(value.type.shape) == row_count(storage.type.shape)

@@ -27,10 +27,10 @@ class Gaps:
 
 @dataclass(frozen=True, repr=False)
 class Schedule(Brief):
-    """Plans in execution order.
+    """A sequence of plans, in execution order, that runs each part of a graph once.
 
     memory: memory region of each storage.
-    copier: name of the copy engine, where the target has one.
+    copier: name of the copy engine; None if the target has none.
     keep_inputs: whether the network's inputs must survive the run.
     peak_bytes: live bytes at the peak, in the default memory region.
     """

@@ -23,7 +23,7 @@ Extents = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class StripeConfig:
-    """One number per axis of the tensor, in elements unless stated otherwise.
+    """Stripes of a tensor.  Each field has one number per axis, in elements unless noted otherwise.
 
     shape: elements of a stripe; extent: elements of the tensor; offset: start of the first stripe.
     strides: distance between stripes, possibly fractional (upsampling, channel blocks): stripe i
@@ -56,13 +56,13 @@ class StripeConfig:
 
         affine: the map from output elements to the input elements that they read.
 
-        Shape and extent are those of the boxes read, rounded up.  Strides are not rounded, and
-        constant terms do not change them.  Order, stripes and offset follow the axes with a
-        non-zero coefficient, whatever its value; the constant terms are added to the offset.  Axes
-        without stripes count as one stripe.
+        Shape and extent are those of the boxes read, rounded up.  Strides are scaled by the
+        coefficients and not rounded.  Order, stripes and offset are mapped as if every non-zero
+        coefficient were 1; then the constant terms are added to the offset.  An input axis that
+        depends on no striped output axis has one stripe.
 
-        The offset is not scaled.  Where a cascade is padded twice, only `Affine.apply` gives the
-        exact position of a stripe.
+        Since the offset is not scaled, it is inexact if several operators of a cascade have
+        padding; `Affine.apply` gives the exact position of a stripe.
         """
         follow = _pattern(affine)
         stripes, offset = follow.linear(self.stripes), follow.linear(self.offset)
@@ -76,11 +76,11 @@ class StripeConfig:
         )
 
     def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
-        """Return how many stripes there are of each shape, clipped to the tensor, without empty
-        ones.
+        """Return the number of stripes by shape.
 
-        sliding_window: count only the elements that no previous stripe along an axis covers
-            (rolling buffers).
+        Stripes are clipped to the tensor; empty stripes are not counted.
+        sliding_window: reduce each stripe to the elements that no previous stripe along an axis
+            covers, as with rolling buffers.
         """
         counts: dict[Extents, int] = {(): 1}
         for axis in range(len(self.shape)):
@@ -93,7 +93,7 @@ class StripeConfig:
         return counts
 
     def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
-        """Return how many stripes there are of each size along an axis."""
+        """Return the number of stripes along an axis by size, as in `count_stripes`."""
         if self.strides[axis] < 0:
             raise UsageError(
                 "stripe-002",
@@ -144,7 +144,7 @@ class _Row:
             i = following
 
     def sizes(self) -> Counter[int]:
-        """Return how many stripes there are of each clipped size.
+        """Return the number of stripes by size, clipped to the axis.
 
         Only stripes across an end of the axis are enumerated.
         """
@@ -157,10 +157,10 @@ class _Row:
         return _positive(counts)
 
     def new_sizes(self) -> Counter[int]:
-        """Return how many stripes there are of each size that no previous stripe covers.
+        """Return the number of stripes by the number of elements that no previous stripe covers.
 
-        Three cases: the first stripe inside the axis, the later ones that end inside, the first
-            that ends outside.
+        Three cases: the first stripe inside the axis, the later ones that end inside, the first one
+        that ends outside.
         """
         counts: Counter[int] = Counter()
         first = self.below(1 - self.shape)
@@ -177,7 +177,11 @@ class _Row:
         return _positive(counts)
 
     def _count_steps(self, first: int, last: int, counts: Counter[int]) -> None:
-        """Count the new elements of stripes (first, last]; a step is the rounded stride."""
+        """Add the stripes first + 1 to last to `counts`, by their number of new elements.
+
+        A stripe has as many new elements as it starts after the previous one, at most `shape`: the
+        stride rounded down or up.
+        """
         step = self.stride.numerator // self.stride.denominator
         longer = self.start(last) - self.start(first) - (last - first) * step
         counts[min(step, self.shape)] += last - first - longer

@@ -2,9 +2,9 @@
 
     file order -> pieces -> heuristic orders -> best-first search -> beam search, if that gave up
 
-Pieces are delimited by steps that every order runs at the same point.  The peak of an order is the
-maximum over its pieces, so only pieces that exceed the others are searched.  The searches are
-bounded by counted states, never by time.
+Pieces are delimited by steps that have the same position in every order.  The peak of an order is
+the maximum over its pieces, so a piece is searched only if its peak exceeds those of the pieces
+before it and the proven bound.  The searches are bounded by counted states, never by time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ BEAM_WIDTH = 16
 
 @dataclass(frozen=True, slots=True)
 class OrderOptions:
-    """Budget and reductions of the search.
+    """Budgets of the search, and the reductions of the search space that it uses.
 
-    max_states: states of the best-first search, over all pieces.
+    max_states: maximum number of states of the best-first search, over all pieces.
     beam_width: width of the beam search after an unfinished best-first search; 0 disables it.
+    tricks: the reductions to use.
     """
 
     max_states: int = 20_000
@@ -38,8 +39,8 @@ class Order:
     """An execution order, as indices of the problem's steps.
 
     bound_bytes: proven lower bound of the peak of any order.
-    file_peak_bytes: peak of the given order.
-    states: states searched, a measure of work.
+    file_peak_bytes: peak of the order in which the problem lists the steps.
+    states: number of states searched, a measure of work.
     """
 
     order: tuple[int, ...]
@@ -62,7 +63,7 @@ class Order:
 
 
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
-    """Return the order of least peak that the search finds; the given order if none is better."""
+    """Return the order of least peak that the search finds; the given one if none is better."""
     options = options or OrderOptions()
     table = step_table(problem)
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
@@ -79,7 +80,7 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
 
 
 def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
-    """Return a heuristic order, without a proven bound."""
+    """Return a heuristic order; its `bound_bytes` is 0."""
     table = step_table(problem)
     order = heuristic_order(table, heuristic)
     peak, _ = table.peak(0, table.start_bytes, order)
@@ -88,8 +89,10 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
 
 
 def pieces(table: StepTable, split: bool = True) -> list[Piece]:
-    """Return the pieces of the problem.  Each ends with a step that is ordered with all other
-    steps.
+    """Return the pieces of a problem, in execution order.
+
+    Each piece but the last ends with a step that is an ancestor or descendant of all other steps.
+    split: whether to split the problem; otherwise all steps are one piece.
     """
     count = len(table.rows)
     ends = {table.everything}
@@ -111,7 +114,7 @@ def _some_order(table: StepTable, done: int, end: int) -> list[int]:
 
 @dataclass(slots=True)
 class _PieceOrder:
-    """A piece, its given order, and the best order so far."""
+    """A piece with the given order of its steps, and with the best order found so far."""
 
     piece: Piece
     file_order: tuple[int, ...]
@@ -123,7 +126,7 @@ class _PieceOrder:
     def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
         """Return a piece with the best of the known orders.
 
-        ranks: position of each step in every known order, the given order first.
+        ranks: for each known order, the position of each step; the problem's order comes first.
         """
         steps = tuple(bits(piece.goal & ~piece.done))
         inside = [tuple(sorted(steps, key=rank.__getitem__)) for rank in ranks]
@@ -132,16 +135,17 @@ class _PieceOrder:
         return _PieceOrder(piece, inside[0], peaks[0], inside[best], peaks[best])
 
     def order_within(self, peak: int) -> tuple[int, ...]:
-        """Return the given order if it stays within a peak, else the best order."""
+        """Return the given order if its peak is at most `peak`, else the best order."""
         return self.file_order if self.file_peak <= peak else self.order
 
 
 @dataclass(slots=True)
 class _Run:
-    """Bound and work, over the pieces searched so far.
+    """The state of a search that improves the pieces one after the other.
 
-    bound: proven lower bound of the peak of all steps.
-    reached: largest peak of the pieces so far.
+    bound: proven lower bound of the peak over all pieces.
+    reached: largest peak of the pieces searched so far.
+    states: number of states searched so far.
     """
 
     table: StepTable
@@ -151,7 +155,7 @@ class _Run:
     states: int = 0
 
     def improve(self, part: _PieceOrder) -> None:
-        """Search for a better order of a piece, if its peak exceeds the others."""
+        """Search for a better order of a piece if its peak exceeds `bound` and `reached`."""
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)
             left = self.options.max_states - self.states
@@ -165,7 +169,7 @@ class _Run:
         self.reached = max(self.reached, part.peak)
 
     def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
-        """Bisect between the proven bound and the peak reached, by beam search."""
+        """Lower the peak of a piece by beam search; bisects the limit, down to the proven bound."""
         failed = self.bound - 1
         while self.options.beam_width and part.peak - failed > 1:
             limit = (failed + part.peak) // 2

@@ -10,7 +10,10 @@ from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 
 def order_problem(parts: Parts, *, keep_inputs: bool) -> OrderProblem:
-    """Return the parts as steps; each writes one storage whole."""
+    """Return the order problem whose steps are the parts; a step writes one whole storage.
+
+    keep_inputs: whether the network's inputs must survive the run.
+    """
     storages = parts.owners
     graph = parts.graph
     sizes = ((storage.name, storage.size_bytes) for storage in parts.rows.storages)
@@ -32,10 +35,11 @@ def _step(part: Part, storages: Mapping[str, str]) -> OrderStep:
 
 
 def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> bool:
-    """Return whether the part may overwrite `storage` while it reads it.
+    """Return whether the part may write its output over `storage`, which it reads.
 
-    Requires that output element i depends on element i of the storage only, for every input of the
-    part that lies in the storage.
+    Requires that output element i depends only on element i of the storage, for every input of the
+    part that is in the storage.
+    storages: name of the storage of each value, by value name.
     """
     allowed = part.in_place()
     return all(

@@ -1,4 +1,4 @@
-"""Heuristic execution orders, by name: baselines and starting points of the search."""
+"""Heuristic execution orders: baselines and starting points of the search."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _Pick = Callable[[list[int], int, int], int]  # (ready steps, state, live bytes)
 class Heuristic(Enum):
     """Rules that select the next step."""
 
-    FILE = "file"  # the given order
+    FILE = "file"  # the order of the problem
     DEPTH_FIRST = "depth first"  # the step that became ready last
     BREADTH_FIRST = "breadth first"  # the step that became ready first
     REVERSE = "reverse"  # depth first from the end
-    EARLY = "early"  # by the length of the longest path from the start
-    LATE = "late"  # by the length of the longest path to the end
+    EARLY = "early"  # in ascending order of the longest path from a first step
+    LATE = "late"  # in descending order of the longest path to a last step
     LEAST_LIVE = "least live"  # the step that leaves the fewest live bytes
 
 
 def heuristic_order(table: StepTable, heuristic: Heuristic) -> tuple[int, ...]:
-    """Return a topological order of all steps."""
+    """Return the topological order of all steps that a heuristic selects."""
     graph = table.graph
     match heuristic:
         case Heuristic.FILE:

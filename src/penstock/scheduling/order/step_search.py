@@ -5,10 +5,11 @@ goal is optimal, and at any time the peak of the next state to expand is a prove
 
 *Free steps.*  A ready step is free if it does not exceed the peak of the state and leaves no more
 live bytes than before.  It may run at once: in any completion of the state, moving the step to the
-front raises no other step's need.  The tensors that it frees would be freed later otherwise, the
-tensors that it writes would be written anyway, and what other steps can share or free only grows
-with the set of completed steps.  *Free chains* extend this to sequences in which each step reads
-from the previous one, up to the first point with no more live bytes than at the start.
+front does not increase the live bytes during any other step.  The tensors that it frees would be
+freed later otherwise, the tensors that it writes would be written anyway, and what other steps can
+share or free only grows with the set of completed steps.  *Free chains* extend this to sequences in
+which each step reads from the previous one, up to the first point with no more live bytes than at
+the start.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from penstock.scheduling.order.step_table import StepTable, bits
 class OrderTricks:
     """Reductions of the search space.  None of them changes a result found within the budget.
 
-    split: search the pieces between steps that every order runs at the same point separately.
-    floor: start at the proven lower bound; peaks below it need not be distinguished.
-    ceiling: drop states that are no better than the best heuristic order.
+    split: search pieces separately; steps that have the same position in every order delimit them.
+    floor: treat all peaks below the proven lower bound as equal to it.
+    ceiling: drop states whose peak is no lower than that of the best heuristic order.
     free_steps, free_chains: run free steps and chains at once (see the module).
     merge: keep only the best order for each set of completed steps.
     """
@@ -42,7 +43,10 @@ class OrderTricks:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A subproblem: run the steps of `goal` that are not in `done`, from the state `done`."""
+    """A subproblem: run the steps of `goal` that are not in `done`, from the state `done`.
+
+    done, goal: bit masks of steps; live_bytes: live bytes in the state `done`.
+    """
 
     done: int
     live_bytes: int
@@ -53,9 +57,11 @@ class Piece:
 class Finding:
     """The result of a search.
 
-    order: an order with a peak below the ceiling; None proves that there is none if `finished`.
-    bound_bytes: proven lower bound, at least the floor.
-    states: number of states reached, a measure of work.
+    order: the best order found with a peak below the ceiling, or None.
+    bound_bytes: proven lower bound of the peak.
+    finished: whether the search was completed.  If so, `order` is optimal, or None if every order
+        has a peak at or above the ceiling.
+    states: number of states reached so far, a measure of work.
     """
 
     order: tuple[int, ...] | None
@@ -66,10 +72,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A set of completed steps, with the path that reached it.
+    """A state of the search: a set of completed steps, with the path that reached it.
 
-    steps: the steps that led here from the parent.
-    ready: mask of the ready steps.
+    steps: the steps that lead from the parent to this state.
+    done, ready: masks of the completed steps and of the ready steps.
+    live_bytes: live bytes in this state.
+    peak_bytes: live bytes at the peak of the path.
     """
 
     parent: _State | None
@@ -90,7 +98,7 @@ class _State:
 
 
 class StepSearch:
-    """Search over one piece of a table."""
+    """Search over the orders of one piece of a problem."""
 
     def __init__(self, table: StepTable, piece: Piece, tricks: OrderTricks) -> None:
         self.table, self.piece, self.tricks = table, piece, tricks
@@ -99,8 +107,9 @@ class StepSearch:
     def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
         """Search for the order of least peak.
 
-        floor_bytes: proven lower bound; ceiling_bytes: peak to improve on.
-        max_states: budget; states count when they are first reached or improved.
+        floor_bytes: proven lower bound of the peak over all pieces.
+        ceiling_bytes: peak of a known order; only orders with a lower peak are found.
+        max_states: budget; a state is counted whenever it is reached with a lower peak than before.
         """
         floor = floor_bytes if self.tricks.floor else 0
         ceiling = ceiling_bytes if self.tricks.ceiling else math.inf
@@ -130,7 +139,7 @@ class StepSearch:
 
         width: number of states kept for each number of completed steps.
 
-        None proves nothing.
+        Returns None if the search finds no such order; one may exist nevertheless.
         """
         start = self._start(limit_bytes)
         if start.peak_bytes > limit_bytes:
@@ -151,13 +160,13 @@ class StepSearch:
         wanted = piece.goal & ~piece.done
         ready = sum(1 << i for i in bits(wanted) if not rows[i].before & ~piece.done)
         peak = max(floor, piece.live_bytes)
-        return self._settled(None, (), piece.done, piece.live_bytes, peak, ready)
+        return self._after_free_steps(None, (), piece.done, piece.live_bytes, peak, ready)
 
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
-        """Yield the successors of a state with a peak up to `limit`.
+        """Yield the successors of a state whose peak is at most `limit`.
 
-        tried: least peak at which each state was tried; successors tried at no higher peak are left
-            out.
+        tried: lowest peak with which each state was yielded so far; updated.  A successor is not
+            yielded again unless its peak is lower.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -167,12 +176,12 @@ class StepSearch:
                 continue
             tried[done] = peak
             ready = self._ready(state.ready, done, step)
-            yield self._settled(state, (step,), done, live, peak, ready)
+            yield self._after_free_steps(state, (step,), done, live, peak, ready)
 
     def _ready(self, ready: int, done: int, step: int) -> int:
         return (ready ^ 1 << step) | self.table.ready_after(done, step) & self.piece.goal
 
-    def _settled(
+    def _after_free_steps(
         self,
         parent: _State | None,
         steps: tuple[int, ...],
@@ -181,9 +190,13 @@ class StepSearch:
         peak: int,
         ready: int,
     ) -> _State:
-        """Return the state reached after all free steps and chains have run."""
+        """Return the state after all free steps and free chains have run.
+
+        parent, steps: the previous state and the steps run since.
+        done, live, peak, ready: the state after these steps.
+        """
         path = list(steps)
-        while free := self._free(done, live, peak, ready):
+        while free := self._free_steps(done, live, peak, ready):
             for step in free:
                 _, live = self.table.run(done, live, step)
                 done |= 1 << step
@@ -191,8 +204,11 @@ class StepSearch:
             path += free
         return _State(parent, tuple(path), done, live, peak, ready)
 
-    def _free(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return a free step or free chain, or an empty list."""
+    def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
+        """Return the steps of a free step or free chain, or an empty list.
+
+        limit: maximum live bytes while a step runs; done, live, ready: the present state.
+        """
         if not (self.tricks.free_steps or self.tricks.free_chains):
             return []
         for step in bits(ready):
@@ -202,12 +218,18 @@ class StepSearch:
             if after <= live:
                 if self.tricks.free_steps:
                     return [step]
-            elif self.tricks.free_chains and (chain := self._chain(done, live, limit, step, after)):
+            elif self.tricks.free_chains and (
+                chain := self._free_chain(done, live, limit, step, after)
+            ):
                 return chain
         return []
 
-    def _chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return a chain from `step` on with at most `live` live bytes at its end, or nothing."""
+    def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
+        """Return a free chain that begins with `step`, or an empty list.
+
+        done, live: the state before `step`; after: live bytes after it.
+        limit: maximum live bytes while a step runs.
+        """
         chain = [step]
         while after > live:
             done |= 1 << step

@@ -1,4 +1,4 @@
-"""StepTable: an OrderProblem as bit masks, for the searches.  Bit i of a mask stands for step i.
+"""StepTable: an OrderProblem as bit masks, for the searches.  Bit i of a mask represents step i.
 
 A *state* is the set of completed steps, as a mask; it determines which tensors are live.
 """
@@ -15,9 +15,9 @@ from penstock.scheduling.order.steps import OrderProblem, dependence_graph, shar
 
 @dataclass(frozen=True, slots=True)
 class StepRead:
-    """A tensor that a step reads and that dies after its last reader.
+    """A tensor that a step reads, and that is dead after its last reader.
 
-    others: mask of its other readers.
+    others: mask of the other steps that read the tensor.
     """
 
     others: int
@@ -25,10 +25,12 @@ class StepRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two tensors that share memory if all other readers of the read one have run.
+class InPlacePair:
+    """Tensors that a step may read and write in place.
 
-    others: mask of the other readers of `read`.
+    They share memory while the step runs if all other readers of `read` have run.
+    others: mask of these readers.
+    saved_bytes: bytes saved by sharing.
     """
 
     others: int
@@ -39,16 +41,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """What one step needs.
+    """The dependences and the memory of one step.
 
-    before: mask of the steps that write what it reads.
-    after: the steps that read what it writes.
-    ancestors, descendants: masks of all steps that must run before or after it.
-    added_bytes: bytes of all tensors that it writes, and its scratch memory.
+    before: mask of the steps that write the tensors that it reads.
+    after: indices of the steps that read the tensors that it writes.
+    ancestors, descendants: masks of all steps that must run before it, or after it.
+    added_bytes: bytes of all tensors that it writes, plus its scratch memory.
     lasting_bytes: bytes of the written tensors that are read later or are outputs.
-    reads: the tensors that it reads and that may die after it.
-    pairs: its in-place pairs.
-    must_bytes: bytes that are live while it runs, in every order.
+    reads: the tensors that it reads, without those that are kept to the end of the run.
+    pairs: the tensors that it may read and write in place.
+    must_bytes: lower bound, over all orders, of the live bytes while it runs.
     """
 
     before: int
@@ -58,7 +60,7 @@ class StepRow:
     added_bytes: int
     lasting_bytes: int
     reads: tuple[StepRead, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[InPlacePair, ...]
     must_bytes: int
 
 
@@ -67,6 +69,7 @@ class StepTable:
     """The rows of all steps, in the problem's order.
 
     start_bytes: live bytes before the first step.
+    graph: the dependence graph of the steps.
     """
 
     rows: tuple[StepRow, ...]
@@ -79,7 +82,10 @@ class StepTable:
         return (1 << len(self.rows)) - 1
 
     def run(self, done: int, live_bytes: int, step: int) -> tuple[int, int]:
-        """Return the live bytes while a step runs in a state, and after it."""
+        """Return the live bytes while a step runs, and the live bytes after it.
+
+        done, live_bytes: the state before the step, and the live bytes in it.
+        """
         row = self.rows[step]
         during = live_bytes + row.added_bytes
         if row.pairs:
@@ -91,7 +97,10 @@ class StepTable:
         return during, live_bytes
 
     def ready_after(self, done: int, step: int) -> int:
-        """Return the mask of the steps that become ready after `step`, which is in `done`."""
+        """Return the mask of the steps that become ready when `step` has run.
+
+        done: the state after `step`.
+        """
         ready = 0
         for i in self.rows[step].after:
             if not self.rows[i].before & ~done:
@@ -99,7 +108,7 @@ class StepTable:
         return ready
 
     def peak(self, done: int, live_bytes: int, order: Iterable[int]) -> tuple[int, int]:
-        """Return the live bytes at the peak of a sequence of steps, and after it.
+        """Return the live bytes at the peak of a sequence of steps, and those after it.
 
         done, live_bytes: the state before the sequence, and its live bytes.
         """
@@ -118,7 +127,7 @@ class StepTable:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Yield the positions of the bits set in a mask, in ascending order."""
+    """Yield the indices of the bits that are set in a mask, in ascending order."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -134,7 +143,7 @@ def bit_mask(steps: Iterable[int]) -> int:
 
 
 def step_table(problem: OrderProblem) -> StepTable:
-    """Return the table of a problem."""
+    """Return the step table of an order problem."""
     graph = dependence_graph(problem)
     sizes = dict(problem.sizes)
     read_by = {name: 0 for name in sizes}
@@ -148,7 +157,7 @@ def step_table(problem: OrderProblem) -> StepTable:
 
 
 class _Reachability:
-    """Reachability between steps, computed once for all rows."""
+    """Reachability between steps, as masks of steps and tensors, computed once for all rows."""
 
     def __init__(
         self,
@@ -186,7 +195,7 @@ class _Reachability:
         lasting = [n for n in writes if self.read_by[n] or n in self.kept]
         dying = [n for n in dict.fromkeys(step.reads) if n not in self.kept]
         pairs = [
-            Pair(self.read_by[r] & ~(1 << i), r, w, min(sizes[r], sizes[w]))
+            InPlacePair(self.read_by[r] & ~(1 << i), r, w, min(sizes[r], sizes[w]))
             for r, w in dict.fromkeys(step.in_place)
             if r not in self.kept
         ]
@@ -202,11 +211,12 @@ class _Reachability:
             must_bytes=self._must(i, pairs),
         )
 
-    def _must(self, i: int, pairs: list[Pair]) -> int:
-        """Return the bytes that are live while step i runs, in every order.
+    def _must(self, i: int, pairs: list[InPlacePair]) -> int:
+        """Return a lower bound, over all orders, of the live bytes while step i runs.
 
-        These are the tensors that step i uses, and those written by an ancestor and read by a
+        It counts the tensors that step i uses, and those written by an ancestor and read by a
         descendant.
+        pairs: the in-place pairs of step i.
         """
         must = self.written[i] & (self.wanted[i] | self.kept_mask) | self.reads[i] | self.writes[i]
         possible = (p for p in pairs if not p.others & self.descendants[i])

@@ -1,4 +1,4 @@
-"""OrderProblem: steps that read and write tensors, to be ordered for least peak memory.
+"""OrderProblem: steps that read and write tensors, to be ordered such that peak memory is least.
 
 Liveness, for every order:
 
@@ -9,8 +9,8 @@ Liveness, for every order:
     where a step may write in place and no later step reads its input, the two tensors share
     memory while the step runs: together they count as the larger one.
 
-So the bytes that a step needs depend on the *set* of steps before it, not on their order.
-`peak_bytes` states this definition directly; the tests compare the searches with it.
+So the bytes that are live while a step runs depend on the *set* of steps before it, not on their
+order.  `peak_bytes` implements this definition directly; the tests compare the searches with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.errors import InternalError
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
-    """One step.
+    """A step that reads and writes tensors, given by name.
 
     in_place: (read, written) pairs of tensors that may share memory.
     """
@@ -42,6 +42,7 @@ class OrderProblem:
     """Steps with the sizes of their tensors, and the network's inputs and outputs.
 
     sizes: (tensor, bytes) pairs.
+    inputs, outputs: names of tensors.
     keep_inputs: whether the inputs must survive the run.
 
     Every tensor is an input or written by exactly one step.  Tensors that need no memory, such as
@@ -86,7 +87,7 @@ def dependence_graph(problem: OrderProblem) -> rx.PyDiGraph[int, str]:
 
 
 def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:
-    """Return the live bytes at the peak when the steps run in this order."""
+    """Return the live bytes at the peak if the steps run in `order`, a sequence of step indices."""
     sizes = dict(problem.sizes)
     kept = set(problem.outputs) | (set(problem.inputs) if problem.keep_inputs else set[str]())
     steps = [problem.steps[i] for i in order]
@@ -103,7 +104,7 @@ def peak_bytes(problem: OrderProblem, order: tuple[int, ...]) -> int:
 
 
 def shared_bytes(pairs: tuple[tuple[str, str, int], ...]) -> int:
-    """Return the most bytes saved by in-place pairs (read, written, bytes).
+    """Return the maximum of the bytes that in-place pairs (read, written, bytes) save together.
 
     Each tensor takes part in at most one pair: a maximum weight matching.
     """

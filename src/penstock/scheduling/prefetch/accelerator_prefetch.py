@@ -1,12 +1,13 @@
 """Prefetches by accelerators: constants that an accelerator copies during its own calls.
 
 A kernel may read its constants from a prefetched copy (`Part.prefetching`).  The accelerator copies
-them to the tensors' memory in a call before the part's first one, while it computes.  A part that
-runs in many calls then reads its constants from slow memory once.  The copy occupies memory while
-its cascade runs and, if it is early, while the previous cascade runs.
+them to the memory of tensors while it computes the first call of the part's cascade or, for an
+early copy, of the previous cascade.  A part that runs in many calls then reads its constants from
+slow memory only once.  The copy occupies memory from the cascade in which it starts to the end of
+the part's cascade.
 
-Greedy for one costed schedule: the candidate that saves the most cycles first, as long as the live
-bytes stay below a limit and the number of copies per call below `MOST_PREFETCHES`.
+The selection for a schedule is greedy: candidates are added in descending order of the cycles that
+they save, if the live bytes stay within a limit and the number of copies within `MOST_PREFETCHES`.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from penstock.scheduling.simulate.placement_problems import live_bytes
 from penstock.scheduling.simulate.row_tables import Numbers
 
 MOST_PREFETCHES = 3
-"""Maximum number of a cascade's prefetches with one start; accelerators address few regions."""
+"""Maximum number of a cascade's prefetches with the same start; an accelerator can address only a
+few memory areas at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchCandidate:
     """A prefetch that a part of a cascade could use.
 
-    part: index of the part; start: cascade in which the copy starts.
-    saved_cycles: cycles that the part's calls save, before stalls.
+    part: index of the part; start: the cascade in which the copy starts.
+    saved_cycles: cycles by which the part's calls become faster; stalls are not subtracted.
     """
 
     part: int
@@ -47,14 +49,18 @@ class PrefetchCandidate:
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     def net_cycles(self, previous_call_cycles: float) -> float:
-        """Return the cycles saved after stalls; an early copy overlaps with the previous call."""
+        """Return the cycles saved minus stall cycles.
+
+        previous_call_cycles: cycles of the first call of the previous cascade, with which an early
+            copy overlaps.
+        """
         hidden = max(0.0, previous_call_cycles) if self.early else 0.0
         return self.saved_cycles - max(0.0, self.fetch.cycles - hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchedSchedule:
-    """A schedule with prefetches, not costed, and its estimated cycles."""
+    """A schedule with prefetches, whose costs are not updated, and its estimated cycles."""
 
     schedule: Schedule
     cycles: int
@@ -77,7 +83,7 @@ class PrefetchCandidates:
     def candidates(
         self, schedule: Schedule, cascades: Sequence[ExpandedCascade]
     ) -> Iterator[tuple[int, PrefetchCandidate]]:
-        """Yield the candidates of all cascades, each with the index of its cascade."""
+        """Yield (index of the cascade, candidate) for the candidates of all cascades."""
         previous: str | None = None  # engine of the previous cascade's first call
         for c, cascade in enumerate(cascades):
             key = cascade.plan, schedule.memory, previous
@@ -91,8 +97,8 @@ class PrefetchCandidates:
     ) -> Iterator[PrefetchCandidate]:
         """Yield the candidates of a cascade.
 
-        The accelerator of the part must make the first call of the cascade in which the copy starts
-        (`previous`: the engine of the previous cascade's first call).
+        A copy can start only in a cascade whose first call runs on the part's accelerator.
+        previous: engine of the previous cascade's first call; None for the first cascade.
         """
         engines = {
             PrefetchStart.PREVIOUS_CASCADE: previous,
@@ -121,10 +127,10 @@ class PrefetchCandidates:
 def with_accelerator_prefetches(
     schedule: Schedule, candidates: PrefetchCandidates, limits: Iterable[float]
 ) -> Iterator[PrefetchedSchedule]:
-    """Yield the schedule with prefetches, once for each limit of live bytes.
+    """Yield the schedule with prefetches by accelerators, once for each limit of live bytes.
 
-    schedule: costed, without accelerators' prefetches.
-    limits: maximum live bytes in the default memory region.
+    schedule: a schedule with costs and without prefetches by accelerators.
+    limits: values for the maximum of the live bytes in the default memory region.
     """
     expanded = ExpandedSchedule(schedule)
     cascades, live = expanded.cascades, live_bytes(expanded)
@@ -145,7 +151,9 @@ def with_accelerator_prefetches(
 class _Selection:
     """The prefetches selected so far, within a limit of live bytes.
 
-    live: live bytes by tick; plans: the plans with prefetches; saved_cycles: net of stalls.
+    live: live bytes in the default memory region, by tick.
+    plans: the schedule's plans with the selected prefetches.
+    saved_cycles: cycles saved so far, minus stall cycles.
     """
 
     def __init__(
@@ -164,7 +172,7 @@ class _Selection:
         self.saved_cycles = 0
 
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
-        """Add an candidate to cascade number `c` if it fits and saves cycles."""
+        """Add a candidate to the cascade with index `c` if its copy fits and it saves cycles."""
         plan = self.plans[c]
         selected = plan.accelerator_prefetches
         same_start = [prefetch for prefetch, _ in selected if prefetch.start is candidate.start]
@@ -195,12 +203,12 @@ class _Selection:
             self._stalls[k] = cycles
 
     def _stall(self, c: int) -> int:
-        """Return the stall cycles that prefetches add to the first call of cascade number `c`."""
+        """Return the stall cycles that prefetches add to the first call of cascade `c`."""
         following = self.plans[c + 1] if c + 1 < len(self.plans) else None
         return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
 
     def _scratch_bytes(self, plan: Plan, extended: Plan) -> int:
-        """Return the scratch memory of a plan extended by a prefetch.
+        """Return the scratch bytes for `extended`, which is `plan` with one more prefetch.
 
         Parts without prefetches keep the kernels that they run in `plan`.
         """
@@ -218,7 +226,7 @@ def _ticks(cascade: ExpandedCascade) -> slice:
 
 
 def _stripes(cascade: ExpandedCascade, k: int) -> list[int]:
-    """Return the number of output rows of each call of part number `k`."""
+    """Return the number of output rows of each call of the part with index `k`."""
     position = cascade.lower + cascade.plan.parts.index(k)
     mine = cascade.calls[cascade.calls[:, 0] == position]
     return (mine[:, 2] - mine[:, 1]).tolist()

@@ -1,10 +1,12 @@
 """Double buffering: prefetches by the copy engine that overlap with the previous cascade.
 
-An early prefetch saves a processor the additional time of reading the constant from slow memory in
-every call or, if the constant is prefetched anyway, the stall of that copy.
+An early prefetch is a copy that starts in the previous cascade.  It saves the additional time of
+reading the constant from slow memory in every call or, if the cascade prefetches the constant
+itself, the stall of that copy.
 
-Greedy: cascade by cascade, the constant that saves the most time first, as long as the target
-region has room during both cascades and the copy ends before the previous cascade does.
+The selection is greedy.  In each cascade, constants are prefetched in descending order of the time
+saved, if the target region has room for the copy during both cascades and the copy ends before the
+previous cascade does.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ from penstock.scheduling.simulate.placement_problems import (
 )
 
 FILLS = (FILL, 0.7, 0.5)
-"""Shares of a region that live bytes may occupy; fuller regions are harder to place."""
+"""Shares of a memory region that live bytes may occupy; a fuller region is harder to place."""
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a costed schedule with early prefetches to every secondary memory region.
+    """Return a schedule with additional early prefetches to its secondary memory regions.
 
-    fill: maximum share of a region that live bytes may occupy.
+    schedule: a schedule with costs; the costs of the result are not updated.
+    fill: maximum share of a memory region that live bytes may occupy.
     """
     for memory in memories.tensors[1:]:
         room = _Room(schedule, memories, memory, fill)
@@ -56,14 +59,14 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 
 @dataclass(frozen=True, slots=True)
 class _Saving:
-    """A constant of a cascade, and the time that an early prefetch saves, in fine units."""
+    """A constant of a cascade, and the time in fine units that an early prefetch of it saves."""
 
     constant: Value
     time: int
 
 
 class _Room:
-    """The live buffers of a memory region, as prefetches are added to it."""
+    """The live buffers of a memory region, to which prefetches add further ones."""
 
     def __init__(
         self, schedule: Schedule, memories: MemorySystem, memory: MemoryRegion, fill: float
@@ -79,7 +82,7 @@ class _Room:
         """Return the early prefetches for a cascade, and reserve their buffers.
 
         before, cycles: the previous cascade and its duration.
-        late: constants that the cascade itself prefetches so far.
+        late: names of the constants that the cascade itself prefetches to this region.
         """
         found: list[Prefetch] = []
         memory, start = self._schedule.memory, PrefetchStart.PREVIOUS_CASCADE
@@ -97,7 +100,10 @@ class _Room:
         return tuple(found)
 
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
-        """Yield the constants of a cascade that are not prefetched to another region."""
+        """Yield the constants of a cascade for which an early prefetch may be added.
+
+        late: as in `prefetch`; constants with any other prefetch are excluded.
+        """
         copier = self._memories.copier
         assert copier is not None
         source, target = self._memories.constants.name, self._memory.name

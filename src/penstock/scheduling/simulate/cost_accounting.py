@@ -1,4 +1,7 @@
-"""Cost accounting: the exact cost of each part of an expanded schedule, as a machine counts it."""
+"""Cost accounting: the exact cost of each part of an expanded schedule.
+
+Bytes moved are counted as the reference machine counts them.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 class CallTraffic:
     """Work and memory traffic of one kernel call.
 
-    read_bytes: bytes read of each input, constants included.
-    previous_row_bytes: bytes read of the previous output row, where the kernel accumulates.
+    macs: nominal multiply-accumulates.
+    read_bytes: bytes read from each input, constants included.
+    previous_row_bytes: bytes read from the previous output row; 0 unless the kernel accumulates.
     """
 
     macs: int
@@ -35,7 +39,11 @@ class CallTraffic:
 
 @dataclass(frozen=True, slots=True)
 class KernelVariant:
-    """One of the kernels of a part, by index: the part in `Parts`, the kernel in `_kernels`."""
+    """One of the kernels of a part.
+
+    part: index of the part in `Parts.parts`.
+    kernel: index of the kernel in the result of `_kernels`.
+    """
 
     part: int
     kernel: int
@@ -43,10 +51,10 @@ class KernelVariant:
 
 @dataclass(frozen=True, slots=True)
 class PartCalls:
-    """All calls of one part: the facts that determine their cost.
+    """All calls of one part, with everything that determines their cost.
 
-    stripes: the interval of output rows of each call.
-    inputs, output: memory regions in which the operands lie.
+    stripes: the interval [first, end) of output rows of each call.
+    inputs, output: names of the memory regions of the inputs and of the output.
     """
 
     variant: KernelVariant
@@ -57,7 +65,11 @@ class PartCalls:
 
 @dataclass(frozen=True, slots=True)
 class FirstCall:
-    """The first call of a cascade with the prefetches that it makes: the key of a stall time."""
+    """The first call of a cascade, with everything that determines its stall cycles.
+
+    rows: number of output rows that the call computes.
+    own, early: prefetches during the call, for its own cascade and for the next one.
+    """
 
     variant: KernelVariant
     rows: int
@@ -67,7 +79,7 @@ class FirstCall:
 
 @dataclass(frozen=True, slots=True)
 class CostAccounting:
-    """Costs of the parts of a graph.
+    """Computes the costs of the plans of schedules of a graph.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
     """
@@ -85,7 +97,7 @@ class CostAccounting:
     )
 
     def costed(self, schedule: Schedule, cascade: ExpandedCascade) -> Plan:
-        """Return the cascade's plan with the costs of its parts."""
+        """Return the cascade's plan with the costs of its parts, but not of its prefetches."""
         bare = cascade.plan.bare
         key = (bare, schedule.memory)
         if key not in self._plans:
@@ -111,7 +123,7 @@ class CostAccounting:
             yield self._costs[calls]
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
-        """Return the cycles of a cascade's first call, without prefetches."""
+        """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
         position, first, end = cascade.calls[0, :3].tolist()
         k = cascade.plan.parts[position - cascade.lower]
         part = cascade.plan.with_selected_kernel(k, self.parts.parts[k])
@@ -120,7 +132,7 @@ class CostAccounting:
     def with_prefetch_costs(
         self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
     ) -> tuple[Plan, ...]:
-        """Return the plans with the cost of their prefetches.
+        """Return the plans of consecutive cascades with the costs of their prefetches.
 
         A copy engine's early prefetch overlaps with the whole previous cascade, an accelerator's
         with the first call of the previous cascade.
@@ -141,8 +153,8 @@ class CostAccounting:
     ) -> int:
         """Return the stall cycles that accelerator prefetches add to a cascade's first call.
 
-        The call makes the prefetches of `plan` that are not early, and the early prefetches of the
-        `following` plan.
+        Two kinds of prefetches run during the call: those of `plan` that are not early, and the
+        early ones of `following`, the plan of the next cascade (None: disregard them).
         """
         own = tuple(c.fetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (
@@ -164,8 +176,9 @@ class CostAccounting:
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.
 
-        Where the kernel does not model them, the call waits for its own cascade's prefetches, and
-        for early ones as far as they take longer than the call.
+        `Kernel.filled` determines them if the kernel has this function.  Otherwise the call waits
+        for the prefetches of its own cascade, and early ones cost the cycles by which they outlast
+        the call.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
@@ -178,7 +191,10 @@ class CostAccounting:
         return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
 
     def _copying(self, plan: Plan, before: Plan | None) -> Cost:
-        """Return the cost of the copy engine's prefetches; `before`: the previous plan, costed."""
+        """Return the cost of the copy engine's prefetches in a plan.
+
+        before: the previous plan with its costs; None for the first plan.
+        """
         copier, copies = self.memories.copier, plan.copies
         if copier is None or not copies:
             return NOTHING
@@ -196,7 +212,10 @@ class CostAccounting:
         return Cost(waiting, 0, 0, _bytes(read), _bytes(written))
 
     def _cost(self, part: Part, calls: PartCalls, operands: MemoryAssignment) -> Cost:
-        """Return the cost of calls to a part's only kernel."""
+        """Return the cost of all calls of a part that has a single kernel.
+
+        operands: memory assignment of the part's operands.
+        """
         traffic = [self._call_traffic(calls.variant.part, *stripe) for stripe in calls.stripes]
         output = calls.output
         sizes = [*zip(*(call.read_bytes for call in traffic), strict=True)]
@@ -220,15 +239,18 @@ class CostAccounting:
         )
 
     def _access_time(self, memory: str, sizes: Sequence[int]) -> int:
-        """Return the additional time of one access per size, in fine units."""
+        """Return the additional time of accesses to regions of the given sizes, in fine units.
+
+        memory: name of the memory region; regions of size 0 are not accessed.
+        """
         return self.memories.accesses(memory, sum(size > 0 for size in sizes), sum(sizes))
 
     def _operand_regions(
         self, part: Part, memory: MemoryAssignment, copied: Mapping[str, str]
     ) -> tuple[tuple[str, ...], str]:
-        """Return the memory regions of a part's inputs and of its output.
+        """Return the names of the memory regions of a part's inputs, and that of its output.
 
-        copied: region of each prefetched constant, by name.
+        copied: name of the region of each prefetched constant, by constant name.
         """
         owners = self.parts.owners
         inputs = (
@@ -252,7 +274,7 @@ def _kernels(part: Part) -> tuple[Kernel | None, ...]:
 
 
 def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
-    """Return the variant of part number `k` whose kernel is this object."""
+    """Return `kernel`, an object in `_kernels(part)`, as a variant; `k`: index of the part."""
     return KernelVariant(k, next(i for i, one in enumerate(_kernels(part)) if one is kernel))
 
 

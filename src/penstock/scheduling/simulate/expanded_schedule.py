@@ -28,9 +28,9 @@ from penstock.scheduling.simulate.row_tables import Numbers, RowTables, row_tabl
 class ExpandedCascade:
     """A plan with its calls.
 
-    lower, upper: its positions [lower, upper) in the schedule's order.
-    tick: tick of its first call.
-    calls: see `execution.expand`.
+    lower, upper: the cascade consists of positions [lower, upper) of the schedule's order.
+    tick: tick of the first call.
+    calls: array of the calls, see `execution.expand`.
     """
 
     plan: Plan
@@ -41,7 +41,7 @@ class ExpandedCascade:
 
     @property
     def end(self) -> int:
-        """The tick after its last call."""
+        """The tick after the last call."""
         return self.tick + len(self.calls)
 
 
@@ -58,9 +58,9 @@ class MemoryBlock:
 
 @dataclass(frozen=True)
 class ExpandedSchedule:
-    """A schedule call by call.
+    """A schedule expanded into single calls.
 
-    Tick 0 is when the caller writes the inputs, tick k + 1 is call k, and at the last tick the
+    At tick 0 the caller writes the inputs, at tick k + 1 call k runs, and at the last tick the
     caller reads the outputs.
     """
 
@@ -68,7 +68,7 @@ class ExpandedSchedule:
 
     @cached_property
     def tables(self) -> RowTables:
-        """Tables of the parts in the schedule's order, where `Plan.nearest_first` is False."""
+        """Row tables of the parts in execution order, for plans whose `nearest_first` is False."""
         return self._tables(nearest_first=False)
 
     @cached_property
@@ -76,17 +76,20 @@ class ExpandedSchedule:
         return self._tables(nearest_first=True)
 
     def tables_for(self, plan: Plan) -> RowTables:
-        """Return the tables with the order of reads that a plan prescribes."""
+        """Return the row tables for a plan: `nearest_first` determines the order of reads."""
         return self._nearest_first_tables if plan.nearest_first else self.tables
 
     def storage_owner(self, value: Value) -> Value | None:
-        """Return the value whose storage holds a value; None for a constant."""
+        """Return the value that owns the storage of `value`; None for a constant.
+
+        This is `value` itself unless it is an alias.
+        """
         name = self._owners.get(value.name)
         return None if name is None else self._values[name]
 
     @property
     def constants(self) -> Mapping[str, Value]:
-        """Constants that nodes read, by name."""
+        """The constants that nodes read, by name."""
         return {value.name: value for value in self.schedule.parts.graph.constants()}
 
     @cached_property
@@ -117,13 +120,16 @@ class ExpandedSchedule:
 
     @cached_property
     def region_numbers(self) -> Numbers:
-        """Number of the memory region of each storage; 0 is the default region."""
+        """Index of the memory region of each storage; 0 is the default region."""
         storages = self.schedule.parts.rows.storages
         return self.schedule.memory.region_numbers([storage.name for storage in storages])
 
     @cached_property
     def row_blocks(self) -> tuple[Numbers, Numbers]:
-        """For each row, the storage that owns its slot, and the tick at which the slot is free."""
+        """(owner, dead): the storage that owns each row's slot, and when the slot becomes free.
+
+        owner: index of the storage; dead: tick.  Both have one entry per row, as in `live_ranges`.
+        """
         rows, ranges = self.schedule.parts.rows, self.live_ranges
         owner = np.repeat(np.arange(len(rows.storages)), self.tables.rows)
         dead = ranges.dead.copy()

@@ -14,8 +14,10 @@ class RowLiveRanges(NamedTuple):
     """The live range of every row; row r of storage s has index starts[s] + r.
 
     born, dead: the row is live in ticks [born, dead).
-    over: the storage whose row of the same number it overwrites, or -1 for a row in a slot of its
-        own.  Rows that share one slot are live as long as the slot belongs to their storage.
+    over: index of the storage whose row with the same number the row overwrites; -1 for a row in a
+        slot of its own.
+
+    Rows of a storage that share one slot all have the live range of the slot.
 
     At tick 0 the caller writes the inputs, at tick k + 1 call k runs, and at the last tick the
     caller reads the outputs.
@@ -33,7 +35,7 @@ def row_live_ranges(
     """Return the live ranges of all rows.
 
     cascades: positions [lower, upper) and calls of each cascade; together they cover the order.
-    region[s]: number of the memory region of storage s.
+    region[s]: index of the memory region of storage s.
     """
     first = starts(tables.rows.tolist())
     born, dead, over = (np.full(first[-1], value, np.int64) for value in (0, -1, -1))

@@ -17,7 +17,7 @@ _NO_CALLS = np.empty((0, 4), np.int64)
 
 
 def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int) -> Alternatives:
-    """Return the known peaks before a search: those of each part alone, with all rows per call.
+    """Return the peaks known before a search: those of single parts that run in one call.
 
     stripes: stripe heights to try; most_parts: maximum number of parts in a cascade.
     """
@@ -34,7 +34,10 @@ def initial_alternatives(tables: RowTables, stripes: list[int], most_parts: int)
 
 
 def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
-    """Return the peak live bytes and the call overhead of a part that computes all rows at once."""
+    """Return the live bytes at the peak, and the call overhead in cycles, of a part alone.
+
+    The part at `position` runs in one call.
+    """
     peak, _, cycles = run_cascade(tables, position, position + 1, WHOLE, UNBOUNDED, _NO_CALLS)
     return peak, cycles
 
@@ -42,10 +45,11 @@ def run_whole(tables: RowTables, position: int) -> tuple[int, int]:
 def candidates(
     tables: RowTables, lowers: range, upper: int, alternatives: Alternatives, *, prune: bool
 ) -> tuple[Numbers, int]:
-    """Return the candidate cascades [lower, upper), for every lower position and stripe height.
+    """Return the candidate cascades [lower, upper), for `lowers` and every stripe height.
 
-    prune: leave out candidates whose peak is no less than that of known alternatives with no more
-        call overhead; updates `alternatives`.
+    alternatives: the peaks known so far; updated.
+    prune: drop a candidate if known cascades cover the same positions with no higher peak and no
+        more call overhead.
 
     Returns an array of shape (candidates, 4) with lower position, stripe height, live bytes at the
     peak and call overhead in cycles; and the number of simulated calls, a measure of work.

@@ -15,14 +15,15 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, Mem
 from penstock.scheduling.simulate.row_tables import Numbers
 
 ALIGNMENT_BYTES = 4
+"""Minimum alignment of tensor blocks."""
 SCRATCH_ALIGNMENT_BYTES = 16
+"""Alignment of scratch buffers and of prefetched constants."""
 
 
 def placement_problems(expanded: ExpandedSchedule) -> tuple[tuple[str, PlacementProblem], ...]:
-    """Return the buffers to be placed in each memory region, by region name.
+    """Return (name of a memory region, placement problem) pairs, the default region first.
 
-    The buffers are tensor blocks, prefetched constants and scratch memory; the default region comes
-    first.
+    The buffers to be placed are tensor blocks, prefetched constants and scratch memory.
     """
     found: dict[str, list[LiveBuffer]] = {expanded.schedule.memory.default: []}
     for memory, buffer in (*_blocks(expanded), *_other_buffers(expanded)):
@@ -38,37 +39,39 @@ def live_bytes(expanded: ExpandedSchedule) -> Numbers:
 
 
 def block_name(schedule: Schedule, block: MemoryBlock) -> str:
-    """Return the buffer name of a block; a whole storage has its own name."""
+    """Return the buffer name of a block; for a whole storage, the name of the storage."""
     rows = schedule.parts.rows
     if block.upper - block.lower == rows.storages[rows.number[block.storage]].rows:
         return block.storage
-    return _free(schedule, f"{block.storage}[{block.lower}:{block.upper}]")
+    return _unused_name(schedule, f"{block.storage}[{block.lower}:{block.upper}]")
 
 
 def scratch_name(schedule: Schedule, plan: Plan) -> str:
     """Return the buffer name of a cascade's scratch memory, derived from its last part."""
-    return _free(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
+    return _unused_name(schedule, f"{schedule.parts.parts[plan.parts[-1]].name}/scratch")
 
 
 def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
     """Return the buffer name of a prefetched constant."""
     if prefetch.accelerator is not None:
-        return _free(schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/fetched")
-    return _free(schedule, f"{prefetch.constant}/{prefetch.target}")
+        return _unused_name(
+            schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/fetched"
+        )
+    return _unused_name(schedule, f"{prefetch.constant}/{prefetch.target}")
 
 
 def table_name(schedule: Schedule, part: Part, table: str) -> str:
-    """Return the buffer name of a table of an accelerator's kernel."""
-    return _free(schedule, f"{part.name}: {table}")
+    """Return the buffer name of `table`, a table of the accelerator kernel of a part."""
+    return _unused_name(schedule, f"{part.name}: {table}")
 
 
-def _free(schedule: Schedule, name: str) -> str:
-    """Return a buffer name that no graph value has; value names are arbitrary."""
+def _unused_name(schedule: Schedule, name: str) -> str:
+    """Return `name`, with a number appended if a value of the graph has this name."""
     return free_name(name, schedule.parts.names)
 
 
 def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield the buffers of tensor blocks, each with its memory region."""
+    """Yield (memory region, buffer) for each tensor block."""
     rows, memory = expanded.schedule.parts.rows, expanded.schedule.memory
     anchors: dict[str, tuple[str, int]] = {}
     alignments = _alignments(expanded.schedule.parts)
@@ -94,7 +97,7 @@ def _blocks(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
 
 
 def _alignments(parts: Parts) -> Mapping[str, int]:
-    """Return the alignment of the rows of each storage that needs more than `ALIGNMENT_BYTES`."""
+    """Return the alignment in bytes of the storages that need more than `ALIGNMENT_BYTES`."""
     found: dict[str, int] = {}
     for part in parts.parts:
         if part.kernel.alignment_bytes > ALIGNMENT_BYTES:
@@ -105,7 +108,7 @@ def _alignments(parts: Parts) -> Mapping[str, int]:
 
 
 def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield the buffers of prefetched constants and scratch, each with its memory region."""
+    """Yield (memory region, buffer) for each prefetched constant and each scratch buffer."""
     yield from _prefetched(expanded, by_accelerator=False)
     yield from _prefetched(expanded, by_accelerator=True)
     yield from _scratch(expanded)
@@ -114,9 +117,11 @@ def _other_buffers(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer
 def _prefetched(
     expanded: ExpandedSchedule, *, by_accelerator: bool
 ) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield the target buffers of prefetches, live from the start of the copy to the cascade's end.
+    """Yield (memory region, buffer) for the target buffer of each prefetch.
 
-    An early copy starts in the previous cascade.
+    The buffer is live from the beginning of the cascade in which the copy starts (for an early
+    copy, the previous cascade) to the end of the prefetch's own cascade.
+    by_accelerator: select the prefetches by accelerators, or else those by the copy engine.
     """
     before = 1
     for cascade in expanded.cascades:
@@ -131,7 +136,7 @@ def _prefetched(
 
 
 def _scratch(expanded: ExpandedSchedule) -> Iterator[tuple[str, LiveBuffer]]:
-    """Yield the scratch buffer of each cascade that has one."""
+    """Yield (memory region, buffer) for each cascade that needs scratch memory."""
     for cascade in expanded.cascades:
         size = cascade.plan.scratch_bytes
         if size:

@@ -3,6 +3,16 @@
 They live in one file: numba's cache does not notice changes of compiled functions in other files.
 A call of a compiled function counts references to all of its array arguments, which may cost more
 than its body; therefore the innermost loops only call functions that the compiler inlines.
+
+Parameters that many functions share:
+
+    t              the tables of the execution order (`row_tables.RowTables`)
+    lower, upper   the cascade consists of the parts at positions [lower, upper) of the order
+    a, s, e        position of a part; index of a storage; index of a read
+    first, end     a call computes the rows [first, end) of its part's output
+    produced[s]    number of rows of storage s that have been computed
+    dead[s]        how many of the first rows of storage s are no longer live
+    region[s]      index of the memory region of storage s
 """
 
 from __future__ import annotations
@@ -23,10 +33,11 @@ loops of such a part, and of all parts that it reads from, for every consumer.""
 class Alternatives(NamedTuple):
     """Peaks of the cascades simulated so far, used to prune a search over stripe heights.
 
-    stripes: stripe heights, in decreasing order.
-    least_cycles[k, p]: call overhead before position p if all parts ran in stripes of stripes[k].
-    least_peak[u, n, k]: least live bytes at the peak of any cascades that cover the n positions
-        before u with at most the call overhead that stripes[k] implies.
+    stripes[k]: stripe heights, in decreasing order.
+    least_cycles[k, p]: call overhead, in cycles, of all parts before position p if they run in
+        stripes of stripes[k] rows.
+    least_peak[u, n, k]: lowest known peak, in live bytes, of any cascades that cover positions
+        [u - n, u) with no more call overhead than stripes of stripes[k] rows.
     """
 
     stripes: Numbers
@@ -36,7 +47,10 @@ class Alternatives(NamedTuple):
 
 @compiled
 def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
-    """Return the number of available rows of each storage when a cascade begins."""
+    """Return how many rows of each storage are available when cascade [lower, upper) begins.
+
+    Storages that the cascade does not read are counted as empty.
+    """
     produced = np.zeros(t.rows.shape[0], np.int64)
     for e in range(t.reads[lower], t.reads[upper]):
         if t.maker[t.storage[e]] < lower:
@@ -46,7 +60,11 @@ def initial_rows(t: RowTables, lower: int, upper: int) -> Numbers:
 
 @compiled
 def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
-    """Return the first read that lacks rows which part `a` needs for rows up to `end`, or -1."""
+    """Return the first read of the part at position `a` whose storage lacks rows, or -1.
+
+    These are rows that the part needs to compute its rows up to `end`.
+    produced[s]: number of rows of storage s that have been computed.
+    """
     for e in range(t.reads[a], t.reads[a + 1]):
         if produced[t.storage[e]] < t.needed[t.table[e] + end]:
             return e
@@ -55,7 +73,11 @@ def missing_read(t: RowTables, a: int, end: int, produced: Numbers) -> int:
 
 @compiled
 def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -> int:
-    """Return how many of the first rows of a storage have been produced and are not read again."""
+    """Return how many of the first rows of storage `s` are computed and not read again.
+
+    lower, upper: positions [lower, upper) of the cascade that runs.
+    produced[s]: number of rows of storage s that have been computed.
+    """
     if t.last[s] >= upper:
         return 0
     gone = produced[s]
@@ -68,13 +90,13 @@ def dead_rows(t: RowTables, lower: int, upper: int, s: int, produced: Numbers) -
 
 @compiled
 def slots_taken(slots: int, first: int, end: int) -> int:
-    """Return the slots that rows [first, end) newly occupy in a storage of `slots` row slots."""
+    """Return how many of the `slots` row slots of a storage rows [first, end) newly occupy."""
     return min(end, slots) - min(first, slots)
 
 
 @compiled
 def slots_released(shared: int, dead: int, gone: int) -> int:
-    """Return the slots that rows [dead, gone) release.
+    """Return the number of row slots that become free when rows [dead, gone) are dead.
 
     shared: number of rows that share their slot with the last row (rows minus slots).
     """
@@ -93,9 +115,13 @@ def overwritten_storage(
     dead: Numbers,
     region: Numbers,
 ) -> int:
-    """Return the storage whose dying rows the rows [first, end) of part `a` overwrite, or -1.
+    """Return the storage whose rows [first, end) a call overwrites in place, or -1.
 
-    region[s]: number of the memory region of a storage; only rows in the same region are reused.
+    The call computes rows [first, end) of the part at position `a`, and must be the last reader of
+    the overwritten rows.
+    lower, upper: positions [lower, upper) of the cascade.
+    produced[s], dead[s]: how many of the first rows of storage s are computed, and dead.
+    region[s]: index of the memory region of storage s; it must be the same for both storages.
     """
     for e in range(t.reads[a], t.reads[a + 1]):
         source = t.storage[e]
@@ -107,7 +133,7 @@ def overwritten_storage(
 
 @compiled
 def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
-    """Return the scratch bytes that the parts of a cascade share."""
+    """Return the scratch bytes that the parts of the cascade [lower, upper) share."""
     most = 0
     for p in range(lower, upper):
         most = max(most, t.scratch[p])
@@ -120,11 +146,13 @@ def run_cascade(
 ) -> tuple[int, int, int]:
     """Simulate the parts at positions [lower, upper) as one cascade.
 
-    Stops early when the peak reaches `ceiling`.  Lists the calls in `calls` (see
-    `execution.expand`) unless it has no rows.
+    stripe: maximum number of rows per call.
+    ceiling: stop when the live bytes reach this number.
+    calls: array to which the calls are written, in the format of `execution.expand`; an array
+        without rows remains empty.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles.  The peak
-    is `UNBOUNDED` where more than `MOST_SHARED` parts have several consumers in the cascade.
+    is `UNBOUNDED` if more than `MOST_SHARED` parts have several consumers in the cascade.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -183,9 +211,10 @@ def run_cascade(
 
 @compiled
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
-    """Return the least known peak of two cascades that together cover [lower, upper).
+    """Return the lowest known peak of any cascades that cover positions [lower, upper).
 
-    Also enters it into `known` (see `Alternatives.least_peak`).
+    known: `Alternatives.least_peak`; the result is also stored there.
+    k: index of the stripe height that limits the call overhead of the cascades.
     """
     least = known[upper, upper - lower, k]
     for middle in range(lower + 1, upper):
@@ -205,9 +234,12 @@ def enter_candidates(
     prune: bool,
     found: Numbers,
 ) -> tuple[int, int]:
-    """Enter the results of `peak.candidates` into `found`.
+    """Simulate the cascades [lower, upper) with least <= lower < most and every stripe height.
 
-    Returns their number and the number of simulated calls.
+    prune: as in `peak.candidates`; `alternatives` is updated.
+    found: array to which the rows of the result of `peak.candidates` are written.
+
+    Returns the number of these rows and the number of simulated calls.
     """
     unlisted = np.empty((0, 4), np.int64)
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
@@ -242,9 +274,12 @@ def enter_live_ranges(
     died: Numbers,
     over: Numbers,
 ) -> None:
-    """Enter the live ranges of the rows of one cascade whose first call is at `tick`.
+    """Write the live ranges of the rows that a cascade computes or reads.
 
-    born, died, over: the arrays of `live_ranges.RowLiveRanges`, updated in place.
+    calls: the cascade's calls in the format of `execution.expand`; the first one is at `tick`.
+    region[s]: index of the memory region of storage s.
+    starts, born, died, over: the arrays of `live_ranges.RowLiveRanges` (`died` is its `dead`); the
+        last three are updated.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)
@@ -268,7 +303,11 @@ def enter_live_ranges(
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:
-    """Return the additional time of the reads of a call of part `a` for rows [first, end)."""
+    """Return the additional time, in fine units, of the reads of a call.
+
+    The call computes rows [first, end) of the part at position `a`.
+    region, access_times: see `traffic.peaks_and_time`.
+    """
     time = 0
     for e in range(t.reads[a], t.reads[a + 1]):
         m = region[t.storage[e]]
@@ -293,10 +332,11 @@ def run_with_traffic(
     access_times: Numbers,
     capacities: Numbers,
 ) -> tuple[Numbers, int, bool]:
-    """Simulate the listed calls of a cascade with memory traffic (see `traffic.peaks_and_time`).
+    """Simulate the given calls of a cascade with memory traffic.
 
-    Returns the peaks, the time, and whether every peak fits its capacity.  The time may be
-    negative, where an engine runs faster with tensors in another region than the default one.
+    Parameters as in `traffic.peaks_and_time`.  Returns the peaks, the time, and whether every peak
+    is within its capacity.  The time may be negative, since an engine may run faster with tensors
+    in another region than the default one.
     """
     produced = initial_rows(t, lower, upper)
     dead = np.zeros(t.rows.shape[0], np.int64)

@@ -23,20 +23,20 @@ class RowTables(NamedTuple):
     By storage:
     rows[s], row_bytes[s], slots[s]: see `model.rows.Storage`.
     maker[s]: position of the part that computes it, or -1 for a network input.
-    last[s]: last position that reads it; the number of parts if it must survive the run.
-    users[s]: its reads are read[u] for u in [users[s], users[s + 1]).
+    last[s]: last position that reads it, or -1; the number of parts if it must survive the run.
+    users[s]: the storage has the reads e = read[u] for u in [users[s], users[s + 1]).
 
     By position:
     written[p]: storage that the part writes.
     whole[p], accumulates[p], scratch[p]: see `model.rows.RowPart`.
     call_cycles[p]: overhead of each call, in cycles.
-    reads[p]: its reads are e in [reads[p], reads[p + 1]), in the order in which they are produced.
+    reads[p]: the part has the reads e in [reads[p], reads[p + 1]), in the order of production.
     resident[p]: bytes of the storages that exist before p and are read at p or later.
 
     By read:
     storage[e], reader[e]: the storage, and the position that reads it.
-    joint[e]: whether the reader may overwrite each row of the storage by the same output row.
-    table[e]: start of the read's tables, needed[table[e] + n] and done[table[e] + n].
+    joint[e]: whether each output row may overwrite the row of the storage with the same number.
+    table[e]: needed[table[e] + n] and done[table[e] + n] are the entries n of `rows.RowRead`.
     """
 
     rows: Numbers
@@ -74,9 +74,9 @@ def row_tables(
 
     Results are memoised, since the schedules of a frontier share few orders.
 
-    call_cycles: overhead of each call of a part, by part; None: zero.
+    call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must survive the run.
-    nearest_first: order of a part's reads, see `model.plan.Plan`.
+    nearest_first: determines the order of a part's reads, see `model.plan.Plan`.
     """
     parts = [row_parts.row_parts[k] for k in order]
     storages = row_parts.storages
@@ -122,18 +122,28 @@ def row_tables(
 
 
 def starts(counts: list[int]) -> Numbers:
-    """Return the start of each of `counts[i]` consecutive items, and the end of the last."""
+    """Return the start index of each of several consecutive runs, and the end of the last one.
+
+    counts: number of items in each run.
+    """
     return np.append(0, np.cumsum(counts)).astype(np.int64)
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, by position, whether two tables of one order differ in the order of its reads."""
+    """Return, for each position, whether two tables have its reads in different orders.
+
+    The tables must be of the same execution order.
+    """
     differ = np.append(0, np.cumsum(one.storage != other.storage))
     return differ[one.reads[1:]] > differ[one.reads[:-1]]
 
 
 def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -> Numbers:
-    """Return, for each position p in [0, count], the bytes made before p and read at p or later."""
+    """Return the bytes of the storages written before position p and read at p or later.
+
+    The result has an entry for each p in [0, count]; network inputs count as written before 0.
+    sizes, maker, last: bytes of each storage, and the positions of `RowTables`.
+    """
     gained = np.zeros(count + 2, np.int64)
     np.add.at(gained, maker + 1, sizes)
     np.add.at(gained, np.maximum(maker, last) + 1, -sizes)
@@ -141,10 +151,9 @@ def _resident_bytes(sizes: Numbers, maker: Numbers, last: Numbers, count: int) -
 
 
 def _advances(row_parts: RowParts, order: tuple[int, ...]) -> list[float]:
-    """Return how far each storage is computed in advance: the sum of `RowRead.advance` along a
-    path.
+    """Return, for each storage, the largest sum of `RowRead.advance` along a path to it.
 
-    The path is the one from the inputs with the largest sum.
+    The paths begin at network inputs.
     """
     found = [0.0] * len(row_parts.storages)
     for k in order:

@@ -19,15 +19,16 @@ def peaks_and_time(
 ) -> tuple[Numbers, int] | None:
     """Return the live bytes at the peak of each memory region, and the additional time of calls.
 
-    calls: the calls of the cascade, see `execution.expand`.
-    region[s]: number of the memory region of storage s.
+    lower, upper: the cascade consists of the parts at positions [lower, upper).
+    calls: array of the cascade's calls, see `execution.expand`.
+    region[s]: index of the memory region of storage s.
     extra[m]: bytes that are live in region m during the whole cascade.
-    constants[0 or 1, p - lower]: time of reading constants in the first call, and each later call,
-        of the part at position p.
-    access_times[m]: time per tensor region that a call accesses, and per byte of it.
-    capacities[m]: bytes available.
+    constants[0, p - lower]: time for reading constants in the first call of the part at position p.
+    constants[1, p - lower]: the same for each later call.
+    access_times[m]: time per tensor region that a call accesses in region m, and per byte of it.
+    capacities[m]: bytes available in region m.
 
-    Times are in fine units (`model.memories`).  Returns None where a peak exceeds its capacity.
+    Times are in fine units (`model.memories`).  Returns None if a peak exceeds its capacity.
     """
     peaks, time, fits = run_with_traffic(
         tables, lower, upper, calls, region, extra, constants, access_times, capacities

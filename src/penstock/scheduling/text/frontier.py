@@ -1,4 +1,4 @@
-"""Text of a frontier: a table of its schedules, then the plans and costs that they are made of.
+"""Text of a frontier: a table of its schedules, then the plans and costs that they refer to.
 
     frontier of lenet5
     memory MemoryAssignment(default="sram", constants="flash")
@@ -9,9 +9,9 @@
     ..
     cost c0 = Cost(cycles=651244, calls=14, macs=117600, read_bytes=(("flash", 2436), ..), ..)
 
-A plan lists its parts in order with the cost of each.  Clauses that may follow the parts:
+A plan lists its parts in execution order and their costs.  Clauses that may follow the parts:
 
-    stripe N                              rows that a part computes at a time; all without it
+    stripe N                              maximum number of rows per call; default: all rows
     nearest                               see `Plan.nearest_first`
     scratch N                             scratch memory in bytes
     copy w from flash to dtcm 64 bytes early
@@ -19,10 +19,10 @@ A plan lists its parts in order with the cost of each.  Clauses that may follow 
                                           in the previous plan (`early`) or in this one
     prefetch conv2 "weights" from flash to sram 64 bytes early
                                           prefetch of a table for a part by its accelerator
-    cost c0, c1  copying c2  waiting c3   costs of the parts, of the copies, of waiting
+    cost c0, c1  copying c2  waiting c3   costs of the parts, of copies, and of stalls
 
-`memory`, `copier`, `keep_inputs` and `gaps` hold for the schedules after them.  The text refers to
-the parts by name and is read together with them.
+The lines `memory`, `copier`, `keep_inputs` and `gaps` apply to all schedules that follow.  The text
+contains only the names of parts, so the reader needs the parts as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CLASSES: Classes = {found.__name__: found for found in (Cost, MemoryAssignment,
 
 
 def print_frontier(frontier: Frontier) -> str:
-    """The text of a frontier.  An empty one has no parts and is one line."""
+    """Return the text of a frontier, which is only the word "frontier" if it has no schedules."""
     if not frontier.schedules:
         return "frontier\n"
     name = name_or_string(frontier.schedules[0].parts.graph.name)
@@ -58,14 +58,20 @@ def print_frontier(frontier: Frontier) -> str:
 
 
 def print_schedules(schedules: Iterable[Schedule]) -> str:
-    """Costs, plans and schedules, a line each; all schedules have the same parts."""
+    """Return the schedules, then their plans and costs, one line each.
+
+    All schedules must have the same parts.
+    """
     return "".join(f"{line}\n" for line in _Printer().lines(tuple(schedules)))
 
 
 def read_frontier(text: str, parts: Parts) -> Frontier:
-    """The frontier that a text shows.
+    """Parse the text of a frontier.
 
-    Raises ModelError where the text is malformed or contradicts the parts."""
+    parts: the parts to which the text refers.
+
+    Raises ModelError if the text is malformed or contradicts the parts.
+    """
     scanner = Scanner(text)
     scanner.skip_newlines()
     scanner.expect_word("frontier")
@@ -82,7 +88,10 @@ def read_frontier(text: str, parts: Parts) -> Frontier:
 
 @dataclass
 class _Printer:
-    """Prints schedules, and collects their plans and costs."""
+    """Prints schedules.
+
+    costs, plans: the names given to costs and plans, which are printed after the schedules.
+    """
 
     costs: dict[Cost, str] = field(default_factory=dict[Cost, str])
     plans: dict[Plan, str] = field(default_factory=dict[Plan, str])
@@ -110,7 +119,7 @@ class _Printer:
             yield f"cost {name} = {attribute(cost, self.table)}"
 
     def _state(self, schedule: Schedule) -> Iterator[str]:
-        """Lines that hold for a schedule and those after it."""
+        """Yield the lines that also apply to the following schedules: memory, copier, .."""
         yield f"memory {attribute(schedule.memory, self.table)}"
         if schedule.copier is not None:
             yield f"copier {name_or_string(schedule.copier)}"
@@ -141,13 +150,13 @@ class _Printer:
 
 
 def _transfer(prefetch: Prefetch) -> str:
-    """The memories, size and start of a prefetch."""
+    """Return the text of the memories, size and start of a prefetch."""
     memories = f"from {name_or_string(prefetch.source)} to {name_or_string(prefetch.target)}"
     return f"{memories} {prefetch.size_bytes} bytes{' early' if prefetch.early else ''}"
 
 
 class ScheduleReader:
-    """Reads schedules, plans and costs from a scanner, up to a line that begins with none."""
+    """Parses schedules, plans and costs, up to the first line with another keyword."""
 
     def __init__(self, scanner: Scanner, parts: Parts) -> None:
         self._scanner = scanner
@@ -160,7 +169,10 @@ class ScheduleReader:
         self._attributes = AttributeReader(scanner, _CLASSES, ConstantReader(scanner, {}))
 
     def schedules(self) -> tuple[Schedule, ...]:
-        """The schedules, which may refer to plans and costs that follow them."""
+        """Parse all statements and return the schedules.
+
+        A schedule may refer to plans and costs that are declared after it.
+        """
         scanner = self._scanner
         found: list[Callable[[], Schedule]] = []
         state = _State()
@@ -189,7 +201,7 @@ class ScheduleReader:
         return tuple(schedule() for schedule in found)
 
     def _new(self, known: Mapping[str, object]) -> str:
-        """Takes a name that is not known yet."""
+        """Parse a name and return it; raise ModelError if it is in `known`."""
         at = self._scanner.peek()
         name = self._scanner.name()
         if name in known:
@@ -197,7 +209,7 @@ class ScheduleReader:
         return name
 
     def _record(self, kind: type[_T]) -> _T:
-        """A record of a class of this file."""
+        """Parse a record; raise ModelError if it is not an instance of `kind`."""
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
@@ -205,7 +217,10 @@ class ScheduleReader:
         return found
 
     def _schedule(self, state: _State) -> Callable[[], Schedule]:
-        """Takes a schedule; the function finds its plans."""
+        """Parse a schedule.
+
+        The returned function builds it; call it when all plans have been parsed.
+        """
         scanner = self._scanner
         memory = state.memory
         if memory is None:
@@ -238,7 +253,7 @@ class ScheduleReader:
         return schedule
 
     def _names(self) -> list[Token]:
-        """Takes names with commas between them."""
+        """Parse a comma-separated list of names and return their tokens."""
         found: list[Token] = []
         while not found or self._scanner.accept(","):
             found.append(self._scanner.peek())
@@ -246,13 +261,13 @@ class ScheduleReader:
         return found
 
     def _find(self, known: Mapping[str, _T], at: Token) -> _T:
-        """What a name stands for."""
+        """Return the entry of `known` that a name refers to; raise ModelError if there is none."""
         if at.text not in known:
             raise self._scanner.unknown(f"{at} is not declared", at=at)
         return known[at.text]
 
     def _part(self) -> int:
-        """The number of a part that is called by its label."""
+        """Parse the label of a part and return the index of the part."""
         at = self._scanner.peek()
         name = self.labels.name()
         if name not in self._numbers:
@@ -260,7 +275,10 @@ class ScheduleReader:
         return self._numbers[name]
 
     def _plan(self) -> Callable[[], Plan]:
-        """Takes a plan; the function finds its costs."""
+        """Parse a plan.
+
+        The returned function builds it; call it when all costs have been parsed.
+        """
         scanner = self._scanner
         parts = [self._part()]
         while scanner.accept(","):
@@ -294,11 +312,11 @@ class ScheduleReader:
         )
 
     def _copy(self) -> Prefetch:
-        """Takes a prefetch by the copy engine."""
+        """Parse a prefetch by the copy engine."""
         return self._transfer(self.labels.name())
 
     def _accelerator_prefetch(self) -> Prefetch:
-        """Takes a prefetch by the accelerator of a part."""
+        """Parse a prefetch by the accelerator of a part."""
         scanner = self._scanner
         at = scanner.peek()
         k = self._part()
@@ -312,7 +330,7 @@ class ScheduleReader:
         raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
 
     def _transfer(self, constant: str) -> Prefetch:
-        """Takes the memories, size and start of a prefetch."""
+        """Parse the memories, size and start of a prefetch of `constant`."""
         scanner = self._scanner
         scanner.expect_word("from")
         source = scanner.name()
@@ -327,7 +345,10 @@ class ScheduleReader:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What holds for the schedules that follow."""
+    """The settings that apply to the schedules that follow.
+
+    memory: None before the first line `memory`, which must precede all schedules.
+    """
 
     memory: MemoryAssignment | None = None
     copier: str | None = None

@@ -1,4 +1,4 @@
-"""Text of parts: the graph, then for each part its engine and kernels, a part a line.
+"""Text of parts: the graph, then one line per part with its engine and kernels.
 
     graph lenet5
     ..
@@ -10,13 +10,14 @@
     part dense1: npu_dense on npu prefetch 4096
     left pool1: 1234 cycles, "no pattern of npu matches it"
 
-`stream` is an input whose rows the caller supplies.  `scratch` is the kernel's working memory in
-bytes, `fallback` the kernel that needs least of it, and `prefetch` the bytes of constants that
-other kernels of the part read from a copy.  `left` is a node that no accelerator runs; a node that
-a pass has rewritten since is spelled out after the reason.
+    stream NAME     a network input whose rows the caller supplies
+    scratch N       scratch memory of the preferred kernel, in bytes
+    fallback NAME   the kernel with the least scratch memory
+    prefetch N, ..  bytes of constants that each prefetching kernel reads from a copy
+    left NAME       a CPU fallback: its cycles, the reason, and the node if a pass has rewritten it
 
-Kernels follow from node and target, so the text only names them; the reader asks a `Resolver` for
-them and refuses the text where it names others.
+Node and target determine the kernels, so the text contains only their names.  The reader obtains
+the kernels from a `Resolver` and rejects a text that contains other names.
 """
 
 from __future__ import annotations
@@ -37,24 +38,29 @@ from penstock.scheduling.model.parts import CpuFallback, Parts
 
 
 class Resolver(Protocol):
-    """Finds what the text of parts leaves out."""
+    """Provides the kernels, which the text of parts does not contain."""
 
     def graph(self, graph: Graph) -> Graph:
-        """The graph with the kernels of its composites."""
+        """Return the graph with kernels in its composites."""
         ...
 
     def part(self, node: Node) -> Part:
-        """A node with its engine and kernels."""
+        """Return the part of a node: its engine and kernels."""
         ...
 
     def stream(self, value: Value) -> Part:
-        """The part of an input whose rows the caller supplies."""
+        """Return the part of a network input whose rows the caller supplies."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the text says of a part."""
+class _PartLine:
+    """The contents of a part's line in the text.
+
+    kernel, engine: names of the preferred kernel and of the engine.
+    fallback: name of the fallback kernel, or "" if there is none.
+    prefetch_bytes: size of the copy that each prefetching kernel reads.
+    """
 
     kernel: str
     engine: str
@@ -63,8 +69,8 @@ class _Facts:
     prefetch_bytes: tuple[int, ...]
 
     @staticmethod
-    def of(part: Part) -> _Facts:
-        return _Facts(
+    def of(part: Part) -> _PartLine:
+        return _PartLine(
             part.kernel.name,
             part.engine,
             part.kernel.scratch_bytes,
@@ -84,7 +90,10 @@ class _Facts:
 
 
 def print_parts(parts: Parts, *, with_data: bool = False) -> str:
-    """The text of parts; `with_data` appends the constants that it shows by digest."""
+    """Return the text of parts.
+
+    with_data: append the contents of the constants that the text shows as digests.
+    """
     table, labels = ConstantTable(), Labels.of(parts.graph)
     lines = (*graph_lines(parts.graph, labels, table), "", *_part_lines(parts, labels, table))
     text = "".join(f"{line}\n" for line in lines)
@@ -94,11 +103,13 @@ def print_parts(parts: Parts, *, with_data: bool = False) -> str:
 def read_parts(
     text: str, classes: Classes, resolver: Resolver, constants: Constants | None = None
 ) -> Parts:
-    """The parts that a text shows.
+    """Parse the text of parts.
 
-    `classes`: operators and the records in their fields, by name.  `constants`: bytes by digest,
-    where the text does not hold them itself.
-    Raises ModelError where the text is malformed or the resolver finds other kernels."""
+    classes: the classes of operators and of records in their fields, by name.
+    constants: contents of constants by digest, for a text that does not contain them.
+
+    Raises ModelError if the text is malformed or names other kernels than the resolver provides.
+    """
     body, found = split_data_lines(text)
     scanner = Scanner(body)
     reader = GraphReader(scanner, classes, {**(constants or {}), **found})
@@ -113,7 +124,7 @@ def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[
         if part.streamed_input is not None:
             yield f"stream {labels(part.name)}"
         else:
-            yield f"part {labels(part.name)}: {_Facts.of(part)}"
+            yield f"part {labels(part.name)}: {_PartLine.of(part)}"
     nodes = {node.name: node for node in parts.graph.nodes}
     for left in parts.left:
         line = f"left {labels(left.node.name)}: {left.cycles} cycles, {quoted(left.reason)}"
@@ -122,7 +133,7 @@ def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[
 
 
 class _PartsReader:
-    """Reads what follows the graph."""
+    """Parses the lines after the graph."""
 
     def __init__(
         self, scanner: Scanner, reader: GraphReader, graph: Graph, resolver: Resolver
@@ -166,16 +177,16 @@ class _PartsReader:
         scanner = self._scanner
         node = self._node()
         at = scanner.peek()
-        stated = self._facts()
+        stated = self._part_line()
         part = self._resolver.part(node)
-        found = _Facts.of(part)
+        found = _PartLine.of(part)
         if found != stated:
             raise scanner.contradiction(
                 f"the text says {stated}, the target's kernel is {found}", at=at
             )
         return part
 
-    def _facts(self) -> _Facts:
+    def _part_line(self) -> _PartLine:
         scanner = self._scanner
         kernel = scanner.name()
         scanner.expect_word("on")
@@ -187,7 +198,7 @@ class _PartsReader:
             prefetch.append(scanner.integer())
             while scanner.accept(","):
                 prefetch.append(scanner.integer())
-        return _Facts(kernel, engine, scratch, fallback, tuple(prefetch))
+        return _PartLine(kernel, engine, scratch, fallback, tuple(prefetch))
 
     def _left(self) -> CpuFallback:
         scanner = self._scanner
@@ -205,7 +216,7 @@ class _PartsReader:
         return CpuFallback(node, reason, cycles)
 
     def _node(self) -> Node:
-        """The node that a label names, and the colon after it."""
+        """Parse the label of a node and a colon, and return the node."""
         at = self._scanner.peek()
         node = self._nodes.get(self._labels.name())
         if node is None:

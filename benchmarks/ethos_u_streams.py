@@ -129,8 +129,8 @@ class Search:
     def _lies(self, tensor: Array, like: Any, begins: set[int]) -> bool:
         """Whether a tensor is stored contiguously at the start of a feature map."""
         height, width, depth = tensor.shape
-        deep = -(-depth // 16) * 16 if like.bricks else depth
-        strides = (deep * width, 16 if like.bricks else depth)
+        deep = -(-depth // 16) * 16 if like.nhcwb16 else depth
+        strides = (deep * width, 16 if like.nhcwb16 else depth)
         if (like.stride_y, like.stride_x) != strides and (height, width) != (1, 1):
             return False
         region, offsets = self.regions[like.region], replace(like, shape=tensor.shape).addresses()

@@ -18,7 +18,7 @@ from penstock.accelerators.ethos_u.interpreter import (
     execute,
 )
 from penstock.accelerators.ethos_u.interpreter.feature_map import ElementBox, FeatureMap
-from penstock.accelerators.ethos_u.interpreter.ranges import meet, runs, size_bytes, union
+from penstock.accelerators.ethos_u.interpreter.ranges import first_overlap, runs, size_bytes, union
 from penstock.accelerators.ethos_u.interpreter.scaling import scaled
 from penstock.uma import BackendError, CapacityError, UnsupportedError
 
@@ -180,7 +180,7 @@ def test_ranges_are_sets_of_bytes(one: list[tuple[int, int]], other: list[tuple[
     assert size_bytes(both) == len(found)
     assert all(a[1] < b[0] for a, b in zip(both.tolist(), both.tolist()[1:], strict=False))
     common = bytes_in(one) & bytes_in(other)
-    first = meet(*made)
+    first = first_overlap(*made)
     assert (first is None) == (not common)
     if first:
         assert set(range(*first)) <= common

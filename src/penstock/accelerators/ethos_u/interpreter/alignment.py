@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.accelerators.ethos_u.interpreter.feature_map import FeatureMap
+from penstock.accelerators.ethos_u.interpreter.feature_map import BLOCK_CHANNELS, FeatureMap
 from penstock.accelerators.ethos_u.interpreter.hardware import NpuHardware
 from penstock.accelerators.ethos_u.interpreter.memory import SHARED
 from penstock.accelerators.ethos_u.interpreter.operation import (
@@ -17,21 +17,21 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
 )
 from penstock.uma import BackendError
 
-STEP = 16
+ALIGNMENT = 16
 """Alignment in bytes."""
 
 
 def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
     """Raise BackendError if an address, stride or size that must be a multiple of 16 is not."""
     if isinstance(operation, DmaOperation):
-        numbers = _of_copy(operation, hardware)
+        numbers = _copy_registers(operation, hardware)
     else:
-        numbers = _of_blocks(operation)
+        numbers = _block_operation_registers(operation)
     for name, number in numbers:
-        if number % STEP:
+        if number % ALIGNMENT:
             raise BackendError(
                 "ethosu-113",
-                f"{name} {number:#x} is not a multiple of {STEP}",
+                f"{name} {number:#x} is not a multiple of {ALIGNMENT}",
                 where=operation.where,
                 why="channel blocks, weights and copies are at multiples of 16; on U65, copies only"
                 " if they access shared memory",
@@ -39,7 +39,7 @@ def check_alignment(operation: Operation, hardware: NpuHardware) -> None:
             )
 
 
-def _of_copy(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
+def _copy_registers(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[str, int]]:
     """Yield the registers of a copy that must be aligned, as (name, value). If the hardware
     supports unaligned copies (U65), only addresses and sizes in shared memory must be."""
     source, target = operation.source, operation.target
@@ -51,11 +51,11 @@ def _of_copy(operation: DmaOperation, hardware: NpuHardware) -> Iterator[tuple[s
         yield "NPU_SET_DMA0_LEN", source.upper - source.lower
 
 
-def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
+def _block_operation_registers(operation: BlockOperation) -> Iterator[tuple[str, int]]:
     """Yield the registers of a block operation that must be aligned, as (name, value)."""
     for map in (*operation.inputs, operation.ofm):
-        if map.bricks:
-            yield from _of_bricks(map)
+        if map.nhcwb16:
+            yield from _feature_map_registers(map)
     if operation.weights is not None:
         weights = operation.weights
         yield "NPU_SET_WEIGHT_BASE", weights.lower
@@ -64,7 +64,7 @@ def _of_blocks(operation: BlockOperation) -> Iterator[tuple[str, int]]:
         yield "NPU_SET_SCALE_LENGTH", operation.scales.upper - operation.scales.lower
 
 
-def _of_bricks(map: FeatureMap) -> Iterator[tuple[str, int]]:
+def _feature_map_registers(map: FeatureMap) -> Iterator[tuple[str, int]]:
     """Yield the registers of a feature map in layout NHCWB16 that must be aligned, as (name,
     value). Unused tiles are not checked."""
     height, width, depth = map.shape
@@ -76,5 +76,5 @@ def _of_bricks(map: FeatureMap) -> Iterator[tuple[str, int]]:
             yield f"{name}_BASE{tile}", base
     if height > 1:
         yield f"{name}_STRIDE_Y", map.stride_y
-    if depth > STEP:
+    if depth > BLOCK_CHANNELS:
         yield f"{name}_STRIDE_C", map.stride_c

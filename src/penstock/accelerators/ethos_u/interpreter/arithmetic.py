@@ -30,7 +30,7 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 
     Products are summed in float64, which represents these sums exactly.
     """
-    centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
+    centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0).astype(np.float64)
     height, width, depth = operation.ofm.shape
     total = np.zeros((height * width, depth))
     for (y, x), window in _windows(operation, centred):
@@ -41,14 +41,14 @@ def convolution(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
 def depthwise(operation: BlockOperation, ifm: Any, kernel: Any) -> Any:
     """Return the accumulators of a depthwise convolution. `kernel` is an int64 array (height,
     width, 1, channels)."""
-    centred = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
+    centred = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
     taps = _windows(operation, centred)
     return sum((window * kernel[y, x, 0] for (y, x), window in taps), np.zeros(1, np.int64))
 
 
 def largest(operation: BlockOperation, ifm: Any) -> Any:
     """Return the maximum of each window, relative to the zero point."""
-    filled = _enlarged(operation, ifm - operation.ifm.zero_point, LEAST)
+    filled = _padded_input(operation, ifm - operation.ifm.zero_point, LEAST)
     found = np.full(operation.ofm.shape, LEAST)
     for _, window in _windows(operation, filled):
         found = np.maximum(found, window)
@@ -57,13 +57,13 @@ def largest(operation: BlockOperation, ifm: Any) -> Any:
 
 def window_sum(operation: BlockOperation, ifm: Any) -> Any:
     """Return the sum of each window, relative to the zero point."""
-    filled = _enlarged(operation, ifm - operation.ifm.zero_point, 0)
+    filled = _padded_input(operation, ifm - operation.ifm.zero_point, 0)
     return sum((window for _, window in _windows(operation, filled)), np.zeros(1, np.int64))
 
 
 def window_counts(operation: BlockOperation) -> Any:
     """Return the number of elements of each window that are not padding."""
-    ones = _enlarged(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
+    ones = _padded_input(operation, np.ones((*operation.ifm.shape[:2], 1), np.int64), 0)
     return sum((window for _, window in _windows(operation, ones)), np.zeros(1, np.int64))
 
 
@@ -87,7 +87,7 @@ def elementwise(operation: BlockOperation, ifm: Any, other: Any) -> Any:
 
 def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, Any]:
     """Return both operands of a sum or difference, scaled and shifted."""
-    of = operation.operands
+    of = operation.operand_scaling
     if of.scaled == "both":
         return left * of.a.scale, right * of.b.scale
     shift = SHIFT[operation.ifm.element_bytes]
@@ -141,7 +141,7 @@ def _scaled(values: Any, scale: ScaleFactor, rounding: str) -> Any:
     return scaled(values, scale.scale, scale.shift, rounding)
 
 
-def _enlarged(operation: BlockOperation, values: Any, fill: int) -> Any:
+def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
     """Return the input that the windows read: `values`, upscaled by two if the operation requests
     it, and padded with `fill`.
 

@@ -40,7 +40,7 @@ class BitField:
         """Number of distinct values of the field."""
         return 1 << (self.high - self.low + 1)
 
-    def of(self, value: int) -> int:
+    def extract(self, value: int) -> int:
         """Extract this field from the value of a command."""
         found = (value >> self.low) % self.span
         return found - self.span if self.signed and found >= self.span // 2 else found
@@ -76,7 +76,7 @@ class RegisterCommand:
     @property
     def fields(self) -> dict[str, int]:
         """Values of the fields, by name."""
-        return {field.name: field.of(self.value) for field in self.format.fields}
+        return {field.name: field.extract(self.value) for field in self.format.fields}
 
 
 @lru_cache

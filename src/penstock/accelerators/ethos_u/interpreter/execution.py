@@ -21,7 +21,7 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     Operation,
-    Second,
+    SecondOperand,
     WindowPadding,
 )
 from penstock.accelerators.ethos_u.interpreter.output import (
@@ -112,7 +112,7 @@ def execute(
 class _Run:
     """The state of an execution.
 
-    brought: for each byte of shared memory, whether it holds data that a copy wrote.
+    copied: for each byte of shared memory, whether it holds data that a copy wrote.
     counts: executed operations, by kind.
     read, written: bytes accessed, by region number."""
 
@@ -121,7 +121,7 @@ class _Run:
     observe: Callable[[Operation], None]
     waited: bool
     memory: RegionMemory = field(init=False)
-    brought: Any = field(init=False)
+    copied: Any = field(init=False)
     flight: Flight = field(init=False)
     counts: Counter[str] = field(default_factory=Counter[str])
     read: Counter[int] = field(default_factory=Counter[int])
@@ -129,7 +129,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         shared = np.zeros(self.hardware.shared_bytes, np.uint8)
-        self.brought = np.zeros(self.hardware.shared_bytes, np.bool_)
+        self.copied = np.zeros(self.hardware.shared_bytes, np.bool_)
         self.memory = RegionMemory({**self.regions, SHARED: shared})
         self.flight = Flight(self.hardware)
 
@@ -181,7 +181,7 @@ class _Run:
         target = self.memory.bytes_of(operation.target, operation.where, written=True)
         target[:] = source.copy()
         if operation.target.region == SHARED:
-            self.brought[operation.target.lower : operation.target.upper] = True
+            self.copied[operation.target.lower : operation.target.upper] = True
 
     def _compute(self, operation: BlockOperation) -> None:
         ifm = self.memory.read(operation.ifm)
@@ -195,7 +195,7 @@ class _Run:
         if operation.activation.table is not None:
             found = looked_up(operation, found, self._table(operation))
         elif self.hardware.overwrites_tables:
-            self.brought[:] = False
+            self.copied[:] = False
         self.memory.write(operation.ofm, found)
 
     def _weighted(self, operation: BlockOperation, ifm: Any) -> Any:
@@ -222,7 +222,7 @@ class _Run:
         scale = 1 if wide else operation.scale.scale
         return scaled_output(operation, found, scale, operation.scale.shift)
 
-    def _second(self, second: Second | None) -> Any:
+    def _second(self, second: SecondOperand | None) -> Any:
         """Return the elements of the second input: an array, a scalar, or None if there is no
         second input."""
         if second is None:
@@ -235,7 +235,7 @@ class _Run:
         at = self.hardware.table_address + SLOT_BYTES * (operation.activation.table or 0)
         span = ByteSpan("table", SHARED, at, at + table_bytes(operation))
         table = self.memory.bytes_of(span, operation.where)
-        if not self.brought[span.lower : span.upper].all():
+        if not self.copied[span.lower : span.upper].all():
             raise BackendError(
                 "ethosu-111",
                 f"its table is not in shared memory, bytes [{span.lower:#x}, {span.upper:#x})",

@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, runs
 
-BRICK = 16
+BLOCK_CHANNELS = 16
 """Number of channels in a channel block of layout NHCWB16."""
 
 
@@ -50,7 +50,7 @@ class FeatureMap:
     bases: byte address of each tile in the region.
     height_0, height_1, width_0: where the tiles are divided.
     stride_y, stride_x, stride_c: distances in bytes.
-    bricks: whether the layout is NHCWB16 instead of NHWC.
+    nhcwb16: whether the layout is NHCWB16 instead of NHWC.
     signed: whether elements are signed integers."""
 
     name: str
@@ -63,7 +63,7 @@ class FeatureMap:
     stride_y: int
     stride_x: int
     stride_c: int
-    bricks: bool
+    nhcwb16: bool
     element_bytes: int
     signed: bool
     zero_point: int
@@ -93,7 +93,7 @@ class FeatureMap:
         height, width, depth = self.shape
         rows = _corners(height, self.height_0, self.height_1)
         columns = _corners(width, self.width_0)
-        channels = _corners(depth, BRICK, (depth - 1) // BRICK * BRICK)
+        channels = _corners(depth, BLOCK_CHANNELS, (depth - 1) // BLOCK_CHANNELS * BLOCK_CHANNELS)
         found = self._pixels(rows, columns)[..., None] + self._within(channels)
         return int(found.min()), int(found.max()) + self.element_bytes
 
@@ -102,7 +102,7 @@ class FeatureMap:
         feature map."""
         box = box or self.whole
         lower, upper = box.channels
-        step = BRICK if self.bricks else max(upper, 1)
+        step = BLOCK_CHANNELS if self.nhcwb16 else max(upper, 1)
         starts = np.array([lower, *range(lower // step * step + step, upper, step)], np.int64)
         ends = np.append(starts[1:], upper)
         rows, columns = (np.arange(*side, dtype=np.int64) for side in box.sides[:2])
@@ -111,9 +111,12 @@ class FeatureMap:
 
     def _within(self, channels: Any) -> Any:
         """Return the byte offsets of channels relative to channel 0 of their pixel."""
-        if not self.bricks:
+        if not self.nhcwb16:
             return channels * self.element_bytes
-        return channels // BRICK * self.stride_c + channels % BRICK * self.element_bytes
+        return (
+            channels // BLOCK_CHANNELS * self.stride_c
+            + channels % BLOCK_CHANNELS * self.element_bytes
+        )
 
     def _pixels(self, rows: Any, columns: Any) -> Any:
         """Return the byte addresses of channel 0 of the pixels at the given rows and columns; shape
@@ -123,7 +126,7 @@ class FeatureMap:
         height = np.where(right, self.height_1, self.height_0)
         below = rows >= height
         base = np.array(self.bases, np.int64)[right + 2 * below]
-        stride_x = BRICK * self.element_bytes if self.bricks else self.stride_x
+        stride_x = BLOCK_CHANNELS * self.element_bytes if self.nhcwb16 else self.stride_x
         y = rows - np.where(below, height, 0)
         return base + y * self.stride_y + (columns - right * self.width_0) * stride_x
 

@@ -14,7 +14,7 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
     Operation,
 )
 from penstock.accelerators.ethos_u.interpreter.output import SLOT_BYTES, table_bytes
-from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, meet, span, union
+from penstock.accelerators.ethos_u.interpreter.ranges import Ranges, first_overlap, span, union
 
 Bytes = Mapping[int, Ranges]
 """Byte ranges by region number."""
@@ -62,11 +62,11 @@ def block_output(operation: BlockOperation, number: int) -> Bytes:
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 
-def common(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
+def first_common_range(one: Bytes, other: Bytes) -> tuple[int, int, int] | None:
     """Return the first byte range that is in both sets, as (region, lower, upper), or None if the
     sets are disjoint."""
     for region in sorted(one.keys() & other.keys()):
-        found = meet(one[region], other[region])
+        found = first_overlap(one[region], other[region])
         if found:
             return region, *found
     return None

@@ -46,7 +46,7 @@ from penstock.accelerators.ethos_u.interpreter.footprint import (
     Footprint,
     block_input,
     block_output,
-    common,
+    first_common_range,
     job_input,
 )
 from penstock.accelerators.ethos_u.interpreter.hardware import MOST_KERNELS, NpuHardware
@@ -65,7 +65,7 @@ WRITTEN_TWICE = "writes what the earlier operation writes"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class AccessConflict:
     """A conflict: bytes [lower, upper) of a region that two operations access, at least one of them
     by writing. `how` describes the accesses."""
 
@@ -99,7 +99,7 @@ class Flight:
 
     def wait(self, command: str, outstanding: int) -> None:
         """Execute NPU_OP_KERNEL_WAIT or NPU_OP_DMA_WAIT."""
-        _forget(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
+        _keep_last(self.kernels if command == "NPU_OP_KERNEL_WAIT" else self.copies, outstanding)
 
     def end(self, *, waited: bool) -> tuple[str, ...]:
         """Return the positions of the copies that may be outstanding at the end of the stream.
@@ -119,11 +119,11 @@ class Flight:
         """Add an operation. Raises BackendError if it may start before data on which it depends are
         complete."""
         if isinstance(operation, DmaOperation):
-            _forget(self.copies, self.hardware.dmas - 1)
+            _keep_last(self.copies, self.hardware.dmas - 1)
             _check(operation, footprint, [*self.kernels, *self.copies])
             self.copies.append((operation, footprint))
             return
-        _forget(self.kernels, MOST_KERNELS - 1)
+        _keep_last(self.kernels, MOST_KERNELS - 1)
         _check(operation, footprint, self.copies)
         check_itself(operation, footprint)
         for earlier, used in self.kernels:
@@ -141,7 +141,7 @@ class Flight:
         """Raise BackendError if BLOCKDEP permits a block operation to read bytes before the
         previous one, `earlier`, has written them. `used` is the footprint of `earlier`."""
         _check_table(operation, footprint, earlier, used)
-        if _meeting(_outside(footprint), _outside(used)) is None:
+        if _first_conflict(_without_shared(footprint), _without_shared(used)) is None:
             return
         blocks = range(block_count(earlier))[::-1]
         for job in range(min(operation.blockdep, job_count(operation))):
@@ -155,22 +155,22 @@ class Flight:
         writes. Conflicts that are correct because blocks complete in order are added to
         `ordered`."""
         written = block_output(earlier, number)
-        found = common(job_input(operation, job), written)
+        found = first_common_range(job_input(operation, job), written)
         if found:
             why = (
                 f"NPU_SET_BLOCKDEP {operation.blockdep} lets job {job} start before block {number} "
                 "of the earlier operation is written"
             )
-            raise _hazard(operation, earlier, Meeting(READ_EARLY, *found), why)
+            raise _hazard(operation, earlier, AccessConflict(READ_EARLY, *found), why)
         output = block_output(operation, job * block_count(operation) // job_count(operation))
         for how, used in ((WRITTEN_EARLY, block_input(earlier, number)), (WRITTEN_TWICE, written)):
-            found = common(output, used)
+            found = first_common_range(output, used)
             if found:
-                meeting = Meeting(how, *found)
-                self.ordered.append(f"{operation.where} after {earlier.where}: {meeting.text}")
+                conflict = AccessConflict(how, *found)
+                self.ordered.append(f"{operation.where} after {earlier.where}: {conflict.text}")
 
 
-def _forget(flight: list[InFlight], most: int) -> None:
+def _keep_last(flight: list[InFlight], most: int) -> None:
     """Remove all operations except the last `most`, because the earlier ones are complete."""
     del flight[: max(0, len(flight) - most)]
 
@@ -178,11 +178,11 @@ def _forget(flight: list[InFlight], most: int) -> None:
 def _check(operation: Operation, footprint: Footprint, others: list[InFlight]) -> None:
     """Raise BackendError if an operation conflicts with one of `others`."""
     for earlier, used in others:
-        meeting = _meeting(footprint, used)
-        if meeting:
+        conflict = _first_conflict(footprint, used)
+        if conflict:
             name = "DMA_WAIT" if isinstance(earlier, DmaOperation) else "KERNEL_WAIT"
             why = f"no NPU_OP_{name} ensures that the earlier operation is complete"
-            raise _hazard(operation, earlier, meeting, why)
+            raise _hazard(operation, earlier, conflict, why)
 
 
 def _check_table(
@@ -190,25 +190,29 @@ def _check_table(
 ) -> None:
     """Raise BackendError if the accumulators of a block operation overwrite the look-up table of an
     earlier one. `used` is the footprint of `earlier`."""
-    found = common({SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)})
+    found = first_common_range(
+        {SHARED: footprint.writes[SHARED]}, {SHARED: used.reads.get(SHARED, NONE)}
+    )
     if found:
-        meeting = Meeting("has its accumulators where the earlier operation has its table", *found)
+        conflict = AccessConflict(
+            "has its accumulators where the earlier operation has its table", *found
+        )
         why = f"NPU_SET_BLOCKDEP {operation.blockdep} lets it begin before the earlier one is done"
-        raise _hazard(operation, earlier, meeting, why)
+        raise _hazard(operation, earlier, conflict, why)
 
 
-def _meeting(later: Footprint, earlier: Footprint) -> Meeting | None:
+def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | None:
     """Return the first conflict between two concurrent operations, or None."""
     ways: tuple[tuple[str, Bytes, Bytes], ...] = (
         (READ_EARLY, later.reads, earlier.writes),
         (WRITTEN_EARLY, later.writes, earlier.reads),
         (WRITTEN_TWICE, later.writes, earlier.writes),
     )
-    found = ((how, common(one, other)) for how, one, other in ways)
-    return next((Meeting(how, *bytes_) for how, bytes_ in found if bytes_), None)
+    found = ((how, first_common_range(one, other)) for how, one, other in ways)
+    return next((AccessConflict(how, *bytes_) for how, bytes_ in found if bytes_), None)
 
 
-def _outside(footprint: Footprint) -> Footprint:
+def _without_shared(footprint: Footprint) -> Footprint:
     """Return the footprint without shared memory."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
@@ -220,7 +224,7 @@ def _outside(footprint: Footprint) -> Footprint:
 def check_itself(operation: BlockOperation, footprint: Footprint) -> None:
     """Raise BackendError if a block overwrites bytes that a later block of the same operation
     reads."""
-    if common(_outside(footprint).reads, footprint.writes) is None:
+    if first_common_range(_without_shared(footprint).reads, footprint.writes) is None:
         return
     writer = np.zeros(operation.ofm.shape, np.int64)
     readers = {map.name: np.zeros(map.shape, np.int64) for map in operation.inputs}
@@ -254,11 +258,11 @@ def _check_order(
             f"writes in block {writer[first]} what its block {reader[first]} reads of "
             f"{map.name.upper()}"
         )
-        meeting = Meeting(how, map.region, int(both[first]), int(both[first]) + 1)
+        conflict = AccessConflict(how, map.region, int(both[first]), int(both[first]) + 1)
         raise _hazard(
             operation,
             operation,
-            meeting,
+            conflict,
             "blocks are processed in order and read their input at that time",
         )
 
@@ -275,13 +279,15 @@ def _by_byte(map: FeatureMap, values: Any) -> tuple[Any, Any]:
     return every[last], value[last]
 
 
-def _hazard(later: Operation, earlier: Operation, meeting: Meeting, why: str) -> BackendError:
+def _hazard(
+    later: Operation, earlier: Operation, conflict: AccessConflict, why: str
+) -> BackendError:
     """Return the error for a conflict between two operations, or within one if both are the
     same."""
     alone = later is earlier
     return BackendError(
         "ethosu-110",
-        f"it {meeting.text}",
+        f"it {conflict.text}",
         where=later.where if alone else f"{later.where}, against {earlier.where}",
         why=why,
         help=("" if alone else "wait for it (NPU_OP_KERNEL_WAIT, NPU_OP_DMA_WAIT, a lower "

@@ -77,7 +77,7 @@ class ActivationRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Second:
+class SecondOperand:
     """The second input of an element-wise operation: a feature map or, if `map` is None, a scalar.
     `first` is True if it is the left operand."""
 
@@ -88,7 +88,7 @@ class Second:
 
 
 @dataclass(frozen=True, slots=True)
-class Operands:
+class OperandScaling:
     """Scaling of the operands of a sum or difference.
 
     scaled: "both" if both operands are scaled, by `a` and `b`; "a" or "b" if only the left or the
@@ -120,7 +120,7 @@ class BlockOperation:
     word: int
     kind: str
     ifm: FeatureMap
-    second: Second | None
+    second: SecondOperand | None
     ofm: FeatureMap
     height: int
     width: int
@@ -133,7 +133,7 @@ class BlockOperation:
     global_scale: bool
     scale: ScaleFactor
     rounding: str
-    operands: Operands
+    operand_scaling: OperandScaling
     activation: ActivationRange
     accumulator_bits: int
     blockdep: int

@@ -41,11 +41,11 @@ def union(*sets: Ranges) -> Ranges:
     return runs(joined[:, 0], joined[:, 1] - joined[:, 0])
 
 
-def meet(one: Ranges, other: Ranges) -> tuple[int, int] | None:
+def first_overlap(one: Ranges, other: Ranges) -> tuple[int, int] | None:
     """Return the first range (lower, upper) in the intersection of two sets, or None if they are
     disjoint.
 
-    >>> meet(span(0, 8), span(6, 20))
+    >>> first_overlap(span(0, 8), span(6, 20))
     (6, 8)
     """
     if not len(one) or not len(other):

@@ -17,10 +17,10 @@ from penstock.accelerators.ethos_u.interpreter.operation import (
     BlockOperation,
     DmaOperation,
     KernelWindow,
-    Operands,
+    OperandScaling,
     Operation,
     ScaleFactor,
-    Second,
+    SecondOperand,
     WindowPadding,
 )
 from penstock.uma import BackendError, UnsupportedError
@@ -85,11 +85,11 @@ class _Reader:
     def _copy(self) -> DmaOperation:
         length = self._get("DMA0_LEN")
         return DmaOperation(
-            self.number, self.command.word, self._end("DMA0_SRC", length),
-            self._end("DMA0_DST", length),
+            self.number, self.command.word, self._copy_span("DMA0_SRC", length),
+            self._copy_span("DMA0_DST", length),
         )  # fmt: skip
 
-    def _end(self, name: str, length: int) -> ByteSpan:
+    def _copy_span(self, name: str, length: int) -> ByteSpan:
         """Return the source or target of a copy of `length` bytes. `name` is the name of its
         address register."""
         if self._get(f"{name}_REGION", "stride_mode"):
@@ -129,7 +129,7 @@ class _Reader:
             global_scale=global_scale,
             scale=scale,
             rounding=self._rounding("OFM_PRECISION"),
-            operands=self._operands() if kind in SUMS else Operands(),
+            operand_scaling=self._operands() if kind in SUMS else OperandScaling(),
             activation=self._activation(ofm),
             accumulator_bits=choice("accumulator_bits", self._get("ACC_FORMAT")) or 0,
             blockdep=self._get("BLOCKDEP"),
@@ -178,11 +178,11 @@ class _Reader:
             stride_y=self._get(f"{name}_STRIDE_Y"),
             stride_x=self._get(f"{name}_STRIDE_X"),
             stride_c=self._get(f"{name}_STRIDE_C"),
-            bricks=bool(precision["format"]), element_bytes=bytes_, signed=signed,
+            nhcwb16=bool(precision["format"]), element_bytes=bytes_, signed=signed,
             zero_point=_number(self._get(f"{name}_ZERO_POINT"), signed),
         )  # fmt: skip
 
-    def _second(self, kind: str, shape: tuple[int, int, int]) -> Second | None:
+    def _second(self, kind: str, shape: tuple[int, int, int]) -> SecondOperand | None:
         """Return the second input, or None for a unary operation. `shape` is the shape of the
         output, to which the second input is broadcast."""
         if kind in UNARY:
@@ -191,11 +191,11 @@ class _Reader:
         signed = bool(self._get("IFM2_PRECISION", "signed"))
         first, zero = bool(broadcast["swap"]), _number(self._get("IFM2_ZERO_POINT"), signed)
         if broadcast["scalar"]:
-            return Second(None, _number(self._get("IFM2_SCALAR"), signed), zero, first)
+            return SecondOperand(None, _number(self._get("IFM2_SCALAR"), signed), zero, first)
         height, width, depth = (
             1 if broadcast[axis.lower()] else size for axis, size in zip(_AXES, shape, strict=True)
         )
-        return Second(self._map("IFM2", (height, width, depth)), 0, zero, first)
+        return SecondOperand(self._map("IFM2", (height, width, depth)), 0, zero, first)
 
     def _span(self, name: str) -> ByteSpan:
         """Return the bytes of the weights or of the biases; `name` is WEIGHT or SCALE."""
@@ -203,9 +203,9 @@ class _Reader:
         length = self._get(f"{name}_LENGTH")
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
 
-    def _operands(self) -> Operands:
-        return Operands(
-            self._chosen("scale_mode", "IFM_PRECISION", "scale_mode"),
+    def _operands(self) -> OperandScaling:
+        return OperandScaling(
+            self._meaning("scale_mode", "IFM_PRECISION", "scale_mode"),
             self._scale("OPA_SCALE"),
             ScaleFactor(self._get("OPB_SCALE", "scale")),
             self._rounding("IFM_PRECISION"),
@@ -215,7 +215,7 @@ class _Reader:
         return ScaleFactor(self._get(name, "scale"), self._get(name, "shift"))
 
     def _rounding(self, name: str) -> str:
-        return self._chosen("rounding", name, "rounding")
+        return self._meaning("rounding", name, "rounding")
 
     def _activation(self, ofm: FeatureMap) -> ActivationRange:
         function = self._get("ACTIVATION", "function")
@@ -227,7 +227,7 @@ class _Reader:
         )
         return ActivationRange(lower, upper, table, self._get("ACTIVATION", "clip_range"))
 
-    def _chosen(self, what: str, register: str, field: str) -> str:
+    def _meaning(self, what: str, register: str, field: str) -> str:
         """Return the meaning of a register field, from the list `what` of section `choices` in
         `registers.toml`. Raises UnsupportedError if it is undefined."""
         value = self._get(register, field)

@@ -142,10 +142,10 @@ def _places(order: WeightLayout) -> Any:
     """Return the place of each weight of the stream: its flat index in an array of shape (height,
     width, inputs, outputs), or the number of elements of that array for padding."""
     pieces = [
-        _piece(order, output, given, piece)
+        _part_places(order, output, given, piece)
         for output in range(0, order.outputs, order.block)
         for given in range(0, order.inputs, _input_block(order))
-        for piece in _pieces(order.kernel)
+        for piece in _kernel_parts(order.kernel)
     ]
     return np.concatenate([piece.ravel() for piece in pieces])
 
@@ -158,7 +158,7 @@ def _input_block(order: WeightLayout) -> int:
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
-def _pieces(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
+def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
     """Yield the rows and columns of each part of a kernel."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
@@ -169,7 +169,7 @@ def _pieces(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
             )
 
 
-def _piece(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
+def _part_places(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
     """Return the places of the weights of one part of a kernel, for a block of output channels that
     begins at `output` and a block of input channels that begins at `given`.
 

@@ -29,10 +29,10 @@ def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
             for before in groups.sources[name]:
                 if before in ours:
                     groups.join(before, name)
-    roots = dict.fromkeys(groups.of[name] for name in ours)
+    roots = dict.fromkeys(groups.group_of[name] for name in ours)
     numbers = {root: k for k, root in enumerate(roots)}
     nodes = tuple(
-        replace(n, op=_numbered(n.op, numbers[groups.of[n.name]]))
+        replace(n, op=_numbered(n.op, numbers[groups.group_of[n.name]]))
         if isinstance(n.op, Composite) and n.op.engine == engine
         else n
         for n in graph.nodes
@@ -57,7 +57,7 @@ class _Groups:
             node.name: tuple(dict.fromkeys(v.name for v in node.inputs if v.name in made))
             for node in graph.nodes
         }
-        self.of = {node.name: node.name for node in graph.nodes}
+        self.group_of = {node.name: node.name for node in graph.nodes}
         self.members = {node.name: [node.name] for node in graph.nodes}
 
     def join(self, first: str, second: str) -> None:
@@ -66,11 +66,11 @@ class _Groups:
         Leaves them apart if a path between the two groups passes through a third group, since
         merging would create a cycle.
         """
-        upper, lower = self.of[first], self.of[second]
+        upper, lower = self.group_of[first], self.group_of[second]
         if upper == lower or self._reaches(upper, lower):
             return
         for name in self.members.pop(lower):
-            self.of[name] = upper
+            self.group_of[name] = upper
             self.members[upper].append(name)
 
     def _reaches(self, upper: str, lower: str) -> bool:
@@ -87,4 +87,4 @@ class _Groups:
         return False
 
     def _predecessors(self, group: str) -> list[str]:
-        return [self.of[s] for name in self.members[group] for s in self.sources[name]]
+        return [self.group_of[s] for name in self.members[group] for s in self.sources[name]]

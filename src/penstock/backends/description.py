@@ -40,12 +40,12 @@ def is_name(value: object) -> bool:
 def line_of(error: BaseException) -> str:
     """Return the innermost line of author's code in a traceback, as "backend.py:12", or ""."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = (frame for frame in reversed(frames) if _is_authors(Path(frame.filename)))
+    own = (frame for frame in reversed(frames) if _is_backend_code(Path(frame.filename)))
     last = next(own, None)
     return "" if last is None else f"{os.path.basename(last.filename)}:{last.lineno}"
 
 
-def _is_authors(file: Path) -> bool:
+def _is_backend_code(file: Path) -> bool:
     """Return whether a file is author's code: outside the package, or a bundled accelerator."""
     inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
     return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
@@ -78,7 +78,7 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
 
 
 @contextmanager
-def authors_code(role: str, where: str) -> Generator[None]:
+def backend_code(role: str, where: str) -> Generator[None]:
     """Convert an exception raised by author's code to a BackendError that names role and line."""
     try:
         yield

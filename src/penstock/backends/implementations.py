@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget, Implementation, Strategy
 from penstock.backends.author import breakdown_of
-from penstock.backends.description import authors_code, name_of
+from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementation_checks import (
     command_problems,
     fetch_problem,
@@ -145,7 +145,7 @@ class _BoundImplementation:
         """The constants to prefetch.  Raises BackendError if they are not part of a table."""
         if self.described.fetch is None:
             return None
-        with authors_code("fetch function", self.where):
+        with backend_code("fetch function", self.where):
             found: Any = self.described.fetch(self.offloaded)
         problem = fetch_problem(found, self.tables())
         if problem:
@@ -203,7 +203,7 @@ class _BoundImplementation:
 
         Raises BackendError if the author's function returns anything else."""
         assert self.described.traffic is not None
-        with authors_code("traffic function", self.where):
+        with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)
         problem = traffic_problem(found)
         if problem:
@@ -219,7 +219,7 @@ class _BoundImplementation:
     def scratch_bytes(self) -> int:
         """Bytes of working memory.  Raises BackendError if the author returns no number."""
         value = self.described.scratch_bytes
-        with authors_code("scratch_bytes function", self.where):
+        with backend_code("scratch_bytes function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
         if type(found) is not int or found < 0:
             raise BackendError(
@@ -234,7 +234,7 @@ class _BoundImplementation:
     def tables(self) -> dict[str, Array]:
         """The tables by name.  Raises BackendError if they are not integer arrays."""
         value = self.described.tables
-        with authors_code("tables function", self.where):
+        with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
         problem = tables_problem(found)
         if problem:
@@ -249,7 +249,7 @@ class _BoundImplementation:
 
     def commands(self, call: KernelCall) -> Sequence[Command]:
         """The commands of a call.  Raises BackendError if they are not executable."""
-        with authors_code("compute function", self.where):
+        with backend_code("compute function", self.where):
             found = tuple(self.described.compute(call))
         for problem in command_problems(found, call.target.name):
             raise BackendError(

@@ -57,7 +57,7 @@ class Offloaded:
     homes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @cached_property
-    def notes(self) -> dict[object, Any]:
+    def cache(self) -> dict[object, Any]:
         """A cache for the functions of the accelerator's author, by keys of their choice; costs are
         computed often."""
         return {}
@@ -110,7 +110,7 @@ class Offloaded:
         """The elements of constant input k of the main node."""
         return self.main.site.constant(k)
 
-    def source(self, k: int) -> int:
+    def input_index(self, k: int) -> int:
         """The number of the composite's input that holds input k of the main node, in any memory
         layout.
 

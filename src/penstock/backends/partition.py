@@ -132,7 +132,7 @@ def choose(
     chosen: list[Node] = []
     refused: list[str] = []
     for node in graph.nodes:
-        found = _chosen(node, accelerator) if _is_of(node, accelerator.name) else node
+        found = _chosen(node, accelerator) if _is_composite_of(node, accelerator.name) else node
         chosen.append(node if isinstance(found, str) else found)
         if isinstance(found, str):
             assert isinstance(node.op, Composite)
@@ -242,7 +242,7 @@ def _check_pattern(named: NamedPattern, engine: str) -> None:
     )
 
 
-def _is_of(node: Node, engine: str) -> bool:
+def _is_composite_of(node: Node, engine: str) -> bool:
     return isinstance(node.op, Composite) and node.op.engine == engine
 
 

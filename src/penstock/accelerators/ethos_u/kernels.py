@@ -50,9 +50,9 @@ class Variant:
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Return the operation of the main operator and its encoded constants. The result is
         cached."""
-        if self not in offloaded.notes:
-            offloaded.notes[self] = self._operation(offloaded)
-        return offloaded.notes[self]
+        if self not in offloaded.cache:
+            offloaded.cache[self] = self._operation(offloaded)
+        return offloaded.cache[self]
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Return the result of `operation`, without using the cache."""
@@ -126,11 +126,11 @@ class Variant:
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
         """Return the cost of a call whose tensors have addresses."""
         key = self, "placed"
-        if key not in offloaded.notes:
+        if key not in offloaded.cache:
             op, constants = self.operation(offloaded)
             encoded = _encoded(offloaded, op, constants)
-            offloaded.notes[key] = PlacedCosts(encoded, _sources(offloaded, op))
-        return offloaded.notes[key].of(call)
+            offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
+        return offloaded.cache[key].of(call)
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:
@@ -143,11 +143,11 @@ def _sources(offloaded: Offloaded, op: Operation) -> tuple[int, ...]:
     """Return, for each input of the operation, the index of the composite's input that provides
     it."""
     if op.function is NpuFunction.COPY:
-        return tuple(map(offloaded.source, range(len(offloaded.main.inputs))))
+        return tuple(map(offloaded.input_index, range(len(offloaded.main.inputs))))
     first, second = operands(offloaded)
     if op.second_tensor is None:
-        return (offloaded.source(first),)
-    return offloaded.source(first), offloaded.source(second)
+        return (offloaded.input_index(first),)
+    return offloaded.input_index(first), offloaded.input_index(second)
 
 
 def _inputs(call: KernelCall, op: Operation) -> list[TensorRows]:

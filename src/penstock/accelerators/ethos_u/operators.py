@@ -204,7 +204,7 @@ def extents(shape: tuple[int, ...]) -> MapShape:
 
 def is_packed(offloaded: Offloaded, k: int) -> bool:
     """Return whether input `k` of the main operator has layout NHCWB16."""
-    return offloaded.inputs[offloaded.source(k)].layout is not None
+    return offloaded.inputs[offloaded.input_index(k)].layout is not None
 
 
 def pieces(offloaded: Offloaded) -> tuple[ConcatPiece, ...]:

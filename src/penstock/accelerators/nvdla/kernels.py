@@ -193,7 +193,7 @@ def compute(call: KernelCall) -> Sequence[Command]:
             call.issue(
                 task,
                 [
-                    call.operands[call.source(k)].rows(*interval)
+                    call.operands[call.input_index(k)].rows(*interval)
                     for k, interval in zip(one.inputs, rows, strict=False)
                 ],
                 call.result.rows(call.first, call.end, offset_bytes),
@@ -218,7 +218,7 @@ def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
     *inputs, output = offloaded.homes
     homes = {"output": output}
     for name, k in zip(("features", "second"), read, strict=False):
-        homes[name] = inputs[offloaded.source(k)]
+        homes[name] = inputs[offloaded.input_index(k)]
     return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
 
 

@@ -33,14 +33,14 @@ from penstock.backends.accelerator import (
     NamedPattern,
     OpenChoice,
 )
-from penstock.backends.description import authors_code, name_of
+from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementations import strategy_record
 from penstock.backends.kernel_call import Offloaded
 from penstock.backends.offload import claimed
 from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
 from penstock.backends.uma.files import read_sources
-from penstock.backends.uma.memories import memories_beside
+from penstock.backends.uma.memories import resolved_memories
 from penstock.backends.uma.registration import Registration
 from penstock.backends.uma.registrations import Judge
 from penstock.errors import BackendError
@@ -126,7 +126,7 @@ class UMABackend(Registration):
         set_values = values(
             name, own.attributes, attributes or {}, f"accelerator {name}", own.least
         )
-        memories = memories_beside(own.memories, set_values, chip, self._place)
+        memories = resolved_memories(own.memories, set_values, chip, self._place)
         target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))
         return Accelerator(
             target,
@@ -171,7 +171,7 @@ class UMABackend(Registration):
     def _codegen(self, target: AcceleratorTarget) -> Codegen:
         own = self._registered.codegen
         where = f"{self._place}, code generation"
-        with authors_code("function includes", where):
+        with backend_code("function includes", where):
             text: Any = own.includes() if callable(own.includes) else own.includes or ""
         if not isinstance(text, str):
             raise BackendError(
@@ -182,7 +182,7 @@ class UMABackend(Registration):
             )
         sources = own.sources
         if callable(sources):
-            with authors_code("function sources", where):
+            with backend_code("function sources", where):
                 files = sources(target)
             sources = read_sources(files, self._bases, where)
         return Codegen(own.fmt, text, own.replace_call_extern, own.encoder, own.submit, sources)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.accelerator import Value
-from penstock.backends.description import authors_code, is_name
+from penstock.backends.description import backend_code, is_name
 from penstock.backends.roofline import ABOVE_0, is_figure
 from penstock.backends.uma.registrations import BandwidthOf, RegisteredMemory, SizeOf
 from penstock.errors import BackendError, UsageError
@@ -35,7 +35,7 @@ def registered_memory(
     return RegisteredMemory(region, size, bandwidth)
 
 
-def memories_beside(
+def resolved_memories(
     memories: Sequence[RegisteredMemory], attributes: Mapping[str, Value], chip: Target, place: str
 ) -> dict[str, MemoryRegion]:
     """The memories under the user's attributes, by name, less those of size 0.
@@ -44,7 +44,7 @@ def memories_beside(
     fails or returns an invalid figure."""
     found: dict[str, MemoryRegion] = {}
     for one in memories:
-        memory = _under(one, attributes, place)
+        memory = _resolved(one, attributes, place)
         if memory is None:
             continue
         if any(memory.name == other.name for other in chip.memories):
@@ -54,17 +54,17 @@ def memories_beside(
     return found
 
 
-def _under(
+def _resolved(
     one: RegisteredMemory, attributes: Mapping[str, Value], place: str
 ) -> MemoryRegion | None:
     """A memory under the user's attributes; None if its size is 0."""
     size, bandwidth = one.size, one.bandwidth_bytes_per_cycle
     where = f'{place}, memory "{one.region.name}"'
     if callable(size):
-        with authors_code("function size", where):
+        with backend_code("function size", where):
             size = size(attributes)
     if callable(bandwidth):
-        with authors_code("function bandwidth_bytes_per_cycle", where):
+        with backend_code("function bandwidth_bytes_per_cycle", where):
             bandwidth = bandwidth(attributes)
     if size == 0:
         return None

@@ -25,7 +25,8 @@ from penstock.backends.accelerator import (
     PassPhase,
     Strategy,
 )
-from penstock.backends.kernel_call import KernelCall, Offloaded, offloading_kernel
+from penstock.backends.kernel_call import KernelCall, offloading_kernel
+from penstock.backends.offloaded import Offloaded
 from penstock.fixedpoint import Rounding, multiply
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target

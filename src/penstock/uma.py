@@ -29,7 +29,8 @@ from __future__ import annotations
 
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.functional import convolved, elements
-from penstock.backends.kernel_call import Compute, KernelCall, Offloaded, Operand
+from penstock.backends.kernel_call import Compute, KernelCall, Operand
+from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
 from penstock.backends.packed import packed
 from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard

@@ -18,7 +18,8 @@ from penstock.backends.implementation_checks import (
     tables_problem,
     traffic_problem,
 )
-from penstock.backends.kernel_call import KernelCall, Offloaded, offloading_kernel
+from penstock.backends.kernel_call import KernelCall, offloading_kernel
+from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import (
     CostFunction,
     DescribedImplementation,

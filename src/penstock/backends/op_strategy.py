@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.description import is_name, require_callable
-from penstock.backends.kernel_call import Compute, Offloaded
+from penstock.backends.kernel_call import Compute
+from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.element_types import ElementTypes

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from penstock.backends.kernel_call import MAIN, main_node
+from penstock.backends.offloaded import MAIN, main_node
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op

@@ -36,7 +36,7 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.author import Rule, broken_rule, cycles, implementations, refusal
 from penstock.backends.compiler_regions import with_regions
-from penstock.backends.kernel_call import main_node
+from penstock.backends.offloaded import main_node
 from penstock.backends.operator_names import is_called, meaning
 from penstock.backends.operator_types import element_type_problem
 from penstock.backends.pattern import Operator, last_operators

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.backends.kernel_call import Offloaded
+from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
 from penstock.hardware.target import Target
 

@@ -21,7 +21,7 @@ from errors.wrong_accelerators import (
 from errors.wrong_descriptions import copying, fetching, moving
 from penstock import api, ladder
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, PassPhase
-from penstock.backends.kernel_call import Offloaded
+from penstock.backends.offloaded import Offloaded
 from penstock.codegen.drivers import CallTexts
 from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder

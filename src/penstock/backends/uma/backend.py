@@ -35,8 +35,8 @@ from penstock.backends.accelerator import (
 )
 from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementations import strategy_record
-from penstock.backends.kernel_call import Offloaded
 from penstock.backends.offload import claimed
+from penstock.backends.offloaded import Offloaded
 from penstock.backends.target_attributes import values
 from penstock.backends.uma import checks
 from penstock.backends.uma.files import read_sources

@@ -13,7 +13,7 @@ from penstock.backends.accelerator import (
     ProgramPass,
     Value,
 )
-from penstock.backends.kernel_call import Offloaded
+from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import StrategyFunction
 from penstock.backends.pattern import Pattern
 from penstock.backends.roofline import Roofline

@@ -1,7 +1,7 @@
-"""accelerator: an accelerator as the compiler sees it, a frozen record that a `UMABackend` creates.
+"""Accelerator: the frozen record, created by a `UMABackend`, that describes an accelerator.
 
 Source of the interface: TVM RFC 0060 (UMA).  Additions: memories, costs, constraints with reasons,
-and functional models of commands, so that programs run before there is silicon.
+and functional models of driver functions, so that programs can run without the hardware.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.tiler import Tiler
 
 CORE_LEVEL = 10
-"""The level of the processor's kernels; the default level of an accelerator's strategies is 11."""
+"""The priority level of the processor's kernels; strategies of accelerators have 11 by default."""
 
 Value = str | int | bool | float
+"""The value of an accelerator's attribute."""
 
 
 class PassPhase(Enum):
-    """The phase in which a pass runs; passes of a phase run in order of registration."""
+    """The point of the compilation at which an accelerator's pass runs.
+
+    Passes of one phase run in order of registration.  POST_PARTITIONING and TIR_PHASE_n are UMA's
+    names for POST_PARTITIONING_0 and PROGRAM_PHASE_n."""
 
     PRE_PARTITIONING = "pre_partitioning"
     POST_PARTITIONING_0 = "post_partitioning_0"
@@ -47,9 +51,13 @@ class PassPhase(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AcceleratorTarget(Brief):
-    """The context of passes and strategies: the name of the accelerator, its attributes with the
-    user's values, the chip that it is attached to, its own memories by name, and `tilers` by
-    operator or pattern."""
+    """The properties of an accelerator that its passes and strategies receive.
+
+    name: the name of the accelerator.
+    attrs: the values of its attributes: those that the user set, and defaults for the others.
+    chip: the target chip to which the accelerator is attached.
+    memories: the accelerator's own memories, by name.
+    tilers: pairs of an operator or pattern name and its tiler; the first matching pair applies."""
 
     name: str
     attrs: Mapping[str, Value]
@@ -64,8 +72,10 @@ ProgramPass = Callable[[Program, AcceleratorTarget], Program]
 
 @dataclass(frozen=True, slots=True)
 class NamedPattern:
-    """A pattern and an optional predicate for its matches.  The predicate returns True, or False or
-    the reason why not; its docstring states the rule."""
+    """A pattern with its name and an optional predicate that its matches must satisfy.
+
+    The predicate receives a match as a composite node.  It returns True to accept the match, and
+    False or a string with the reason to refuse it.  Messages quote its docstring."""
 
     name: str
     pattern: Pattern
@@ -74,8 +84,9 @@ class NamedPattern:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """A kernel for a composite; `condition` is True, or False or the reason why the kernel does not
-    apply."""
+    """A kernel that an accelerator provides for one composite.
+
+    `condition`: True if the kernel can run the composite, else False or the reason as a string."""
 
     name: str
     kernel: Kernel
@@ -83,12 +94,16 @@ class Implementation:
 
 
 Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]]
+"""Returns the implementations for a composite, given its node, its operator and the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A function that chooses implementations for composites whose main operator, or pattern, is
-    `op`."""
+    """A function that returns implementations for certain composites.
+
+    op: the name of the main operator, or of the pattern, of these composites.
+    choose: the function.
+    level: the priority; higher levels are tried first."""
 
     op: str
     choose: Choose
@@ -97,12 +112,16 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Codegen(Brief):
-    """How driver calls are written in C.
+    """How the commands of an accelerator are generated.
 
-    `includes` is text at the beginning of the model's C file.  `replace_call_extern` returns the
-    text of a call from the texts of its arguments; None selects NAME(arguments).  `encoder` returns
-    a command stream, which `submit` receives (`stream`).  `sources` are files by name: the driver's
-    header and its implementation for simulation."""
+    fmt: "c" for C calls of driver functions, "stream" for command streams (`backends/stream.py`).
+    includes: C text at the beginning of the model's C file.
+    replace_call_extern: returns the C text of a call, given the C texts of its arguments; None
+        stands for NAME(arguments).
+    encoder: returns the command stream of a kernel call as bytes.
+    submit: the driver function that receives the command stream.
+    sources: (file name, contents) pairs: the driver's header and its implementation for
+        simulation."""
 
     fmt: str = "c"
     includes: str = ""
@@ -114,9 +133,11 @@ class Codegen(Brief):
 
 @dataclass(frozen=True, slots=True)
 class OpenChoice:
-    """The same hardware with other values of attributes that the user has left open.
+    """An alternative: the same hardware with other values of attributes that the user did not set.
 
-    `text` is the specification for --accelerator; `note` states a consequence of the values."""
+    text: the alternative as an argument of --accelerator.
+    note: a consequence of the values, for messages; "" for none.
+    make: returns the alternative."""
 
     text: str
     note: str
@@ -125,7 +146,14 @@ class OpenChoice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Accelerator(Brief):
-    """An accelerator with the values of its attributes."""
+    """An accelerator with the values of its attributes.
+
+    patterns: the sub-graphs that the accelerator supports.
+    strategies: functions that return kernels for matched sub-graphs.
+    graph_passes, program_passes: passes, each with its phase.
+    constraints: predicates that every match must satisfy.
+    merge_compiler_regions: whether adjacent composites share a region (`compiler_regions.py`).
+    open_choices: alternatives to try if a network does not fit."""
 
     target: AcceleratorTarget
     patterns: tuple[NamedPattern, ...]
@@ -144,11 +172,11 @@ class Accelerator(Brief):
 
     @property
     def arenas(self) -> tuple[MemoryRegion, ...]:
-        """The accelerator's memories that can hold tensors between calls."""
+        """The memories of the accelerator that can hold tensors between calls."""
         return tuple(m for m in self.target.memories.values() if "arena" in m.holds)
 
     def resized(self, sizes_bytes: Mapping[str, int]) -> Accelerator:
-        """The accelerator with other sizes of the named arenas."""
+        """Return the accelerator with arenas of the given sizes, by name; others are unchanged."""
         arenas = {memory.name: memory for memory in resized(self.arenas, sizes_bytes)}
         target = replace(self.target, memories={**self.target.memories, **arenas})
         choices = tuple(
@@ -158,7 +186,7 @@ class Accelerator(Brief):
         return replace(self, target=target, open_choices=choices)
 
     def passes(self, phase: PassPhase) -> tuple[Callable[[Any, AcceleratorTarget], Any], ...]:
-        """The passes of a phase, in order of registration."""
+        """Return the passes of a phase in order of registration."""
         every = (*self.graph_passes, *self.program_passes)
         return tuple(run for when, run in every if when is phase)
 

@@ -1,8 +1,4 @@
-"""Calls to functions supplied by the author of a backend, with validation of their results.
-
-A rule is a predicate, constraint or condition.  It returns True to accept a node, and False or a
-text with the reason to refuse it.  Its docstring states the rule for error messages.
-"""
+"""Calls of the functions that a backend supplies, with validation of their results."""
 
 from __future__ import annotations
 
@@ -22,12 +18,16 @@ from penstock.ir.op import row_count
 
 _Answer = TypeVar("_Answer")
 Rule = Callable[[Node], bool | str]
+"""A predicate or constraint of a backend, called with a composite node.
+
+It returns True to accept the node, and False or a string with the reason to refuse it.  Messages
+quote its docstring."""
 
 _HELP_NODE = (
     "node.op is a Composite; its .nodes are the claimed nodes, and the last computes node.output"
 )
 MOST_CYCLES = 2**40
-"""Exclusive upper bound of the cycles of one call; keeps sums over a network within 64 bits."""
+"""Exclusive upper bound of the cycles of one call; it keeps sums over a network within 64 bits."""
 _HELP_CALL = "return the Breakdown of the call"
 _HELP_COST = "return the cycles of one call that computes the given number of output rows"
 
@@ -35,7 +35,7 @@ _HELP_COST = "return the cycles of one call that computes the given number of ou
 def broken_rule(rule: Rule, node: Node) -> str | None:
     """Return the reason why a rule refuses a composite node, or None if the rule accepts it.
 
-    Raises BackendError if the rule raises or returns neither a truth value nor a text.
+    Raises BackendError if the rule raises an exception or returns neither a Boolean nor a reason.
 
     >>> from penstock.ops.relu import SAMPLES
     >>> from penstock.ir.graph import Value
@@ -58,9 +58,10 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 
 
 def refusal(answer: object, where: str) -> str | None:
-    """Return the reason of a refusal ("" if none is given), or None if the answer is acceptance.
+    """Return None if the result `answer` of a rule is True, "" if it is False, else the reason.
 
-    Raises BackendError if `answer` is neither a truth value nor a non-empty text.
+    Raises BackendError if `answer` is neither a Boolean nor a non-empty string; `where` is the
+    location that the error reports.
     """
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""
@@ -78,9 +79,10 @@ def refusal(answer: object, where: str) -> str | None:
 def implementations(
     strategy: Strategy, node: Node, target: AcceleratorTarget
 ) -> tuple[Implementation, ...]:
-    """Return the implementations that a strategy offers for a composite node.
+    """Return the implementations that a strategy chooses for a composite node.
 
-    Raises BackendError if the strategy raises or returns anything but a sequence of them.
+    Raises BackendError if the strategy raises an exception or returns anything but a sequence of
+    implementations.
     """
     assert isinstance(node.op, Composite)
     where = f'the strategy for "{strategy.op}" of {target.name}, for {node.origin or node.name}'
@@ -97,9 +99,10 @@ def implementations(
 
 
 def cycles(implementation: Implementation, node: Node) -> float:
-    """Return the cycles of a single call that computes the whole output.
+    """Return the cycles of a single call of `implementation` that computes the whole output.
 
-    Raises BackendError if the cost of the whole output or of one row is not a valid number.
+    Raises BackendError if the kernel's cost of the whole output, or of one row, is not a valid
+    number of cycles.
     """
     engine = node.op.engine if isinstance(node.op, Composite) else "accelerator"
     where = f'{engine}: the cost of "{implementation.name}", for {node.origin or node.name}'
@@ -113,9 +116,12 @@ def cycles(implementation: Implementation, node: Node) -> float:
 def cost_of(
     cost: Callable[[int, tuple[str, ...]], object], rows: int, homes: tuple[str, ...], where: str
 ) -> float:
-    """Return the cycles of a call that computes `rows` output rows; `homes`: see `Kernel.cycles`.
+    """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    Raises BackendError if the cost function raises or returns no valid number of cycles.
+    `homes`: names of the memories of the inputs and the output (see `Offloaded.homes`).
+    `where`: the location that an error reports.
+
+    Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
     """
     result = _call(cost, (rows, homes), where, _HELP_COST)
     expression = f"cost({rows})"
@@ -128,9 +134,11 @@ def cost_of(
 def breakdown_of(
     cost: Callable[..., object], arguments: tuple[object, ...], expression: str, where: str
 ) -> Breakdown:
-    """Return the Breakdown of one call; `expression` names that call in errors.
+    """Return `cost(*arguments)`, the Breakdown of one kernel call.
 
-    Raises BackendError if the cost function raises or returns anything but a valid Breakdown.
+    `expression`: text for `cost(*arguments)` in errors; `where`: the location that they report.
+
+    Raises BackendError if `cost` raises an exception or returns anything but a valid Breakdown.
     """
     result = _call(cost, arguments, where, _HELP_CALL)
     if not isinstance(result, Breakdown):
@@ -140,7 +148,7 @@ def breakdown_of(
 
 
 def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
-    """Raise BackendError if a field of an author's Breakdown has a wrong type or value."""
+    """Raise BackendError if `by_resource` or `macs_per_cycle` has a wrong type or value."""
     resources = cast(object, breakdown.by_resource)
     if not isinstance(resources, Mapping):
         text = f"by_resource of {expression} is {_shortened(resources)}, not a mapping"
@@ -155,9 +163,9 @@ def _check_breakdown(breakdown: Breakdown, expression: str, where: str) -> None:
 
 
 def _checked_cycles(value: object, expression: str, where: str) -> float:
-    """Return a cycle count or rate as a float.
+    """Return `value`, a number of cycles or MACs per cycle, as a float.
 
-    Raises BackendError if it is no number, negative, or at least MOST_CYCLES.
+    Raises BackendError if `value` is not a number, is negative, or is at least MOST_CYCLES.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _bad_cost(f"{expression} is {_shortened(value)}, not a number", where)
@@ -180,7 +188,11 @@ def _bad_cost(what: str, where: str) -> BackendError:
 def _call(
     function: Callable[..., Any], arguments: tuple[object, ...], where: str, help: str
 ) -> object:
-    """Return the result of an author's function; raise BackendError if it raises."""
+    """Return the result of a backend's function.
+
+    Raises BackendError, with `where` and `help`, if the function raises an exception other than
+    PenstockError.
+    """
     try:
         return function(*arguments)
     except PenstockError:
@@ -196,6 +208,6 @@ def _call(
 
 
 def _shortened(value: object) -> str:
-    """Return the repr of a value, of at most 60 characters."""
+    """Return the repr of a value, truncated to at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}.."

@@ -18,8 +18,8 @@ REGION = "region"
 def with_regions(graph: Graph, engine: str, *, merge: bool) -> Graph:
     """Return the graph with a region number on every composite of `engine`.
 
-    Regions are numbered from 0 in node order.  With `merge`, adjacent composites join one region
-    while it stays convex; otherwise each composite is a region of its own.
+    Regions are numbered from 0 in node order.  With `merge`, adjacent composites share a region as
+    long as it is convex; otherwise each composite is a region of its own.
     """
     groups = _Groups(graph)
     composites = (n for n in graph.nodes if isinstance(n.op, Composite) and n.op.engine == engine)
@@ -46,7 +46,11 @@ def _numbered(composite: Composite, number: int) -> Composite:
 
 
 class _Groups:
-    """Disjoint groups of nodes, initially one per node.
+    """Disjoint groups of nodes, initially one per node.  A group has the name of one of its nodes.
+
+    sources: names of the nodes that a node reads, by its name.
+    group_of: name of a node's group, by the node's name.
+    members: names of the nodes of a group, by the group's name.
 
     Invariant: the graph obtained by contracting every group to one node is acyclic.
     """
@@ -63,8 +67,8 @@ class _Groups:
     def join(self, first: str, second: str) -> None:
         """Merge the groups of two nodes, where `second` reads `first`.
 
-        Leaves them apart if a path between the two groups passes through a third group, since
-        merging would create a cycle.
+        Does nothing if a path between the two groups passes through a third group, since merging
+        would create a cycle.
         """
         upper, lower = self.group_of[first], self.group_of[second]
         if upper == lower or self._reaches(upper, lower):

@@ -1,4 +1,7 @@
-"""Diagnostics for errors in an accelerator description, in terms of the author's own code."""
+"""Diagnostics for errors in a backend, in terms of the backend's own source code.
+
+Backend code is the Python code that describes an accelerator.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _ACCELERATORS = _CORE / "accelerators"
 
 
 class Facts(dict[str, _Fact]):
-    """A mapping from names to facts whose KeyError lists the names that exist.
+    """A mapping from names to values whose KeyError lists the names that exist.
 
     >>> Facts({"in_h": 3, "in_w": 4})["height"]
     Traceback (most recent call last):
@@ -29,7 +32,7 @@ class Facts(dict[str, _Fact]):
 
 
 def is_name(value: object) -> bool:
-    """Return whether a value is a valid name: non-empty printable text, no surrounding spaces.
+    """Return whether a value is a valid name: a printable, non-empty string without outer spaces.
 
     >>> is_name("sram"), is_name(""), is_name(" "), is_name(7)
     (True, False, False, False)
@@ -38,7 +41,10 @@ def is_name(value: object) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the innermost line of author's code in a traceback, as "backend.py:12", or ""."""
+    """Return the innermost line of backend code in the traceback of an exception.
+
+    The form is "backend.py:12"; "" if no backend code was running.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = (frame for frame in reversed(frames) if _is_backend_code(Path(frame.filename)))
     last = next(own, None)
@@ -46,13 +52,16 @@ def line_of(error: BaseException) -> str:
 
 
 def _is_backend_code(file: Path) -> bool:
-    """Return whether a file is author's code: outside the package, or a bundled accelerator."""
+    """Return whether a file contains backend code.
+
+    That is a file outside the package penstock, or of an accelerator bundled with it.
+    """
     inside, is_file = file.is_relative_to(_CORE), not file.name.startswith("<")
     return is_file and (not inside or file.is_relative_to(_ACCELERATORS))
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the type and message of an exception; a KeyError's message without its quotes."""
+    """Return the type and message of an exception, as "TypeError: message"."""
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
     return f"{type(error).__name__}: {text}"
 
@@ -67,7 +76,11 @@ def name_of(function: object) -> str:
 
 
 def require_callable(value: object, role: str, takes: str, where: str) -> None:
-    """Raise BackendError if `value` is not callable; `takes` describes its parameters."""
+    """Raise BackendError if `value` is not callable.
+
+    For the message: `role` says what `value` is, such as "cost function"; `takes` describes its
+    parameters, such as "a KernelCall"; `where` is the location.
+    """
     if not callable(value):
         raise BackendError(
             "backend-033",
@@ -79,7 +92,10 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
 
 @contextmanager
 def backend_code(role: str, where: str) -> Generator[None]:
-    """Convert an exception raised by author's code to a BackendError that names role and line."""
+    """Convert exceptions raised in the `with` block to a BackendError that names role and line.
+
+    `role` says what the block calls, such as "cost function".  PenstockError is not converted.
+    """
     try:
         yield
     except PenstockError:

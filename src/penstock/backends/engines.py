@@ -1,4 +1,4 @@
-"""What parts cost, whichever engine runs them: the processor, or an accelerator."""
+"""Cycles of parts on their engines: the processor, or an accelerator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from penstock.scheduling.model.part import Part
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Asks the kernel where an accelerator runs it, else the processor.
+    """Cycles of parts: from the kernel's cost function on an accelerator, else from `processor`.
 
-    A search adds up costs of calls that it does not make: there, a call takes what it takes for no
-    rows, by the line through the costs of one row and of all.  Answers of kernels are remembered,
-    for they are asked for again and again."""
+    Searches assume cycles that are linear in the number of rows of a call.  For an accelerator, the
+    line passes through the cycles of a one-row call and of a call for all rows; its value at zero
+    rows is the cost per call.  `_known` caches the results of cost functions, by function, number
+    of rows and memory regions."""
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
@@ -29,14 +30,16 @@ class Engines:
     )
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Cycles of the part's whole output, but what each call adds."""
+        """Return the cycles of computing the part's whole output, without the cost per call.
+
+        `memory` None: all tensors are in the default memory region."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, memory)
         rows = row_count(part.output.type.shape)
         return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Cycles that each call adds."""
+        """Return the cost per call: the cycles of a call that do not depend on its rows."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, memory)
         rows = row_count(part.output.type.shape)
@@ -48,14 +51,16 @@ class Engines:
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Cycles of calls that compute so many rows each."""
+        """Return the total cycles of several calls; `stripes` holds the output rows of each."""
         if part.kernel.cycles is None:
             return self.processor.cycles(part, stripes, memory)
         known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
         return sum(known[rows] for rows in stripes)
 
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
-        """What the accelerator says that a call for so many rows takes.  Raises BackendError."""
+        """Return the cycles of an accelerator call that computes `rows` output rows.
+
+        Raises BackendError if the kernel's cost function fails."""
         asked = part.kernel.cycles
         assert asked is not None
         regions = memory.operand_regions(part) if memory is not None else ()

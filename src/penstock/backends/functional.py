@@ -1,4 +1,4 @@
-"""functional: building blocks of the functional models of driver functions."""
+"""Building blocks for functional models of driver functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from penstock.ir.tensor import Array
 
 
 def elements(content: Array, dtype: DTypeLike, *shape: int) -> Array:
-    """The tensor at an address: a view of `content`, the bytes from the address on.  Writing to the
-    view writes to the memory.
+    """Return the tensor of type `dtype` and shape `shape` at the beginning of `content`.
+
+    `content` holds the bytes of a memory from the tensor's address on.  The result is a view of
+    them: writing to it writes to the memory.
 
     >>> memory = np.zeros(8, np.uint8)
     >>> elements(memory[4:], np.int16, 1, 2)[:] = -2
@@ -31,12 +33,13 @@ def convolved(
     before: tuple[int, int] = (0, 0),
     zero: int = 0,
 ) -> Int64s:
-    """The sums of a convolution; int64, of shape (rows, columns, outputs), with `size` rows and
-    columns.
+    """Return the accumulators of a convolution, without bias, with shape (rows, columns, outputs).
 
-    `x` has shape (rows, columns, channels), and `zero` is subtracted from it; `weights` has shape
-    (outputs, rows, columns, channels).  `before` is the padding above and to the left.  Padding
-    adds nothing to a sum.
+    x: the input, with shape (rows, columns, channels).
+    weights: with shape (outputs, kernel rows, kernel columns, channels).
+    size: rows and columns of the output.
+    before: padding above and to the left; padding contributes 0 to an accumulator.
+    zero: zero point of the input, which is subtracted from `x`.
 
     >>> x, weights = np.arange(4).reshape(2, 2, 1), np.ones((1, 2, 2, 1))
     >>> convolved(x, weights, (2, 2), before=(1, 1))[..., 0]

@@ -1,6 +1,6 @@
-"""Checks of what the functions of an accelerator's author return.
+"""Checks of the values that functions of a backend return.
 
-Each check returns a text that completes an error message.
+Each check returns a description of the problem that completes an error message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 
 
 def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
-    """Why an object is no Fetch of one of these tables; "" if it is one, or None."""
+    """Return why `found` is not a Fetch from one of `tables`; "" if it is one or is None."""
     if found is None:
         return ""
     if not isinstance(found, Fetch):
@@ -33,7 +33,7 @@ def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
 
 
 def traffic_problem(found: object) -> str:
-    """Why an object is no mapping from names to numbers of bytes; "" if it is one."""
+    """Return why `found` is not a mapping from strings to byte counts; "" if it is one."""
     if not isinstance(found, Mapping):
         return f"it is {found!r:.60}, not a mapping"
     for name, size in cast(Mapping[object, object], found).items():
@@ -45,7 +45,7 @@ def traffic_problem(found: object) -> str:
 
 
 def tables_problem(found: object) -> str:
-    """Why an object is no mapping from names to arrays of the graph's types; "" if it is one."""
+    """Return why `found` is not a mapping from strings to arrays of a `DType`; "" if it is one."""
     if not isinstance(found, Mapping):
         return f"they are {found!r:.60}, not a mapping"
     types = {dtype.value for dtype in DType}
@@ -60,7 +60,7 @@ def tables_problem(found: object) -> str:
 
 
 def command_problems(commands: Sequence[object], engine: str) -> Iterator[str]:
-    """Why commands cannot run on `engine`, one text per problem."""
+    """Yield a description of each reason why `commands` cannot run on the accelerator `engine`."""
     for command in commands:
         match command:
             case Loop():

@@ -1,6 +1,6 @@
-"""Implementations of a composite on an accelerator, made from their author's description.
+"""Implementations of composites on an accelerator, built from the backend's `OpStrategy`.
 
-The author's functions are called here, and what they return is checked.
+This module calls the functions of the backend and validates the values that they return.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from penstock.program.program import Command
 def strategy_record(
     op: str, function: StrategyFunction, level: int, roofline: Roofline | None
 ) -> Strategy:
-    """The strategy of an operator or pattern `op`, from the function that its author registered.
+    """Return the strategy for the operator or pattern `op` that calls `function` of the backend.
 
-    `roofline`: cost model of implementations that state no cost; the target's if None."""
+    `roofline`: cost model of implementations without a cost function; None: that of the chip."""
 
     def choose(node: Node, composite: Composite, target: AcceleratorTarget) -> list[Implementation]:
         offloaded = Offloaded(node, target)
@@ -71,8 +71,10 @@ def strategy_record(
 
 
 def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
-    """Attributes that a strategy receives: fields of the main operator, overridden by those that
-    passes gave the composite."""
+    """Return the attributes that a strategy function receives, by name.
+
+    These are the fields of the main operator and the attributes of the composite, which take
+    precedence."""
     op = main.op
     own = {f.name: getattr(op, f.name) for f in fields(op)} if is_dataclass(op) else {}
     return {**own, **dict(composite.attributes)}
@@ -80,7 +82,9 @@ def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _BoundImplementation:
-    """A described implementation for one composite."""
+    """An implementation as the backend describes it, bound to one composite.
+
+    `cost`: the described cost function, or else that of the roofline model."""
 
     offloaded: Offloaded
     described: DescribedImplementation
@@ -90,12 +94,14 @@ class _BoundImplementation:
         return Implementation(self.described.name, self.kernel(), self.condition())
 
     def condition(self) -> bool | str:
-        """The author's condition, or which element type the implementation lacks."""
+        """Return True if the implementation can run the composite; otherwise the reason, or False.
+
+        The backend's own condition takes precedence over unsupported element types."""
         stated = self.described.condition
         return self._type_mismatch() or True if stated is True else stated
 
     def _type_mismatch(self) -> str:
-        """Which tensor has an element type that the implementation lacks; "" if none has."""
+        """Return which tensor has an unsupported element type; "" if all types are supported."""
         declared = self.described.element_types
         for node in self.offloaded.composite.nodes:
             is_main = node is self.offloaded.main
@@ -125,25 +131,27 @@ class _BoundImplementation:
         )
 
     def placed(self, call: PlacedCall) -> Breakdown:
-        """Cycles of a call whose rows have addresses.
+        """Return the cost of a call whose tensors have addresses.
 
-        Raises BackendError if the author's function fails or returns no number of cycles."""
+        Raises BackendError if `placed_cost` fails or returns no valid Breakdown."""
         function = self.described.placed_cost
         assert function is not None
         said = f"placed_cost of rows [{call.first}, {call.end})"
         return breakdown_of(function, (self.offloaded, call), said, self.where)
 
     def filled(self, rows: int, fillings: tuple[Filling, ...]) -> Breakdown:
-        """Cycles of a call for `rows` rows that prefetches constants.
+        """Return the cost of a call that computes `rows` rows and copies constants (`fillings`).
 
-        Raises BackendError as `placed` does."""
+        Raises BackendError if `filled_cost` fails or returns no valid Breakdown."""
         function = self.described.filled_cost
         assert function is not None
         said = f"filled_cost of {rows} rows"
         return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
     def fetch(self) -> Fetch | None:
-        """The constants to prefetch.  Raises BackendError if they are not part of a table."""
+        """Return the constants to prefetch; None for none.
+
+        Raises BackendError if they are not part of one of the implementation's tables."""
         if self.described.fetch is None:
             return None
         with backend_code("fetch function", self.where):
@@ -160,9 +168,10 @@ class _BoundImplementation:
         return found
 
     def folded(self) -> tuple[int, ...]:
-        """Positions, among the inputs of the composite, of the folded inputs of the main operator.
+        """Return the indices, among the composite's inputs, of the main operator's folded inputs.
 
-        Raises BackendError if one of these is not constant."""
+        A folded input is a constant that no command reads, since tables hold its elements.
+        Raises BackendError if a folded input is not constant."""
         inputs, found = self.offloaded.main.inputs, list[int]()
         for k in self.described.folded:
             if not 0 <= k < len(inputs) or inputs[k].data is None:
@@ -182,10 +191,11 @@ class _BoundImplementation:
         return f'accelerator {accelerator}, implementation "{self.described.name}", node "{node}"'
 
     def cycles(self) -> Callable[[int, tuple[str, ...]], float | Breakdown]:
-        """The author's cost function with memoisation, one call per number of rows and memories.
+        """Return the cost function with memoisation.
 
-        Callers check what it returns.  Memos are plain dictionaries because kernels are pickled for
-        worker processes."""
+        Its arguments are a number of output rows and the names of the operands' memories
+        (`Offloaded.homes`).  Its results are not validated yet.  The memos are plain dictionaries
+        because kernels are pickled for worker processes."""
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
@@ -200,9 +210,9 @@ class _BoundImplementation:
         return cycles
 
     def traffic(self, first: int, end: int) -> Mapping[str, int]:
-        """Bytes that a call for rows [first, end) moves, by name.
+        """Return the bytes that a call for output rows [first, end) moves, by name of the data.
 
-        Raises BackendError if the author's function returns anything else."""
+        Raises BackendError if the backend's `traffic` function returns anything else."""
         assert self.described.traffic is not None
         with backend_code("traffic function", self.where):
             found: Any = self.described.traffic(self.offloaded, first, end)
@@ -218,7 +228,9 @@ class _BoundImplementation:
         return found
 
     def scratch_bytes(self) -> int:
-        """Bytes of working memory.  Raises BackendError if the author returns no number."""
+        """Return the bytes of working memory.
+
+        Raises BackendError if the backend's `scratch_bytes` function returns no valid number."""
         value = self.described.scratch_bytes
         with backend_code("scratch_bytes function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
@@ -233,7 +245,10 @@ class _BoundImplementation:
         return found
 
     def tables(self) -> dict[str, Array]:
-        """The tables by name.  Raises BackendError if they are not integer arrays."""
+        """Return the tables by name.
+
+        Raises BackendError if the backend's `tables` function returns no mapping to integer
+        arrays."""
         value = self.described.tables
         with backend_code("tables function", self.where):
             found: Any = value(self.offloaded) if callable(value) else value
@@ -249,7 +264,10 @@ class _BoundImplementation:
         return dict(found)
 
     def commands(self, call: KernelCall) -> Sequence[Command]:
-        """The commands of a call.  Raises BackendError if they are not executable."""
+        """Return the commands of a call.
+
+        Raises BackendError if the backend's `compute` function fails or returns commands that
+        cannot run."""
         with backend_code("compute function", self.where):
             found = tuple(self.described.compute(call))
         for problem in command_problems(found, call.target.name):

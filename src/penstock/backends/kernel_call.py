@@ -1,6 +1,4 @@
-"""kernel_call: the inputs of an accelerator's kernel: the node to compute, and the addresses of its
-tensors.
-"""
+"""Arguments of an accelerator's kernel: the composite to compute, and its tensors' addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ from penstock.program.program import (
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor in memory, as commands address it."""
+    """A tensor in memory, with the addresses that commands use for it."""
 
     view: View
 
@@ -44,7 +42,7 @@ class Operand:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row: the last two axes."""
+        """Bytes of a row, which consists of the elements of the last two axes."""
         return self.view.row_bytes
 
     @property
@@ -54,7 +52,9 @@ class Operand:
 
     @property
     def address(self) -> Address:
-        """The address of the first byte of a contiguous tensor.  Raises ValueError for others."""
+        """The address of the first byte of the tensor.
+
+        Raises ValueError if the tensor is not contiguous."""
         if not self.contiguous:
             raise ValueError(
                 f'the rows of "{self.view.tensor}" do not lie one behind the other: take row(r)'
@@ -62,7 +62,9 @@ class Operand:
         return Address(self.view.buffer, self.view.offset)
 
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:
-        """The address of a row, wherever the schedule has placed it, plus `offset_bytes`."""
+        """Return the address of a row, plus `offset_bytes`.
+
+        The schedule may have placed the rows contiguously, in a ring, or individually."""
         rows = self.view.rows
         if rows.table is not None:
             place: Expr = TableEntry(rows.table, row)
@@ -73,8 +75,9 @@ class Operand:
         return Address(self.view.buffer, binary("+", inside, offset_bytes))
 
     def rows(self, lower: Expr, upper: Expr, offset_bytes: int = 0) -> TensorRows:
-        """Rows [lower, upper), wherever the schedule has placed them; each begins `offset_bytes`
-        bytes into the row."""
+        """Return rows [lower, upper) as an operand of `KernelCall.issue`.
+
+        The address of each row is that of its first byte plus `offset_bytes`."""
         view = self.view
         offset = binary("+", view.offset, offset_bytes)
         return TensorRows(view.buffer, view.rows, lower, upper, offset)
@@ -82,10 +85,16 @@ class Operand:
 
 @dataclass(frozen=True)
 class KernelCall(Offloaded):
-    """A call of a kernel: computes rows [first, end) of the output, at most `rows` rows.
+    """A call of a kernel, for which a `Compute` function returns the commands.
 
-    `operands` are the inputs of the composite, in order; `result` is its output.  `places` maps
-    each table of the kernel to its buffer."""
+    operands: the inputs of the composite, in order.
+    result: the output of the composite.
+    rows: the largest number of rows that a call computes.
+    places: the buffer of each table of the kernel, by the table's name.
+    scratch_buffer: the buffer of the working memory; None if the kernel requests none.
+    fetched_buffer: the buffer of prefetched constants; None if the kernel prefetches none.
+    first, end: the call computes rows [first, end) of the output; both are expressions, since they
+        vary from call to call."""
 
     operands: tuple[Operand, ...]
     result: Operand
@@ -98,45 +107,50 @@ class KernelCall(Offloaded):
     end: Expr = END
 
     def operand(self, k: int) -> Operand:
-        """Input k of the main node.  Raises IndexError if there is no such input, and ValueError if
-        the input is computed within the composite."""
+        """Return input `k` of the main node.
+
+        Raises IndexError if there is no such input, and ValueError if it is not an input of the
+        composite but computed within it."""
         names = [value.name for value in self.main.inputs]
         if not 0 <= k < len(names):
             raise IndexError(f"there is no input {k} of {self.main.kind}, which has {len(names)}")
         return self.operands[self.composite.inputs.index(names[k])]
 
     def table(self, name: str) -> Address:
-        """The address of a table of the kernel."""
+        """Return the address of the kernel's table with this name."""
         return Address(Facts(self.places)[name])
 
     @property
     def scratch(self) -> Address:
-        """The address of the scratch that the implementation has requested.  Raises ValueError if
-        it has requested none."""
+        """The address of the working memory that the implementation requested.
+
+        Raises ValueError if it requested none."""
         if self.scratch_buffer is None:
             raise ValueError("the implementation states no scratch_bytes")
         return Address(self.scratch_buffer)
 
     @property
     def fetched(self) -> Address:
-        """The address of the prefetched constants.  Raises ValueError if the implementation
-        prefetches none."""
+        """The address of the prefetched constants.
+
+        Raises ValueError if the implementation prefetches none."""
         if self.fetched_buffer is None:
             raise ValueError("the implementation fetches nothing")
         return Address(self.fetched_buffer)
 
     @staticmethod
     def invoke(driver: Driver, *arguments: Expr | Address) -> Invoke:
-        """A call of a function of the accelerator's driver."""
+        """Return a command that calls a function of the accelerator's driver."""
         return Invoke(driver, arguments)
 
     @staticmethod
     def invoke_record(driver: Driver, record: DriverRecord) -> Invoke:
-        """A call of a function of the accelerator's driver, whose arguments are the fields of a
-        frozen dataclass, in order.
+        """Return a command that calls a driver function with the fields of `record` as arguments.
 
-        The functional model receives the record, with numbers and bytes in its fields; an encoder
-        finds it in `StreamCommand.record`, with numbers and places."""
+        `record` is a frozen dataclass; its fields are the arguments in order.  The functional model
+        of the function receives a record of the same class, with the values of expressions and the
+        bytes at addresses.  An encoder receives one in `StreamCommand.record`, with the values of
+        expressions and a `Place` for each address."""
         return Invoke(driver, record)
 
     def issue(
@@ -149,11 +163,14 @@ class KernelCall(Offloaded):
         scratch: Address | None = None,
         prefetched: Address | None = None,
     ) -> Issue:
-        """An operation for the command stream: computes rows [first, end) of the output.
+        """Return a command that appends an operation to the command stream.
 
-        `operation` is a frozen dataclass of the accelerator; its encoder receives it unchanged, in
-        a `StreamOperation`.  `inputs` and `result` are rows of operands (`Operand.rows`); `result`
-        defaults to the rows of the output that the call computes."""
+        operation: a frozen dataclass of the accelerator, which computes output rows [first, end);
+            the encoder receives it unchanged, in a `StreamOperation`.
+        inputs, result: rows of operands (`Operand.rows`); `result` defaults to output rows
+            [first, end).
+        tables, scratch, prefetched: addresses of constants, of working memory, and of prefetched
+            constants that the operation uses."""
         result = result or self.result.rows(self.first, self.end)
         return Issue(
             operation,
@@ -168,12 +185,12 @@ class KernelCall(Offloaded):
 
     @staticmethod
     def transfer(source: Address, target: Address, size_bytes: int) -> Transfer:
-        """A copy for the command stream."""
+        """Return a command that appends a copy of `size_bytes` bytes to the command stream."""
         return Transfer(source, target, size_bytes)
 
 
 Compute = Callable[[KernelCall], Sequence[Command]]
-"""An accelerator's kernel: returns the commands of a call."""
+"""A function of a backend that returns the commands of a kernel call."""
 
 
 def offloading_kernel(
@@ -192,7 +209,9 @@ def offloading_kernel(
     placed: PlacedCost | None = None,
     filled: FilledCost | None = None,
 ) -> Kernel:
-    """The kernel whose commands `compute` returns; the other arguments are those of `Kernel`."""
+    """Return the kernel `name` for a composite, with the commands that `compute` returns.
+
+    The other arguments are fields of `Kernel`."""
 
     def body(
         inputs: tuple[View, ...],

@@ -1,4 +1,4 @@
-"""Offloading: assigns nodes to accelerators and runs the passes that accelerators registered."""
+"""Offloading: assigns nodes to accelerators and runs the passes of the accelerators."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _PROGRAM_PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class OffloadedGraph:
-    """The graph with the composites of accelerators; `left`: CPU fallbacks."""
+    """A graph with the composites that accelerators claim; `left` lists the CPU fallbacks."""
 
     graph: Graph
     left: tuple[CpuFallback, ...]
 
 
 def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> OffloadedGraph:
-    """Partitions the graph for each accelerator in turn; earlier accelerators take precedence.
+    """Return the graph with composites for each accelerator; earlier accelerators take precedence.
 
-    Raises BackendError if the description of an accelerator is wrong."""
+    Raises BackendError if the description of an accelerator is invalid."""
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
@@ -52,7 +52,9 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
-    """The graph with an accelerator's composites, after its graph passes, and the refusals."""
+    """Return the graph with an accelerator's composites, after its graph passes, and the refusals.
+
+    Refusals are reasons why nodes are not claimed, by node name."""
     graph = _after_passes(graph, accelerator, PassPhase.PRE_PARTITIONING)
     graph, refusals = partition(
         graph,
@@ -66,13 +68,15 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
 
 
 def _both(before: Mapping[str, str], left: CpuFallback) -> str:
-    """Reasons of all accelerators so far for a CPU fallback."""
+    """Return the reason for a CPU fallback, preceded by the reasons of earlier accelerators.
+
+    `before`: the reasons of earlier accelerators, by node name."""
     earlier = before.get(left.node.name)
     return f"{earlier}; {left.reason}" if earlier else left.reason
 
 
 def require_nothing_left(left: Sequence[CpuFallback]) -> None:
-    """Raises TargetError if there is a CPU fallback."""
+    """Raise TargetError if there is a CPU fallback."""
     if left:
         first = left[0]
         others = f" and {len(left) - 1} more fall" if len(left) > 1 else " falls"
@@ -86,7 +90,9 @@ def require_nothing_left(left: Sequence[CpuFallback]) -> None:
 
 
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """The program after all program passes, phase by phase, with encoded command streams."""
+    """Return the program after the accelerators' program passes and the encoding of its streams.
+
+    All passes of a phase run before those of the next one."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
             program = _after_passes(program, accelerator, phase)
@@ -96,7 +102,9 @@ def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -
 
 
 def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -> _Result:
-    """The graph or program after the passes of a phase.  Raises BackendError if one fails."""
+    """Return the graph or program after the accelerator's passes of a phase.
+
+    Raises BackendError if a pass fails or returns anything else."""
     for run in accelerator.passes(phase):
         found = _run(run, result, accelerator.target, phase)
         if type(found) is not type(result):

@@ -25,12 +25,13 @@ from penstock.tiling.tiler import Tiler
 
 @dataclass(frozen=True)
 class Offloaded:
-    """A composite that an accelerator may run.
+    """A composite that an accelerator may run: the argument of constraints and cost functions.
 
-    `main` is the node of the composite with the most multiply-accumulates, the first if there are
-    several.  `homes` is set when costs are computed: for each input and for the output, the name of
-    the accelerator's memory that holds it, or "" for any other memory; an empty tuple if that is
-    not known."""
+    node: the composite as a node of the graph.
+    target: the accelerator.
+    homes: set when costs are computed: for each input and then the output, the name of the
+        accelerator's memory that holds it, or "" for any other memory; () if all are in other
+        memories or nothing is known."""
 
     node: Node
     target: AcceleratorTarget
@@ -38,42 +39,47 @@ class Offloaded:
 
     @cached_property
     def cache(self) -> dict[object, Any]:
-        """A cache for the functions of the accelerator's author, by keys of their choice; costs are
-        computed often."""
+        """A dictionary in which functions of a backend may cache values, under any keys.
+
+        It saves time because cost functions are called often for the same composite."""
         return {}
 
     @cached_property
     def composite(self) -> Composite:
-        """The operator of the node."""
+        """The composite: the operator of `node`."""
         assert isinstance(self.node.op, Composite)
         return self.node.op
 
     @property
     def attrs(self) -> Mapping[str, Attribute]:
-        """The attributes that graph passes have added to the composite."""
+        """The attributes that graph passes have added to the composite, by name."""
         return Facts(self.composite.attributes)
 
     @cached_property
     def main(self) -> Node:
-        """The main node."""
+        """The main node of the composite (see `main_node`)."""
         return main_node(self.composite)
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The processor's kernel of the main node: its parameters are those of TFLite's arithmetic
-        (shapes, windows, zero points, multipliers and shifts by output channel)."""
+        """The portable kernel of the main node, which the processor would run.
+
+        Its parameters and tables define TFLite's arithmetic: shapes, windows, zero points, and the
+        multiplier and shift of each output channel."""
         return self.main.op.kernel(self.main.site)
 
     @cached_property
     def parameters(self) -> Mapping[str, int]:
-        """The integer parameters of the main node's arithmetic by name, as `penstock ops NAME`
-        lists them."""
+        """The integer parameters of the main node's arithmetic, by name.
+
+        `penstock ops NAME` lists the names for an operator."""
         return Facts(self.kernel.params)
 
     @cached_property
     def tables(self) -> Mapping[str, Array]:
-        """The array parameters of the main node's arithmetic by name: multipliers, shifts, look-up
-        tables."""
+        """The array parameters of the main node's arithmetic, by name.
+
+        Examples are multipliers, shifts and look-up tables."""
         return Facts({name: table.array for name, table in self.kernel.tables})
 
     @property
@@ -87,14 +93,14 @@ class Offloaded:
         return self.node.site.output
 
     def constant(self, k: int) -> Array:
-        """The elements of constant input k of the main node."""
+        """Return the elements of input `k` of the main node, which must be a constant."""
         return self.main.site.constant(k)
 
     def input_index(self, k: int) -> int:
-        """The number of the composite's input that holds input k of the main node, in any memory
-        layout.
+        """Return the index of the composite's input that provides input `k` of the main node.
 
-        Raises IndexError if the input is computed within the composite."""
+        The composite may unpack, slice or reshape the tensor in between.
+        Raises IndexError if the composite computes the input by other operators."""
         made = {node.name: node for node in self.composite.nodes}
         name = self.main.inputs[k].name
         while name not in self.composite.inputs:
@@ -105,15 +111,18 @@ class Offloaded:
         return self.composite.inputs.index(name)
 
     def tiler(self, default: Tiler) -> Tiler:
-        """The tiler for local memories: the last one registered for the composite's pattern or main
-        operator, or else `default`."""
+        """Return the tiler that was registered last for the composite's pattern or main operator.
+
+        If none was registered, the result is `default`."""
         own = self.composite.name
         found = (t for op, t in self.target.tilers if op == own or is_called(op, self.main))
         return next(found, default)
 
     def layer(self, rows: int | None = None) -> Layer:
-        """The main operator as a tiler sees it; if `rows` is given, of a call that computes that
-        many rows of the output, at any position."""
+        """Return the main operator as a loop nest for a tiler.
+
+        `rows`: the number of output rows that the loop nest computes, at any position; None for the
+        whole output."""
         layer = layer_of(self.main.op, self.main.site, self.main.name)
         shape = self.main.site.output.shape
         if rows is None or len(shape) < 2:
@@ -121,16 +130,17 @@ class Offloaded:
         return layer.stripe(layer.axes[row_axis(len(shape))].name, rows)
 
     def macs(self, rows: int) -> int:
-        """Nominal multiply-accumulates of the first `rows` rows of the output."""
+        """Return the nominal multiply-accumulates of the first `rows` rows of the output."""
         return self.work(rows).macs
 
     def work(self, rows: int) -> Work:
-        """The work of computing the first `rows` rows of the output."""
+        """Return the work of computing the first `rows` rows of the output."""
         return self.node.op.work(self.node.site, self._first(rows))
 
     def bytes(self, rows: int) -> int:
-        """Bytes of the first `rows` rows of the output, and of the inputs and constants that they
-        depend on."""
+        """Return the total bytes of the first `rows` output rows and of what they depend on.
+
+        The latter are the regions of inputs and constants that computing these rows reads."""
         out = self._first(rows)
         needs = (*self.node.op.needs(self.node.site, out), out)
         types = (*self.inputs, self.output)
@@ -140,7 +150,7 @@ class Offloaded:
         )
 
     def _first(self, rows: int) -> Region:
-        """The region of the first `rows` rows of the output."""
+        """Return the region of the first `rows` rows of the output."""
         shape = self.output.shape
         out = Region.whole(shape)
         if len(shape) > 2:
@@ -149,12 +159,14 @@ class Offloaded:
 
 
 MAIN = "main"
-"""The attribute of a composite that names its main node."""
+"""Name of the attribute of a composite whose value is the name of its main node."""
 
 
 def main_node(composite: Composite) -> Node:
-    """The main node of a composite: the one that a pass has named, or else the first of those with
-    the most multiply-accumulates."""
+    """Return the main node of a composite, which selects its strategies and its arithmetic.
+
+    A pass may name it in the attribute `MAIN`.  Otherwise it is the node with the most
+    multiply-accumulates, or the first such node."""
     named = dict(composite.attributes).get(MAIN)
     if named is not None:
         return next(node for node in composite.nodes if node.name == named)

@@ -1,4 +1,4 @@
-"""OpStrategy: the implementations of an operator, as an accelerator's author describes them.
+"""OpStrategy: the implementations of an operator, as a backend describes them.
 
 Source: TVM RFC 0060, _register_operator_strategy; costs, conditions and tables are additions.
 """
@@ -24,30 +24,34 @@ ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
 """Row alignments that a kernel may require, in bytes."""
 
 CostFunction = Callable[[Offloaded, int], float | Breakdown]
-"""Cycles of a call that computes a number of rows of the output; a Breakdown adds resources."""
+"""Returns the cycles of a call that computes the given number of output rows.
+
+A Breakdown also contains the cycles of each hardware resource."""
 
 TrafficFunction = Callable[[Offloaded, int, int], Mapping[str, int]]
-"""Bytes that a call for rows [first, end) of the output moves, by name of what is moved."""
+"""Returns the bytes that a call for output rows [first, end) moves, by name of the data moved."""
 
 TablesFunction = Callable[[Offloaded], Mapping[str, Array]]
-"""Arrays by name that are made at compile time, such as weights in the accelerator's layout."""
+"""Returns arrays that are computed at compile time, by name.
+
+An example is weights in the accelerator's layout."""
 
 ScratchFunction = Callable[[Offloaded], int]
-"""Bytes of working memory."""
+"""Returns the bytes of working memory of a call."""
 
 FetchFunction = Callable[[Offloaded], Fetch | None]
-"""The constants that are prefetched into the memory of tensors; None for none."""
+"""Returns the constants that are prefetched into the memory that holds tensors; None for none."""
 
 PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
-"""Cycles of a call whose rows have addresses."""
+"""Returns the cost of a call whose tensors have addresses."""
 
 FilledCostFunction = Callable[[Offloaded, int, tuple[Filling, ...]], Breakdown]
-"""Cycles of a call for a number of rows that also prefetches constants for later calls."""
+"""Returns the cost of a call for the given number of output rows that also copies constants."""
 
 StrategyFunction = Callable[
     [Mapping[str, object], Sequence[TensorType], TensorType, AcceleratorTarget], "OpStrategy"
 ]
-"""(attrs, inputs, out_type, target) -> OpStrategy, as in the RFC."""
+"""A strategy function (attrs, inputs, out_type, target) -> OpStrategy, as in the RFC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class DescribedImplementation:
 
 
 class OpStrategy:
-    """The implementations that a strategy offers.  Source: TVM RFC 0060.
+    """The implementations that a strategy function returns.  Source: TVM RFC 0060.
 
     >>> strategy = OpStrategy()
     >>> strategy.add_implementation(lambda call: (), name="npu.conv2d", cost=lambda o, rows: 9)
@@ -84,7 +88,7 @@ class OpStrategy:
 
     @property
     def implementations(self) -> tuple[DescribedImplementation, ...]:
-        """Implementations in order of addition."""
+        """The implementations in the order in which they were added."""
         return tuple(self._described)
 
     def add_implementation(
@@ -106,37 +110,37 @@ class OpStrategy:
         filled_cost: FilledCostFunction | None = None,
         element_types: ElementTypes | None = None,
     ) -> None:
-        """Adds an implementation of the operator.
+        """Add an implementation of the operator.
 
         `compute`: returns the commands of a call.
-        `schedule`: accepted for compatibility with UMA listings and ignored, since the compiler
-            schedules.
+        `schedule`: ignored, since the compiler schedules; accepted for compatibility with UMA.
         `cost`: cycles of a call, or a Breakdown of them by resource, which `penstock profile`
-            shows; the roofline model applies without it.
-        `traffic`: bytes that a call moves, by name of what is moved, for `penstock profile`.
-        `condition`: whether the implementation can run what the strategy was asked for; a text
-            states why not.
+            shows; without it, the roofline model applies.
+        `traffic`: bytes that a call moves, by name of the data moved, for `penstock profile`.
+        `condition`: True if the implementation can run the composite that was passed to the
+            strategy function; otherwise False or the reason as a string.
         `tables`: arrays for `call.table`, or a function of Offloaded that returns them.
         `by_rows`: the implementation computes any interval of rows, [call.first, call.end), and
             reads rows of its operands through `operand.row`, so that cascades may run it stripe by
             stripe.  Otherwise it receives whole tensors.
-        `scratch_bytes`: working memory in RAM, for `call.scratch`, or a function of Offloaded.  If
-            there is no room for it, the best implementation without scratch memory runs.
-        `folded`: constant inputs of the main operator that no command reads, because tables
-            replace them; they take no flash.
-        `alignment_bytes`: rows of inputs and output start at multiples of it.
+        `scratch_bytes`: bytes of working memory in RAM (`call.scratch`), or a function of Offloaded
+            that returns them.  If the memory is not available, the implementation with the least
+            working memory runs.
+        `folded`: indices of the main operator's constant inputs that no command reads, because
+            tables replace them; they take no flash.
+        `alignment_bytes`: rows of inputs and output start at multiples of this number.
         `fetch`: a function of Offloaded that returns the constants (a Fetch) that the accelerator
-            copies into the memory of tensors before the first call, possibly during earlier calls;
-            None for none.  `call.fetched` is their address.  The compiler prefers such an
-            implementation if there is room and it saves cycles.
-        `placed_cost`: cycles of a call whose rows have addresses, if they depend on them; a
-            function of Offloaded and a PlacedCall.  The cycles include prefetches of the call.
-        `filled_cost`: cycles of a call that prefetches constants, before rows have addresses; a
-            function of Offloaded, a number of rows, and Fillings.
-        `element_types`: element types of the main operator's inputs and output; without it, int8
-            and int32 biases.  The implementation is not chosen for others.
+            copies into the memory that holds tensors before the first call, possibly during earlier
+            calls, or None for none.  `call.fetched` is their address.  The compiler prefers such an
+            implementation if the copy fits and saves cycles.
+        `placed_cost`: cost of a call whose tensors have addresses, if it depends on these; a
+            function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
+        `filled_cost`: cost of a call that copies constants, before tensors have addresses; a
+            function of Offloaded, a number of output rows, and Fillings.
+        `element_types`: the supported element types of the main operator's inputs and output.  By
+            default they are int8, and int32 for biases.
 
-        Raises BackendError for arguments of a wrong type."""
+        Raises BackendError if an argument has a wrong type or an invalid value."""
         del schedule
         where = f'implementation "{name}"'
         require_callable(compute, "compute function", "a KernelCall", where)

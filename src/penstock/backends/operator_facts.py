@@ -1,5 +1,4 @@
-"""OperatorFacts: what patterns, constraints and kernels of an accelerator may query of an
-operator."""
+"""OperatorFacts: the names by which backends refer to an operator and to its properties."""
 
 from __future__ import annotations
 
@@ -11,8 +10,13 @@ from penstock.ops.registry import operator_files
 
 @dataclass(frozen=True, slots=True)
 class OperatorFacts:
-    """`names`: for `is_op` and strategies; `attributes`: for `has_attr`; `parameters` and `tables`
-    of a node's arithmetic: for constraints, costs and kernels."""
+    """The names that a backend may use for an operator and for its properties.
+
+    operator: the name in penstock.
+    names: names that `is_op` and strategies accept.
+    attributes: attributes that `has_attr` accepts.
+    parameters: keys of `Offloaded.parameters`, for constraints, costs and kernels.
+    tables: keys of `Offloaded.tables`, likewise."""
 
     operator: str
     names: tuple[str, ...]
@@ -22,7 +26,9 @@ class OperatorFacts:
 
 
 def operator_facts(name: str, where: str) -> tuple[OperatorFacts, ...]:
-    """Facts about each operator that a name denotes.  Raises BackendError for an unknown name.
+    """Return the facts about each operator that `name` denotes.
+
+    Raises BackendError for an unknown name, with `where` as the location.
 
     >>> (pool,) = operator_facts("nn.avg_pool2d", "an example")
     >>> pool.names[:3], pool.parameters[:3], pool.tables

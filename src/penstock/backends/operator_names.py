@@ -1,12 +1,13 @@
 """Names by which patterns and strategies refer to operators: penstock's, TFLite's and Relay's.
 
-"Conv2D", "CONV_2D" and "nn.conv2d" denote the same operator.  A name may also select nodes by a
-field of the operator, as "RELU6" and "LESS" do.  Operators state their own names (`ir.op.Op`); this
-module resolves them.  Source of the Relay names: TVM 0.12, `relay/op`, and
-`relay/frontend/tflite.py` for the operator that each TFLite operator becomes.
+"Conv2D", "CONV_2D" and "nn.conv2d" denote the same operator.  A name may also select nodes by the
+value of a field of the operator, as "RELU6" and "LESS" do.  Each operator declares its names
+(`ir.op.Op`); this module resolves them.  Source of the Relay names: TVM 0.12, `relay/op`, and
+`relay/frontend/tflite.py` for the mapping from TFLite to Relay.
 
 Relay's bias_add and requantize after a layer are not nodes in penstock: the bias is an input of the
-layer, and requantisation follows from its output type.  `Fused` names them.
+layer, and requantisation follows from its output type.  Their names denote parts of the layer's
+node (`Fused`).
 """
 
 from __future__ import annotations
@@ -24,31 +25,34 @@ from penstock.ir.op import Op
 from penstock.ops.registry import operator_files, operators
 
 Attributes = tuple[tuple[str, object], ...]
+"""Pairs of an attribute name and a value."""
 
 
 class Fused(Enum):
-    """An operator of Relay that is part of a layer with weights; by name, the operators that may
-    follow the layer as a node of their own."""
+    """Relay operators that penstock represents as parts of a layer's node."""
 
     BIAS_ADD = "nn.bias_add"
     REQUANTISE = "qnn.requantize"
 
 
 Kind = type[Op] | Fused
-"""What a node, or a part of it, computes."""
+"""What a node or a part of a node computes: an operator class, or a fused Relay operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """One thing that a name denotes: nodes, or parts of nodes, of `kind` whose fields have the
-    values of `attributes` and that satisfy `condition`, called with the operator and its site."""
+    """One sense of a name: a set of nodes, or of parts of nodes, that the name denotes.
+
+    kind: what the node or part computes.
+    attributes: values that attributes of the node's operator must have.
+    condition: a predicate of operator and site that must hold; None for no condition."""
 
     kind: Kind
     attributes: Attributes = ()
     condition: Callable[..., bool] | None = None
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Whether the part of the node that computes `kind` is denoted."""
+        """Return whether this sense includes the part of `node` that computes `kind`."""
         return (
             kind is self.kind
             and has_attributes(node, self.attributes)
@@ -58,7 +62,7 @@ class Sense:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Everything that a name denotes."""
+    """All senses of a name."""
 
     senses: tuple[Sense, ...]
 
@@ -67,13 +71,13 @@ class Meaning:
         return tuple(sense.kind for sense in self.senses)
 
     def fits(self, node: Node, kind: Kind) -> bool:
-        """Whether the part of the node that computes `kind` is denoted."""
+        """Return whether the name denotes the part of `node` that computes `kind`."""
         return any(sense.fits(node, kind) for sense in self.senses)
 
 
 @cache
 def meanings() -> Mapping[str, Meaning]:
-    """By name that a pattern or a strategy may use, what it denotes.
+    """Return the meaning of every name that a pattern or a strategy may use, by name.
 
     >>> meanings()["CONV_2D"] == meanings()["Conv2D"] == meanings()["nn.conv2d"]
     True
@@ -93,7 +97,9 @@ def meanings() -> Mapping[str, Meaning]:
 
 
 def _selected_field(name: str, op: type[Op]) -> Attributes:
-    """The enumeration field that a TFLite name selects: ("activation", "RELU6") for "RELU6"."""
+    """Return the field values that a TFLite name implies for an operator.
+
+    For "RELU6" they are (("activation", "RELU6"),); they are () for most names."""
     return tuple(
         (field, name)
         for field, type in field_types(op).items()
@@ -102,10 +108,10 @@ def _selected_field(name: str, op: type[Op]) -> Attributes:
 
 
 def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
-    """What a name denotes.
+    """Return the meaning of a name.
 
-    Raises BackendError for an unknown name.  `where`: the author's expression, for the error;
-    `also`: further names to suggest, such as those of patterns.
+    Raises BackendError for an unknown name.  The error quotes `where`, the expression that contains
+    the name, and suggests similar names, including those in `also`, such as names of patterns.
 
     >>> meaning("RELU", 'is_op("RELU")') == meaning("nn.relu", 'is_op("nn.relu")')
     True
@@ -124,12 +130,12 @@ def meaning(name: str, where: str, also: Collection[str] = ()) -> Meaning:
 
 
 def is_called(name: str, node: Node) -> bool:
-    """Whether the name denotes the node's operator itself, not a part that is fused into it."""
+    """Return whether `name` denotes the operator of `node` itself, not a part fused into it."""
     return name in meanings() and meanings()[name].fits(node, type(node.op))
 
 
 def argument_counts(name: str) -> frozenset[int] | None:
-    """How many arguments the name may take in a pattern; None: any number.
+    """Return the permitted numbers of arguments of an operator in a pattern; None for any number.
 
     >>> sorted(argument_counts("nn.conv2d")), argument_counts("CONCATENATION")
     ([2, 3], None)
@@ -146,7 +152,9 @@ def argument_counts(name: str) -> frozenset[int] | None:
 
 @cache
 def _input_counts() -> Mapping[Kind, frozenset[int]]:
-    """How many inputs each kind has, as its samples show; a bias may be omitted."""
+    """Return the numbers of inputs that each kind may have, according to its samples.
+
+    A bias may be omitted."""
     found: dict[Kind, set[int]] = {Fused.BIAS_ADD: {2}, Fused.REQUANTISE: {1}}
     for file in operator_files():
         for sample in file.samples:
@@ -156,7 +164,7 @@ def _input_counts() -> Mapping[Kind, frozenset[int]]:
 
 
 def kind_name(kind: Kind) -> str:
-    """Name of a kind in messages.
+    """Return the name of a kind for messages.
 
     >>> kind_name(Fused.BIAS_ADD)
     'nn.bias_add'
@@ -166,7 +174,9 @@ def kind_name(kind: Kind) -> str:
 
 @cache
 def field_types(record: type) -> Mapping[str, type]:
-    """By field of a frozen record, its type; `object` for unions and generics."""
+    """Return the type of each field of a dataclass, by name; `object` for unions and generics.
+
+    The result is empty for other classes."""
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record)
@@ -176,7 +186,7 @@ def field_types(record: type) -> Mapping[str, type]:
 
 
 def attribute_names(kind: Kind) -> tuple[str, ...]:
-    """Attributes of an operator that `has_attr` accepts, nested ones by dotted names.
+    """Return the attributes of an operator that `has_attr` accepts; nested ones have dotted names.
 
     >>> from penstock.ops.max_pool2d import MaxPool2D
     >>> attribute_names(MaxPool2D)[:3]
@@ -200,10 +210,10 @@ def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
 
 
 def has_attributes(node: Node, attributes: Attributes) -> bool:
-    """Whether the node's operator has all these attribute values.
+    """Return whether the node's operator has all these attribute values.
 
-    Nested attributes have dotted names; an enumeration member is given by name, a tuple also as a
-    list."""
+    Nested attributes have dotted names.  An enumeration member may be given by its name, and a
+    tuple as a list."""
     return all(_has_attribute(node.op, name, value) for name, value in attributes)
 
 

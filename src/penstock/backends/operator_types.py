@@ -1,4 +1,4 @@
-"""Check that an operator computes the element types of a node."""
+"""Checks that an operator supports the element types of a node."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from penstock.opkit.checks import require_dtype
 
 
 def check_element_types(node: Node) -> None:
-    """Raises ModelError unless `Op.result_type` accepts the node's inputs and gives its output's
-    element type.  Portable kernels and `Op.evaluate` implement exactly these types."""
+    """Raise ModelError unless the operator supports the element types of the node.
+
+    `Op.result_type` must accept the types of the inputs and return the element type of the output.
+    Portable kernels and `Op.evaluate` support exactly these types."""
     problem = element_type_problem(node)
     if problem is not None:
         raise problem.at(node.origin or node.name)
 
 
 def element_type_problem(node: Node) -> ModelError | None:
-    """The error of `check_element_types`, or None."""
+    """Return the error that `check_element_types` raises, or None if it raises none."""
     try:
         computed = node.op.result_type(node.site.inputs)
         require_dtype(node.output.type, (computed.dtype,), "output")

@@ -1,8 +1,8 @@
-"""Channel-blocked tensors between the composites of an engine.
+"""Packing: channel-blocked tensors between the composites of an engine.
 
-Each composite unpacks its inputs and packs its output internally.  Its nodes thus still define the
-exact arithmetic, while its kernel reads and writes channel blocks.  At the border to other engines,
-the CPU packs and unpacks each tensor once, whatever the number of its readers.
+Nodes that unpack the inputs and pack the output become part of each composite.  Its nodes thus
+still define the exact arithmetic, while its kernel reads and writes channel blocks.  At the border
+to other engines, the CPU packs or unpacks each tensor once, whatever the number of its readers.
 
     CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
@@ -32,10 +32,11 @@ def packed(
 ) -> Graph:
     """Return the graph with packed int8 tensors between the composites of `engine`.
 
-    A pack is a block of `pack` channels.  With `borders`, tensors that other engines produce or
-    consume are packed too; without, only tensors of at least `least_channels` channels that stay
-    on the engine.  Packed tensors have the shape (1, H, W, C) or (1, C); a composite with an input
-    or output of another shape is unchanged.
+    A packed tensor stores blocks of `pack` consecutive channels.  With `borders`, tensors that
+    other engines produce or consume are packed too.  Without `borders`, a tensor is packed only if
+    the engine produces it and all its readers run on the engine, and if it has at least
+    `least_channels` channels.  Only tensors of shape (1, H, W, C) or (1, C) can be packed; a
+    composite with an input or output of another shape is unchanged.
     """
     packing = _Packing(graph, engine, pack, borders, least_channels)
     for node in graph.nodes:
@@ -45,7 +46,11 @@ def packed(
 
 @dataclass
 class _Packing:
-    """State of the rewrite: the nodes emitted so far, and packed values by original name."""
+    """State of the rewrite.  The first five fields are the arguments of `packed`.
+
+    nodes: the nodes emitted so far.
+    packed_values: the packed form of a value, by the name of the value.
+    """
 
     graph: Graph
     engine: str
@@ -61,7 +66,7 @@ class _Packing:
         self.consumers = self.graph.consumers()
 
     def take(self, node: Node) -> None:
-        """Append a node, rewritten to read and write packed values if it can be."""
+        """Append a node; a packable composite is rewritten to read and write packed values."""
         if not self._is_packable(node):
             self.nodes.append(node)
             return
@@ -81,7 +86,11 @@ class _Packing:
             self.nodes += _unpacking(output, node.output, self.pack, self.taken)
 
     def _packed(self, value: Value) -> Value:
-        """Return the packed form of a value; emit the conversion on the CPU if there is none."""
+        """Return the packed form of a value.
+
+        If there is none yet, emit nodes that pack the value on the CPU; without `borders`, return
+        the value itself.
+        """
         if value.name not in self.packed_values:
             if not self.borders:
                 return value
@@ -91,7 +100,7 @@ class _Packing:
         return self.packed_values[value.name]
 
     def _inner(self, node: Node, composite: Composite) -> tuple[Node, ...]:
-        """Return the composite's nodes, preceded by unpacking and followed by packing."""
+        """Return the composite's nodes, with those that unpack inputs and pack the output."""
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
             if value.name in self.packed_values:
@@ -108,7 +117,7 @@ class _Packing:
         return all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
 
     def _is_read_elsewhere(self, node: Node) -> bool:
-        """Return whether the unpacked output is a graph output or has a reader off the engine."""
+        """Return whether the output is a graph output or has a reader that needs it unpacked."""
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
 
@@ -118,9 +127,9 @@ def _is_image(type: TensorType) -> bool:
 
 
 def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that pack a value: reshape to an image, pad channels with 0, pack.
+    """Return the nodes that reshape a value to an image, pad its channels with 0, and pack it.
 
-    New values get names that are not in `taken`.
+    The names of new values differ from those in `taken`.
     """
     *_, channels = value.type.shape
     steps: list[tuple[str, Op]] = []
@@ -135,7 +144,7 @@ def _packing(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
 
 
 def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """Return the nodes that compute `value` from its packed form."""
+    """Return the nodes that compute `value` from its packed form `packs`."""
     *_, channels = value.type.shape
     image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
     steps: list[tuple[str, Op]] = [("whole", UnpackChannels(-(-channels // pack)))]
@@ -149,7 +158,12 @@ def _unpacking(packs: Value, value: Value, pack: int, taken: Collection[str]) ->
 def _chain(
     first: Value, steps: Iterable[tuple[str, Op]], last: Value | None, taken: Collection[str]
 ) -> Iterable[Node]:
-    """Yield a chain of nodes that starts at `first`; its output is `last`, if given."""
+    """Yield a chain of nodes, each of which reads the output of the one before.
+
+    steps: the operator of each node, with a label for the name of its output.
+    first: the input of the first node.
+    last: the output of the last node; None for a new value.
+    """
     every = list(steps)
     stem = (last or first).name
     for k, (label, op) in enumerate(every):

@@ -1,10 +1,10 @@
 """Partitioning of a graph between an accelerator and the processor.
 
-    partition   turns subgraphs that patterns match into composites
-    choose      selects the kernel of each composite, and dissolves those that have none
+    partition   replaces subgraphs that patterns match by composites
+    choose      selects the kernel of each composite, and dissolves composites without a kernel
     dissolve    replaces composites by their nodes
 
-The results of the graph do not change.
+The outputs of the graph do not change.
 
 >>> from penstock.backends.pattern import is_op, wildcard
 >>> from penstock.frontends.builder import GraphBuilder
@@ -47,7 +47,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 
 Refusals = Mapping[str, str]
-"""Reason why no composite claims a node, by the node's name."""
+"""The reason why no composite contains a node, by the node's name."""
 
 
 def partition(
@@ -57,13 +57,13 @@ def partition(
     engine: str,
     merge: bool = True,
 ) -> tuple[Graph, Refusals]:
-    """Turns matches of patterns into composites of `engine`; returns the graph and the refusals.
+    """Return the graph with matches of patterns as composites of `engine`, and the refusals.
 
     Patterns claim nodes in order of registration, each from the outputs upwards, the largest match
-    first.  A match is refused if another pattern has claimed one of its nodes, if a node outside
-    reads an intermediate value, or if element types, the predicate or a constraint forbid it.  With
-    `merge`, adjacent composites form one region.  Raises BackendError if the author's functions
-    fail.
+    first.  A match is refused if one of its nodes is already claimed, if a node outside reads an
+    intermediate value, if an operator does not support its element types, or if the predicate or a
+    constraint refuses it.  With `merge`, adjacent composites form one region.  Raises BackendError
+    if a function of the backend fails.
     """
     search = _Search(graph, engine)
     for named in patterns:
@@ -76,7 +76,7 @@ def partition(
 
 
 def dissolve(graph: Graph, refused: Collection[str]) -> Graph:
-    """The graph with the composites of these names replaced by their nodes, in place."""
+    """Return the graph in which the composites named in `refused` are replaced by their nodes."""
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.name in refused and isinstance(node.op, Composite):
@@ -92,18 +92,20 @@ def choose(
     processor_cycles: Callable[[Node], int],
     refusals: Refusals | None = None,
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
-    """Selects a kernel for each composite of the accelerator.
+    """Select a kernel for each composite of the accelerator.
 
-    Returns the graph, in which composites without a kernel are dissolved, and the CPU fallbacks:
-    every other node that computes, in order, with reason and cycles.
+    Returns the graph, with a kernel in each composite, and the CPU fallbacks.  Composites without a
+    kernel are dissolved.  CPU fallbacks are all nodes that compute something and are not
+    composites, in order, with reason and cycles.
 
-    Strategies for the composite's main operator or pattern are tried in order of decreasing level,
-    down to `CORE_LEVEL`, the level of the processor's kernels.  The first level with an
-    implementation whose condition holds decides, by least cycles.  If that implementation needs
-    scratch memory, the best one with the least scratch is the fallback kernel.
+    Strategies for the composite's main operator or pattern are tried by decreasing level; levels up
+    to `CORE_LEVEL`, that of the processor's kernels, are ignored.  The first level with an
+    implementation whose condition holds determines the kernel: the one with the fewest cycles.  If
+    another implementation of the level needs less scratch memory, the fastest one with the least
+    scratch becomes the fallback kernel.
 
-    `processor_cycles`: cycles of a node on the processor; `refusals`: those of `partition`.
-    Raises BackendError if strategies are missing or fail.
+    `processor_cycles`: cycles of a node on the processor; `refusals`: result of `partition`.
+    Raises BackendError if all composites of a pattern lack a strategy, or if a strategy fails.
 
     >>> from penstock.zoo.registry import open_zoo
     >>> from penstock.backends.accelerator import AcceleratorTarget, Codegen
@@ -150,9 +152,12 @@ def choose(
 
 @dataclass
 class _Search:
-    """Composites so far, by name, and the reasons of refusals, by node.
+    """State of `partition`.
 
-    A reason comes with its rank; the highest-ranking reason of a node is reported."""
+    found: the composites so far, by the name of their last node.
+    claimed: names of the nodes that they contain.
+    refused: the rank and text of the highest-ranking reason for a refusal, by node name; a refusal
+        by a rule (rank 2) outranks a value that is read outside the match (rank 1)."""
 
     graph: Graph
     engine: str
@@ -167,7 +172,7 @@ class _Search:
         self.position = {node.name: k for k, node in enumerate(self.graph.nodes)}
 
     def claim(self, node: Node, named: NamedPattern, rules: Sequence[Rule]) -> None:
-        """Turns the first admissible match that ends with the node into a composite."""
+        """Add the first admissible match that ends with `node` as a composite."""
         for names in matches(named.pattern, node, self.producers):
             if names & self.claimed:
                 continue
@@ -181,12 +186,12 @@ class _Search:
                     self.refused[name] = reason[0], f'pattern "{named.name}" {reason[1]}'
 
     def partitioned(self) -> Graph:
-        """The graph with the composites, each at the position of its last node."""
+        """Return the graph with the composites, each at the position of its last node."""
         kept = (n for n in self.graph.nodes if n.name in self.found or n.name not in self.claimed)
         return self.graph.with_nodes(tuple(self.found.get(n.name, n) for n in kept))
 
     def refusals(self) -> Refusals:
-        """The highest-ranking reason of every node that is not claimed."""
+        """Return the highest-ranking reason of every node that is not claimed."""
         unmatched = 0, f"no pattern of {self.engine} matches it"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
@@ -195,7 +200,9 @@ class _Search:
         }
 
     def _escape(self, names: frozenset[str], last: Node) -> tuple[int, str] | None:
-        """Why a match is refused whose intermediate values are used outside; None if none is."""
+        """Return rank and reason if a value inside the match is used outside it, else None.
+
+        `names` are the nodes of the match; `last` computes its output."""
         for name in sorted(names - {last.name}, key=self.position.__getitem__):
             if name in self.outputs:
                 return 1, f'matches, but "{name}" within it is an output of the network'
@@ -207,7 +214,9 @@ class _Search:
     def _broken_rule(
         self, names: frozenset[str], named: NamedPattern, rules: Sequence[Rule]
     ) -> tuple[int, str] | None:
-        """Why element types, the predicate or a constraint refuse a match; None if none does."""
+        """Return rank and reason if element types, predicate or a constraint refuse a match.
+
+        Returns None if the match is accepted."""
         node = self._composite(names, named.name)
         for name in sorted(names, key=self.position.__getitem__):
             problem = element_type_problem(self.graph.nodes[self.position[name]])
@@ -220,7 +229,7 @@ class _Search:
         return None
 
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
-        """The composite of a match, as a node."""
+        """Return a match as a composite node; `names` are the names of its nodes."""
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
         inputs: tuple[Value, ...] = tuple(outside.values())
@@ -230,7 +239,7 @@ class _Search:
 
 
 def _check_pattern(named: NamedPattern, engine: str) -> None:
-    """Raises BackendError if a pattern cannot claim any node."""
+    """Raise BackendError if a pattern cannot claim any node."""
     if any(isinstance(last, Operator) for last in last_operators(named.pattern)):
         return
     raise BackendError(
@@ -253,7 +262,7 @@ def _composites(graph: Graph, engine: str) -> Iterator[tuple[Node, Composite]]:
 
 
 def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strategy, ...]:
-    """The strategies for a composite's pattern or main operator."""
+    """Return the strategies for a composite's pattern or main operator."""
     main = main_node(composite)
     return tuple(
         strategy
@@ -263,8 +272,9 @@ def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strateg
 
 
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
-    """Raises BackendError if a strategy is for an unknown operator or pattern, or if all composites
-    of a pattern lack a strategy."""
+    """Raise BackendError if a strategy has no use or a pattern has no strategy.
+
+    The former is for an unknown operator or pattern; all composites of the latter lack one."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:
@@ -295,7 +305,7 @@ def _no_strategy(name: str, mains: Iterable[Node], accelerator: Accelerator) -> 
 
 
 def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
-    """The composite with its kernels, or the reason why there are none."""
+    """Return the composite node with its kernels, or the reason why it has none."""
     composite = node.op
     assert isinstance(composite, Composite)
     strategies = _strategies(composite, accelerator)
@@ -321,7 +331,7 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
 
 
 def _best(able: Sequence[Implementation], node: Node) -> Implementation:
-    """The implementation with the least cycles; the first of equals."""
+    """Return the implementation with the fewest cycles, or the first of several."""
     return min(able, key=lambda i: cycles(i, node))
 
 

@@ -4,12 +4,13 @@
 >>> print(is_op("nn.bias_add")(conv, wildcard()).optional(lambda x: is_op("nn.relu")(x)))
 nn.relu(nn.bias_add(nn.conv2d(*, constant), *)) | nn.bias_add(nn.conv2d(*, constant), *)
 
-A layer is one node in penstock, including its bias, requantisation and clamp.  Patterns see it as
-the chain that Relay has for it, `nn.relu(qnn.requantize(nn.bias_add(nn.conv2d(x, w), b)))`, and may
-name any inner part of that chain: `nn.conv2d` alone also matches a convolution with bias and clamp.
-The accelerator must still compute the parts that the pattern does not name; to refuse them, use
-`has_attr({"activation": "NONE"})`, a predicate or a constraint.  A pattern that names only fused
-parts, such as `nn.relu` of anything, does not match a layer, because a node cannot be divided.
+A layer is one node in penstock, including its bias, requantisation and clamp.  For patterns, it is
+the chain of Relay operators `nn.relu(qnn.requantize(nn.bias_add(nn.conv2d(x, w), b)))`.  A pattern
+may name any inner part of the chain: `nn.conv2d` alone also matches a convolution with bias and
+clamp.  The accelerator must still compute the parts that the pattern does not name; to refuse them,
+use `has_attr({"activation": "NONE"})`, a predicate or a constraint.  A pattern that names only
+fused parts, such as `nn.relu` of a wildcard, does not match a layer, because a node cannot be
+divided.
 
 A pattern object that occurs twice within a pattern must match the same value both times.
 
@@ -39,12 +40,12 @@ from penstock.ops.registry import operators
 class Pattern:
     """Immutable pattern of nodes, built from `is_op`, `wildcard` and `is_constant`.
 
-    Patterns compare by identity, since the same object twice means the same value twice."""
+    Patterns compare by identity, since all occurrences of one object match the same value."""
 
     __slots__ = ()
 
     def __or__(self, other: Pattern) -> Pattern:
-        """Pattern that matches what either operand matches.
+        """Return a pattern that matches whatever one of the operands matches.
 
         >>> print(is_op("nn.max_pool2d")(wildcard()) | is_op("nn.avg_pool2d")(wildcard()))
         nn.max_pool2d(*) | nn.avg_pool2d(*)
@@ -52,7 +53,7 @@ class Pattern:
         return Either(self, checked_pattern(other, "the right side of |"))
 
     def optional(self, wrapped: Callable[[Pattern], Pattern]) -> Pattern:
-        """This pattern, together with the operators that `wrapped` adds if they are present.
+        """Return a pattern that matches `wrapped(self)` or, if that does not match, `self`.
 
         >>> print(is_op("Pad")(wildcard()).optional(lambda x: is_op("Conv2D")(x, wildcard())))
         Conv2D(Pad(*), *) | Pad(*)
@@ -60,7 +61,7 @@ class Pattern:
         return Either(checked_pattern(wrapped(self), "what optional(..) is given returns"), self)
 
     def has_attr(self, attributes: Mapping[str, object]) -> Pattern:
-        """This pattern, restricted to matches whose last operator has these attribute values.
+        """Return this pattern, restricted to matches whose last operator has these attributes.
 
         Attributes are fields of penstock's operators: nested ones have dotted names, enumeration
         members are given by name.  Raises BackendError for an unknown attribute or member.
@@ -78,7 +79,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wildcard(Pattern):
-    """Any value."""
+    """Matches any value."""
 
     def __str__(self) -> str:
         return "*"
@@ -86,7 +87,7 @@ class Wildcard(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Pattern):
-    """Any constant."""
+    """Matches any constant."""
 
     def __str__(self) -> str:
         return "constant"
@@ -94,13 +95,13 @@ class Constant(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator(Pattern):
-    """An operator of that name; `arguments` None accepts any arguments."""
+    """Matches an operator by name, if its operands match `arguments`; None accepts any operands."""
 
     name: str
     arguments: tuple[Pattern, ...] | None = None
 
     def __call__(self, *patterns: Pattern) -> Operator:
-        """This operator, applied to arguments that match `patterns`, constants included.
+        """Return this operator with operands, constants included, that must match `patterns`.
 
         The bias of a layer may be omitted.  Commutative operators match in both orders.
 
@@ -121,7 +122,7 @@ class Operator(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Either(Pattern):
-    """What `first` or `second` matches."""
+    """Matches whatever `first` or `second` matches."""
 
     first: Pattern
     second: Pattern
@@ -132,7 +133,7 @@ class Either(Pattern):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Having(Pattern):
-    """What `pattern` matches, if its last operator has these attribute values."""
+    """Matches whatever `pattern` matches, if its last operator has these attribute values."""
 
     pattern: Pattern
     attributes: Attributes
@@ -144,7 +145,7 @@ class Having(Pattern):
 
 
 def wildcard() -> Pattern:
-    """Any value: computed, constant, or an input of the network.
+    """Return a pattern that matches any value: constant, computed, or an input of the network.
 
     >>> print(wildcard())
     *
@@ -153,7 +154,7 @@ def wildcard() -> Pattern:
 
 
 def is_constant() -> Pattern:
-    """Any constant, such as weights.
+    """Return a pattern that matches any constant, such as weights.
 
     >>> print(is_op("Add")(wildcard(), is_constant()))
     Add(*, constant)
@@ -162,9 +163,10 @@ def is_constant() -> Pattern:
 
 
 def is_op(name: str) -> Operator:
-    """An operator with any arguments; call the result with patterns to restrict them.
+    """Return a pattern that matches an operator with any operands.
 
-    `name` is penstock's, TFLite's or Relay's.  Raises BackendError for an unknown name.
+    Call the result with patterns to restrict the operands.  `name` is the operator's name in
+    penstock, TFLite or Relay.  Raises BackendError for an unknown name.
 
     >>> print(is_op("nn.softmax")(wildcard()), is_op("Concatenation"))
     nn.softmax(*) Concatenation
@@ -178,7 +180,7 @@ def is_op(name: str) -> Operator:
 
 
 def last_operators(pattern: Pattern) -> Iterator[Pattern]:
-    """Alternatives for the last node of a match: operators, wildcards and constants.
+    """Yield the alternatives for the last node of a match: operators, wildcards and constants.
 
     >>> [str(p) for p in last_operators(is_op("Add")(wildcard(), wildcard()) | wildcard())]
     ['Add(*, *)', '*']
@@ -194,7 +196,7 @@ def last_operators(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def checked_pattern(found: object, where: str) -> Pattern:
-    """`found`, if the author gave a pattern at this place.  Raises BackendError otherwise."""
+    """Return `found` if it is a pattern; otherwise raise BackendError with `where` as location."""
     if isinstance(found, Pattern):
         return found
     raise BackendError(
@@ -207,7 +209,7 @@ def checked_pattern(found: object, where: str) -> Pattern:
 
 
 def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
-    """Raises BackendError unless the operator can have these arguments."""
+    """Raise BackendError unless the operator `name` can have operands that match `patterns`."""
     where = f'is_op("{name}")'
     for found in patterns:
         checked_pattern(found, where)
@@ -228,7 +230,7 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
 
 
 def _check_biased(pattern: object, where: str) -> None:
-    """Raises BackendError unless the pattern can end with a layer that has a bias."""
+    """Raise BackendError unless the pattern can end with a layer that has a bias."""
     assert isinstance(pattern, Pattern)
     biased = {name: op for name, op in operators().items() if op.BIAS_INPUT is not None}
     last = [p.name for p in last_operators(pattern) if isinstance(p, Operator)]
@@ -244,8 +246,9 @@ def _check_biased(pattern: object, where: str) -> None:
 
 
 def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> None:
-    """Raises BackendError unless the last operators of the pattern have all these attributes, and
-    enumerations the members named."""
+    """Raise BackendError for an attribute that no operator at the end of the pattern has.
+
+    It is also an error if an attribute is an enumeration without the given member."""
     last = tuple(last_operators(pattern))
     if not all(isinstance(p, Operator) for p in last):
         return

@@ -1,4 +1,4 @@
-"""Matching of patterns with the nodes of a graph."""
+"""Matching of patterns against the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.ops.relu import Relu
 def matches(
     pattern: Pattern, node: Node, producers: Mapping[str, Node]
 ) -> tuple[frozenset[str], ...]:
-    """Matches of a pattern that end with `node`, each as the set of names of its nodes.
+    """Return the matches of a pattern that end with `node`, each as the set of its nodes' names.
 
-    Larger matches come first; matches of one size are in order of alternatives.  `producers` maps
-    the name of a computed value to its node.
+    Larger matches come first; matches of the same size are in the order of the alternatives in the
+    pattern.  `producers` maps the name of each value that a node computes to that node.
     """
     search = _Search(producers, _repeated_patterns(pattern))
     found = search.match(pattern, _Term.of(node.output), frozenset())
@@ -29,9 +29,12 @@ def matches(
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A value, or an intermediate result within its node.
+    """A value of the graph, or an intermediate result of the node that computes the value.
 
-    `depth`: how many outer stages of the node (clamp, requantisation, bias) are stripped off."""
+    name: the name of the value.
+    depth: the number of final stages of the node (bias, requantisation, clamp) that are not yet
+        applied to an intermediate result; 0 for the value itself.
+    constant: whether the value is a constant."""
 
     name: str
     depth: int = 0
@@ -39,23 +42,27 @@ class _Term:
 
     @staticmethod
     def of(value: Value) -> _Term:
+        """Return the term for a value of the graph."""
         return _Term(value.name, constant=value.data is not None)
 
     @property
     def whole(self) -> bool:
+        """Whether the term is a value of the graph, not an intermediate result."""
         return self.depth == 0
 
 
 _NUMBER = _Term("", constant=True)
-"""A scale or a zero point, which Relay passes as an argument."""
+"""A scale or a zero point, which is an operand in Relay but not in penstock."""
 
 _Bindings = frozenset[tuple[Pattern, _Term]]
-"""Repeated patterns with the terms that they have matched."""
+"""The patterns that occur repeatedly, each with the term that it has matched."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """One operator that a node computes, with its arguments in every permitted form."""
+    """One of the operators that a node computes in sequence.
+
+    arguments: the permitted lists of operands, for example with and without a bias."""
 
     kind: Kind
     arguments: tuple[tuple[_Term, ...], ...]
@@ -63,7 +70,7 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A partial match: names of its nodes, and bindings of repeated patterns."""
+    """A partial match: the names of its nodes, and the bindings of repeated patterns."""
 
     claimed: frozenset[str]
     bindings: _Bindings
@@ -71,9 +78,11 @@ class _Match:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Search for matches with memoisation: nested options ask for the same match repeatedly.
+    """Search for matches, with memoisation because nested alternatives repeat sub-searches.
 
-    `repeated`: patterns that occur more than once and therefore must match one value."""
+    producers: the node that computes a value, by the value's name.
+    repeated: patterns that occur more than once and must match the same term each time.
+    known: the memoised results of `match`."""
 
     producers: Mapping[str, Node]
     repeated: frozenset[Pattern]
@@ -82,7 +91,7 @@ class _Search:
     )
 
     def match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> tuple[_Match, ...]:
-        """Distinct matches of the pattern with the term, in order of alternatives."""
+        """Return the distinct matches of the pattern with the term, in order of alternatives."""
         key = pattern, term, bindings
         if key not in self.known:
             bound = dict(bindings).get(pattern)
@@ -96,7 +105,7 @@ class _Search:
         return self.known[key]
 
     def _first_match(self, pattern: Pattern, term: _Term, bindings: _Bindings) -> Iterator[_Match]:
-        """Matches of a pattern without a binding; a repeated pattern is bound to the term."""
+        """Yield the matches of a pattern that has no binding; bind a repeated pattern to `term`."""
         binding: _Bindings = frozenset({(pattern, term)} if pattern in self.repeated else ())
         for found in self._matches(pattern, term, bindings):
             yield replace(found, bindings=found.bindings | binding)
@@ -122,7 +131,7 @@ class _Search:
     def _operator_matches(
         self, pattern: Operator, term: _Term, bindings: _Bindings
     ) -> Iterator[_Match]:
-        """Matches of an operator with any stage of the term's node, outer stages first."""
+        """Yield the matches of an operator with any stage of the term's node, last stage first."""
         node = self.producers.get(term.name)
         if node is None:
             return
@@ -140,9 +149,9 @@ class _Search:
     def _argument_matches(
         self, pattern: Operator, operands: tuple[_Term, ...], found: _Match
     ) -> Iterable[_Match]:
-        """Extensions of `found` by matches of all arguments.
+        """Return the extensions of the match `found` in which all operands match as well.
 
-        Scales and zero points follow the other arguments of Relay's quantised operators."""
+        Relay's quantised operators ("qnn.") have scales and zero points after other operands."""
         patterns = pattern.arguments or ()
         if pattern.name.startswith("qnn."):
             operands += (_NUMBER,) * (len(patterns) - len(operands))
@@ -159,7 +168,7 @@ class _Search:
 
 
 def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
-    """Patterns that occur more than once under some choice of alternatives."""
+    """Return the patterns that occur more than once under some choice of alternatives."""
     counts: dict[Pattern, Counter[Pattern]] = {}
 
     def count(one: Pattern) -> Counter[Pattern]:
@@ -180,7 +189,9 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
 
 
 def _stages(node: Node) -> tuple[_Stage, ...]:
-    """What a node computes, outermost stage first; its own operator is the last."""
+    """Return the operators that a node computes in sequence, in reverse order.
+
+    The node's own operator comes last, after clamp, requantisation and bias, if present."""
     found: list[_Stage] = []
 
     def wrap(kind: Kind, *others: _Term) -> None:

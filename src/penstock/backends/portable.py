@@ -1,4 +1,4 @@
-"""Parts that run C kernels on a processor, and their cycles by a linear model."""
+"""Creation of the parts of a graph, and a linear model of their cycles on a processor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from penstock.scheduling.model.parts import Parts
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A processor's word on what its parts cost; it waits for memories by itself (`Memories`)."""
+    """The cycle model of a processor, without stalls for memory accesses.
+
+    Its `memory` arguments are unused, since `Memories` computes these stalls."""
 
     engine: Engine
 
     def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Cycles of the part's whole output: linear in products, elements and loops."""
+        """Return the cycles of computing the part's whole output, without the cost per call.
+
+        They are those of the kernel's own model, or else linear in MACs, elements and loops."""
         if not part.nodes:
             return 0
         if part.kernel.work_cycles is not None:
@@ -37,27 +41,27 @@ class Processor:
         )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Cycles that each call adds, at most."""
+        """Return the largest number of cycles that a call adds to those of the work."""
         return self._call_cycles(part) + part.kernel.odd_cycles
 
     def cycles(
         self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
     ) -> int:
-        """Cycles of calls, given the number of rows that each computes."""
+        """Return the total cycles of several calls; `stripes` holds the output rows of each."""
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         return self.work_cycles(part) + len(stripes) * self._call_cycles(part) + odd
 
     def _call_cycles(self, part: Part) -> int:
-        """Cycles that a call of an even number of rows adds."""
+        """Return the cycles that a call for an even number of rows adds to those of the work."""
         known = part.kernel.call_cycles
         return round(self.engine.cycles_per_call) if known is None else known
 
 
 def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts:
-    """One part per computing node, on the accelerator that claims it or the target's first engine.
+    """Return a graph's parts, one per node that computes something.
 
-    With `stream_input`, the first parts stand for the caller, which supplies the inputs row by
-    row."""
+    A part runs on the accelerator of its composite, or else on the target's first engine.  With
+    `stream_input`, the first parts represent the caller, which supplies the inputs row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
     parts = [part_of(node, engine) for node in graph.nodes if not node.op.ALIAS]
@@ -68,9 +72,9 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
 
 
 def part_of(node: Node, processor: Engine) -> Part:
-    """The part of one node: its kernels and the engine that runs it.
+    """Return the part of one node: its kernels and the engine that runs it.
 
-    Raises ModelError if no kernel computes the node's element types."""
+    Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site
     if isinstance(op, Composite):
         return Part((node,), op.engine, op.kernel(site), fallback=op.lean, prefetching=op.fetching)

@@ -15,12 +15,12 @@ from penstock.hardware.target import Target
 
 DEFAULT_MACS_PER_CYCLE = 1.0
 ABOVE_0 = 1e-9
-"""Lower limit of figures that must be positive."""
+"""Smallest valid value of parameters that must be positive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The cycles of a call: `cycles_per_call`, plus the larger of compute and memory time.
+    """Cost model of a call: `cycles_per_call` plus the larger of compute time and memory time.
 
     Compute time is the number of multiply-accumulates, or of output elements if that is larger,
     divided by `macs_per_cycle`.  Memory time is the number of bytes of inputs, constants and output
@@ -32,12 +32,14 @@ class Roofline:
 
     @staticmethod
     def of(chip: Target) -> Roofline:
-        """The default: one multiply-accumulate a cycle, and the bandwidth of the arena's memory."""
+        """Return the default model for a chip.
+
+        It assumes one multiply-accumulate per cycle and the bandwidth of the arena's memory."""
         bandwidth = chip.memory_for("arena").bandwidth_bytes_per_cycle
         return Roofline(DEFAULT_MACS_PER_CYCLE, bandwidth, 0.0)
 
     def check(self, where: str) -> None:
-        """Raises BackendError if a figure is not a finite number or too small."""
+        """Raise BackendError if a parameter of the model is not a finite number or too small."""
         figures = (
             ("macs_per_cycle", self.macs_per_cycle, ABOVE_0),
             ("bytes_per_cycle", self.bytes_per_cycle, ABOVE_0),
@@ -54,7 +56,7 @@ class Roofline:
                 )
 
     def cycles(self, offloaded: Offloaded, rows: int) -> float:
-        """Cycles of a call that computes `rows` rows of the output."""
+        """Return the cycles of a call that computes `rows` rows of the output."""
         work = offloaded.work(rows)
         operations = max(work.macs, work.elements)
         longest = max(
@@ -64,7 +66,7 @@ class Roofline:
 
 
 def is_figure(value: object, least: float) -> bool:
-    """Whether a value is a finite number of at least `least`; booleans are no numbers.
+    """Return whether `value` is a finite number, not a Boolean, and at least `least`.
 
     >>> is_figure(0.5, 0), is_figure(float("nan"), 0), is_figure("8", 0), is_figure(True, 0)
     (True, False, False, False)

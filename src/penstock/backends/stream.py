@@ -1,11 +1,11 @@
-"""stream: the calls of an accelerator as command streams, constants of the program.
+"""Encoding of an accelerator's calls as command streams, which become constants of the program.
 
 The driver of such an accelerator receives a stream of commands and the base addresses of the
-buffers that the commands use, and executes them in order.
+buffers that the commands use, and executes the commands in order.
 
-No control depends on data.  The compiler therefore unrolls the body of a call once for each
-interval of rows that the program computes with it, and encodes each result as one stream.  The body
-is then replaced by a single invocation: submit(stream, bytes, bases...); in C
+Control flow does not depend on data.  For each interval of rows that the program computes with a
+call, the compiler therefore unrolls the call's body and encodes the resulting commands as one
+stream.  A single invocation then replaces the body: submit(stream, bytes, bases...); in C
 submit(stream, bytes, bases), where `bases` is an array of pointers.
 """
 
@@ -51,13 +51,14 @@ from penstock.program.steps import as_step, steps, walk
 ALIGNMENT_BYTES = 16
 """Alignment of each stream."""
 Variables = Mapping[str, int]
+"""Values of variables by name."""
 
 
 def with_streams(program: Program, accelerator: Accelerator) -> Program:
-    """The program with the accelerator's calls replaced by submissions of command streams;
-    unchanged if the accelerator has no encoder.
+    """Return the program with bodies of the accelerator's calls replaced by stream submissions.
 
-    Raises BackendError if the encoder fails, or if a kernel issues operations and there is none."""
+    The program is unchanged if the accelerator has no encoder.  Raises BackendError if the encoder
+    fails, or if a kernel issues stream commands but the accelerator has no encoder."""
     encoder, submit = accelerator.codegen.encoder, accelerator.codegen.submit
     if encoder is None or submit is None:
         _require_no_issues(program, accelerator.name)
@@ -90,7 +91,7 @@ def with_streams(program: Program, accelerator: Accelerator) -> Program:
 
 
 def _require_no_issues(program: Program, engine: str) -> None:
-    """Raises BackendError if a call of the engine issues stream commands."""
+    """Raise BackendError if a call that runs on `engine` issues stream commands."""
     for call in steps(program):
         issued = [c for c in walk(call.body) if isinstance(c, Issue | Transfer)]
         if call.engine == engine and issued:
@@ -104,8 +105,14 @@ def _require_no_issues(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The base addresses that a submission passes: of the buffers that a step uses, every constant,
-    and in each writable memory the one with the lowest address."""
+    """The base addresses that a submission passes to the driver.
+
+    Each constant that the step uses is a base.  In each writable memory, the base is the used
+    buffer with the lowest address.
+
+    buffers: all buffers of the program, by name.
+    names: names of the bases, in the order in which they are passed.
+    writable: names of the writable memories."""
 
     buffers: Mapping[str, Buffer]
     names: tuple[str, ...]
@@ -113,7 +120,7 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """The bases of a step, in the order in which its body first uses them."""
+        """Return the bases of a step, in order of the first use of a memory or constant."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -125,7 +132,7 @@ class _Bases:
         return _Bases(buffers, names, writable)
 
     def place(self, buffer: str, offset_bytes: int) -> Place:
-        """The address of a byte of a buffer, relative to one of the bases."""
+        """Return the address of a byte of a buffer, relative to one of the bases."""
         found, at = self.buffers[buffer], offset_bytes
         if found.memory not in self.writable:
             return Place(self.names.index(buffer), at, found.memory)
@@ -136,13 +143,15 @@ class _Bases:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Resolves the addresses of commands, given the values of the variables around them."""
+    """Resolves the addresses of commands.
+
+    variables: the values of the variables in their expressions, such as those of loops."""
 
     bases: _Bases
     variables: Variables
 
     def command(self, command: Invoke | Issue | Transfer) -> AnyStreamCommand:
-        """The command as the encoder receives it."""
+        """Return the command as the encoder receives it."""
         match command:
             case Invoke():
                 arguments = tuple(map(self.argument, command.arguments))
@@ -164,17 +173,17 @@ class _Resolver:
                 return StreamTransfer(source, target, command.size_bytes)
 
     def argument(self, argument: Expr | Address) -> int | Place:
-        """The value of an argument."""
+        """Return the value of an expression, or an address as a place."""
         if isinstance(argument, Address):
             return self.place(argument)
         return evaluate(argument, self.variables)
 
     def place(self, address: Address) -> Place:
-        """The address, relative to one of the bases."""
+        """Return the address, relative to one of the bases."""
         return self.bases.place(address.buffer, evaluate(address.offset, self.variables))
 
     def rows(self, tensor: TensorRows) -> StreamRows:
-        """The addresses of rows of a tensor, relative to one of the bases."""
+        """Return the addresses of rows of a tensor, relative to one of the bases."""
         lower, upper = (
             evaluate(tensor.lower, self.variables),
             evaluate(tensor.upper, self.variables),
@@ -186,8 +195,13 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The streams of a step, concatenated; by the first row that a stream computes, its offset
-    (`begin`) and `size` in bytes."""
+    """The streams of a step, concatenated.
+
+    raw: the bytes of all streams.
+    begin: for each output row, the offset in bytes of the stream that computes rows from this row
+        on; 0 if there is no such stream.
+    size: for each output row, the size in bytes of this stream; 0 if there is none.
+    bases: names of the buffers whose addresses are passed as bases."""
 
     raw: bytes
     begin: tuple[int, ...]
@@ -213,7 +227,9 @@ class _Streams:
         return _Streams(raw, tuple(begin), tuple(size), bases.names)
 
     def submission(self, submit: Driver, buffer: str) -> Invoke:
-        """The invocation that replaces the body; the first row selects the stream."""
+        """Return the invocation that replaces the body of a call; its first row selects the stream.
+
+        `submit` receives the stream; `buffer` is the name of the buffer that holds all streams."""
         used = [k for k, size in enumerate(self.size) if size]
         one = used[0] if len(used) == 1 else None
         begin: Expr = TableEntry(self.begin, FIRST) if one is None else self.begin[one]
@@ -222,11 +238,10 @@ class _Streams:
 
 
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
-    """Returns the function that writes a driver call in C from the texts of its arguments; None for
-    the plain form NAME(arguments).
+    """Return the function that returns a driver call in C, given its arguments in C.
 
-    A submission passes its bases as one array, unless the author of the backend has registered a
-    `replace_call_extern`."""
+    None stands for the plain form NAME(arguments).  A submission of a stream passes its bases as
+    one array, unless the backend has registered a `replace_call_extern`."""
     submit = codegen.submit
     if submit is None or codegen.replace_call_extern is not None:
         return codegen.replace_call_extern
@@ -240,7 +255,9 @@ def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
 
 
 def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str) -> bytes:
-    """The bytes that the encoder returns.  Raises BackendError."""
+    """Return the stream for `commands`.
+
+    Raises BackendError if the encoder fails or returns anything but non-empty bytes."""
     try:
         found = cast(object, encoder(commands))
     except PenstockError:
@@ -266,7 +283,9 @@ def _encoded(encoder: Encoder, commands: Sequence[AnyStreamCommand], where: str)
 def _unrolled(
     commands: Sequence[Command], variables: Variables
 ) -> Iterator[tuple[Invoke | Issue | Transfer, Variables]]:
-    """Every command of a body in execution order, with the values of the variables around it."""
+    """Yield every command of a body in execution order, with the values of all variables.
+
+    `variables`: the values of variables outside these commands."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -276,12 +295,12 @@ def _unrolled(
 
 
 def _values(loop: Loop, variables: Variables) -> range:
-    """The values of a loop's variable."""
+    """Return the values of a loop's variable; `variables` holds those of outer variables."""
     return range(evaluate(loop.lower, variables), evaluate(loop.upper, variables), loop.step)
 
 
 def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
-    """The buffers that commands use, in order, with repetitions."""
+    """Yield the names of the buffers that commands use, in order, with repetitions."""
     for command in walk(commands):
         match command:
             case Invoke():
@@ -297,7 +316,7 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """By step of the engine, the intervals of rows that the program computes with it."""
+    """Return, for each step of the engine, the intervals of output rows that its calls compute."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:
@@ -308,7 +327,7 @@ def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, in
 
 
 def _rows(call: Call, variables: Variables) -> tuple[int, int]:
-    """The interval of rows of its output that a call computes."""
+    """Return the half-open interval of output rows that a call computes."""
     shape = call.output.type.shape
     axis = row_axis(len(shape))
     if (call.out.lower, call.out.upper) == ((0,) * len(shape), shape):
@@ -318,7 +337,9 @@ def _rows(call: Call, variables: Variables) -> tuple[int, int]:
 
 
 def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[Call, Variables]]:
-    """Every call in execution order, with the values of the variables around it."""
+    """Yield every call in execution order, with the values of all variables.
+
+    `variables`: the values of variables outside these commands."""
     for command in commands:
         if isinstance(command, Loop):
             for value in _values(command, variables):
@@ -328,7 +349,7 @@ def _calls(commands: Sequence[Command], variables: Variables) -> Iterator[tuple[
 
 
 def _replaced(command: Command, bodies: Mapping[Call, tuple[Command, ...]]) -> Command:
-    """The command with the bodies of the given steps replaced."""
+    """Return the command with the bodies of calls replaced; `bodies` holds those of each step."""
     if isinstance(command, Loop):
         return replace(command, body=tuple(_replaced(inner, bodies) for inner in command.body))
     if isinstance(command, Call) and as_step(command) in bodies:

@@ -1,7 +1,7 @@
-"""stream_commands: the commands that an encoder turns into bytes, with every address resolved.
+"""The commands that an encoder converts to bytes; every address is resolved.
 
-An address in a stream is relative: the driver receives the base addresses at submission, and a
-`Place` names one of them and an offset.
+An address in a stream is relative: the driver receives base addresses at submission, and a `Place`
+consists of the index of a base address and an offset.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address in a stream: `offset_bytes` bytes after base number `base` of the submission, in
-    the memory of that name."""
+    """An address in a stream: `offset_bytes` bytes after a base address of the submission.
+
+    base: the index of the base address.
+    memory: the name of the memory region that contains the address."""
 
     base: int
     offset_bytes: int
@@ -24,8 +26,12 @@ class Place:
 
 
 class StreamRows(NamedTuple):
-    """Rows of a tensor, from row `lower` on: the base and memory that hold all of them, and the
-    offset of each row in bytes."""
+    """The addresses of consecutive rows of a tensor.
+
+    base: the index of the base address, the same for all rows.
+    lower: the number of the first row.
+    offsets: the offset of each row from the base address, in bytes.
+    memory: the name of the memory region that contains the rows."""
 
     base: int
     lower: int
@@ -33,20 +39,20 @@ class StreamRows(NamedTuple):
     memory: str = ""
 
     def between(self, lower: int, upper: int) -> Sequence[int]:
-        """The offsets of rows [lower, upper)."""
+        """Return the offsets in bytes of rows [lower, upper)."""
         return self.offsets[lower - self.lower : upper - self.lower]
 
     def place(self, row: int) -> Place:
-        """The address of a row."""
+        """Return the address of a row."""
         return Place(self.base, self.offsets[row - self.lower], self.memory)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCommand:
-    """An `Invoke`: the name of the driver function, and its arguments in order.
+    """A resolved `Invoke` command: the name of a driver function, and its arguments in order.
 
-    `record` is the frozen dataclass of a call that was made with `invoke_record`, with numbers and
-    places in its fields; otherwise None."""
+    `record`: the arguments of a command from `KernelCall.invoke_record` as a dataclass, with
+    integers and places in its fields; None for commands from `KernelCall.invoke`."""
 
     name: str
     arguments: tuple[int | Place, ...]
@@ -54,21 +60,23 @@ class StreamCommand:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The arguments that are numbers."""
+        """The arguments that are integers, in order."""
         return tuple(n for n in self.arguments if isinstance(n, int))
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The arguments that are addresses."""
+        """The arguments that are addresses, in order."""
         return tuple(p for p in self.arguments if isinstance(p, Place))
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOperation(Generic[Record]):
-    """An `Issue`: the accelerator's operation record, unchanged, with the memory that it uses.
+    """A resolved `Issue` command: an operation of the accelerator, and the addresses that it uses.
 
-    The operation computes rows [`first`, `end`) of its result.  `inputs` are in the order of the
-    `Issue`; each covers the rows that this call reads."""
+    operation: the accelerator's record, unchanged.
+    first, end: the operation computes rows [first, end) of its result.
+    inputs: the rows that this call reads of each input, in the order of the `Issue`.
+    tables, scratch, prefetched: constants, working memory, and prefetched constants."""
 
     operation: Record
     first: int
@@ -82,7 +90,7 @@ class StreamOperation(Generic[Record]):
 
 @dataclass(frozen=True, slots=True)
 class StreamTransfer:
-    """A `Transfer`: a copy of `size_bytes` bytes."""
+    """A resolved `Transfer` command: a copy of `size_bytes` bytes."""
 
     source: Place
     target: Place
@@ -92,4 +100,4 @@ class StreamTransfer:
 AnyStreamCommand = StreamCommand | StreamOperation[object] | StreamTransfer
 
 Encoder = Callable[[Sequence[AnyStreamCommand]], bytes]
-"""Encodes the commands of one call, in order."""
+"""Returns the stream of bytes for the commands of one call, which are given in order."""

@@ -1,4 +1,4 @@
-"""Attributes of an accelerator: declared with defaults by its author, set by its users."""
+"""Attributes of an accelerator: a backend declares them with defaults, and users set them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ RESERVED: Mapping[str, str] = {
         "is an attribute that every target of TVM has",
     ),
 }
-"""Names that attributes must not have, and the reason, as a message continues the name."""
+"""Names that attributes must not have, each with the predicate of a message: name, then reason."""
 
 LIMIT = 2**40
-"""Upper limit, exclusive, of the magnitude of numbers; no size, count or rate of a device reaches
-it.  Costs have the same limit."""
+"""Exclusive upper bound of the magnitude of numbers.
+
+No size, count or rate of a device reaches it.  Costs have the same bound."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
-    """Raises BackendError if an attribute must not have this name or default; `known` are the
-    attributes declared so far."""
+    """Raise BackendError if an attribute must not have this name or default.
+
+    `known`: the attributes declared so far, with their defaults."""
     if type(default) not in _KINDS:
         raise BackendError(
             "backend-030",
@@ -51,7 +53,7 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
 
 
 def _name_problem(name: object, known: Mapping[str, Value]) -> str:
-    """Why an attribute must not have a name; empty if it may."""
+    """Return why an attribute must not be called `name`, or "" if it may."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         return "a name is made of letters, digits and _, and does not begin with a digit"
     if name in RESERVED:
@@ -66,15 +68,15 @@ def values(
     where: str,
     least: Mapping[str, float] | None = None,
 ) -> dict[str, Value]:
-    """The value of every declared attribute: the given one, otherwise the default.
+    """Return the value of every declared attribute: the given value, or else the default.
 
-    Given texts are parsed as the type of the default.  `least` holds the lower limits of those
-    attributes that have one.
+    A string in `given` is parsed as the type of the attribute's default.  `declared` holds the
+    defaults, and `least` the smallest valid values of some attributes.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}
 
-    Raises UsageError for an unknown attribute or a value that it must not have."""
+    Raises UsageError for an unknown attribute or an invalid value."""
     found = dict(declared)
     for name, value in given.items():
         if name not in declared:
@@ -92,7 +94,9 @@ def values(
 
 
 def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
-    """The value itself.  Raises UsageError for a number less than `least` or not below `LIMIT`."""
+    """Return `value`; raise UsageError for a number below `least` or of magnitude `LIMIT` or more.
+
+    `least`: the smallest valid value; None if every value is large enough."""
     if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
             "usage-019",
@@ -117,7 +121,7 @@ def _shortened(text: str) -> str:
 def unknown_attribute(
     accelerator: str, declared: Mapping[str, Value], name: str, where: str
 ) -> UsageError:
-    """The error about an unknown attribute; its help lists the declared ones."""
+    """Return the error for an unknown attribute; its help lists the declared attributes."""
     near = difflib.get_close_matches(name, declared, 1)
     listed = ", ".join(f"{known}={default}" for known, default in declared.items())
     return bad_setting(
@@ -129,12 +133,12 @@ def unknown_attribute(
 
 
 def bad_setting(what: str, where: str, help: str) -> UsageError:
-    """A UsageError about the settings of an accelerator."""
+    """Return a UsageError about the settings of an accelerator; `what` is its first line."""
     return UsageError("usage-023", what, where=where, help=help)
 
 
 def _converted(given: object, default: Value) -> Value | None:
-    """The value, converted to the type of the default; None if that is impossible."""
+    """Return the value, converted to the type of `default`, or None if that is impossible."""
     kind = type(default)
     if kind is float and type(given) is int:
         return float(given)

@@ -108,7 +108,7 @@ def _after_passes(result: _Result, accelerator: Accelerator, phase: PassPhase) -
     for run in accelerator.passes(phase):
         found = _run(run, result, accelerator.target, phase)
         if type(found) is not type(result):
-            raise _wrong_pass(run, accelerator, phase, f"it gives {found!r:.80}")
+            raise _wrong_pass(run, accelerator, phase, f"it returns {found!r:.80}")
         result = found
     return result
 
@@ -142,5 +142,5 @@ def _wrong_pass(
         f"pass {name} fails",
         where=f"{of.name}, phase {phase.name}",
         why=why,
-        help=f"a pass of this phase takes a {kind} and the target, and gives the {kind} again",
+        help=f"a pass of this phase takes a {kind} and the target, and returns a {kind}",
     )

@@ -36,7 +36,7 @@ class ForeignNode:
         if not isinstance(value, int):
             raise ModelError(
                 "model-011",
-                f"attribute {attribute} is {value!r}, must be a whole number",
+                f"attribute {attribute} is {value!r}, must be an integer",
                 where=self.where,
                 help=MALFORMED,
             )
@@ -120,7 +120,7 @@ class ForeignNode:
         return tuple(int(x) for x in array.ravel())
 
     def unsupported(self, what: str, *, help: str = "") -> UnsupportedError:
-        """An error for a well-formed but unsupported node, to be raised by the caller."""
+        """Returns an error for a well-formed but unsupported node; the caller raises it."""
         return UnsupportedError(
             "model-020",
             f"{self.name}: {what}",
@@ -131,7 +131,7 @@ class ForeignNode:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A node of the graph, as an operator file creates it from a foreign node."""
+    """A node of the graph that an operator file created from a foreign node."""
 
     op: Op
     inputs: tuple[Value, ...]

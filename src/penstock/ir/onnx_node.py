@@ -1,8 +1,8 @@
-"""OnnxNode: a node of an ONNX model as it is presented to operator files.
+"""OnnxNode: a node of an ONNX model, in the form that operator files import.
 
-The front end has resolved what concerns several operators: tensors are int8 with scale and zero
-point, whatever form of quantisation the model uses, and computed tensors have the order of axes
-that the operator requires (`AxisOrder`).
+The front end has normalised the model: tensors are int8 with scale and zero point, regardless of
+the quantisation format of the model, and computed tensors have the axis order that the operator
+requires (`AxisOrder`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OnnxNode(ForeignNode):
     `columns`: if input 0 is the source of a flattened matrix, column j of the source is column
         columns[j] of the model's matrix.
     `opset`: version of the operator set.
-    `assumed`: real constants may become int8 with any loss (`--assume-int8`).
+    `assumed`: real constants may be quantised to int8 with any loss (`--assume-int8`).
     """
 
     order: tuple[int, ...] = ()
@@ -39,13 +39,13 @@ class OnnxNode(ForeignNode):
             whole = tuple(x for x in value if isinstance(x, int))
             if len(whole) == len(value):
                 return whole
-        raise self._wrong(attribute, value, "whole numbers")
+        raise self._wrong(attribute, value, "integers")
 
     def text(self, attribute: str, default: str) -> str:
         """A string attribute.  Raises ModelError for another type."""
         value = self.attributes.get(attribute, default)
         if not isinstance(value, str):
-            raise self._wrong(attribute, value, "a word")
+            raise self._wrong(attribute, value, "a string")
         return value
 
     def listed(self, attribute: str, k: int) -> tuple[int, ...] | None:
@@ -56,7 +56,8 @@ class OnnxNode(ForeignNode):
         return None if self.optional(k) is None else self.constant_ints(k)
 
     def axis(self, axis: int) -> int:
-        """The axis that is `axis` of the model's tensors; negative ones count from the last."""
+        """The axis that corresponds to `axis` of the model's tensors; negative axes count from the
+        last."""
         rank = len(self.order)
         if not -rank <= axis < rank:
             raise ModelError(

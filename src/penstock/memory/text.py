@@ -3,8 +3,9 @@
     id,lower,upper,size                 required; `alignment` and `offset` may follow,
     conv1_y,0,2,8000                    and `anchor` and `distance` of tied buffers
 
-An `offset` in a problem says where that buffer is fixed. So the text of a placement, which gives
-every offset, reads back as a problem that leaves no choice.
+An `offset` in a problem fixes the address of that buffer. Hence the text of a placement, which
+states every offset, reads back as a problem with exactly one solution.
+
 Law: `parse(show(p), p.capacity_bytes) == p`. Source: the format of google/minimalloc.
 """
 
@@ -23,19 +24,19 @@ _SILENT = (("alignment", 1), ("offset", None), ("anchor", None), ("distance", 0)
 
 
 def parse(text: str, capacity_bytes: int | None = None) -> PlacementProblem:
-    """The problem that a CSV text states; columns may stand in any order.
+    """Parses a CSV text into a problem; columns may be in any order.
 
-    Raises: UsageError where a column is missing or unknown, or a line is malformed.
+    Raises UsageError if a column is missing or unknown, or a line is malformed.
     """
     reader = csv.DictReader(StringIO(text))
     header = tuple(reader.fieldnames or ())
     missing = [name for name in COLUMNS if name not in header]
     unknown = [name for name in header if name not in COLUMNS + FURTHER_COLUMNS]
     if missing or unknown:
-        found = ", ".join(header) or "nothing"
+        found = ", ".join(header) or "empty"
         expected = ", ".join(COLUMNS + FURTHER_COLUMNS)
         raise UsageError(
-            "memory-004", f"the header says {found}", where="line 1", why=f"columns are {expected}"
+            "memory-004", f"the header is {found}", where="line 1", why=f"columns are {expected}"
         )
     buffers = tuple(_buffer(row, reader.line_num) for row in reader)
     try:
@@ -45,7 +46,8 @@ def parse(text: str, capacity_bytes: int | None = None) -> PlacementProblem:
 
 
 def show(problem: PlacementProblem) -> str:
-    """The CSV text of a problem, without its capacity; only the columns that say something."""
+    """The CSV text of a problem, without its capacity. Optional columns are omitted if every buffer
+    has the default."""
     further = tuple(
         name
         for name, silent in _SILENT

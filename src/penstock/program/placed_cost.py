@@ -1,8 +1,8 @@
 """placed_cost: the cost of calls whose tensors have addresses.
 
-Before memory is planned, costs of calls are those of rows one behind the other.  Where a kernel
-knows what a call takes with its rows where they are (`Kernel.placed`), the costs of a schedule that
-has addresses are made anew: they are those of the commands that it becomes.
+Before placement, the cost of a call assumes contiguous rows.  If a kernel can compute the cost of a
+call at given addresses (`Kernel.placed`), the costs of a placed schedule are recomputed, so they
+are the costs of the commands that it is lowered to.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from penstock.scheduling.simulate.placement_problems import prefetch_name, scrat
 
 
 def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Schedule:
-    """The schedule with the costs that its calls have at these addresses.
-
-    It is returned unchanged if the costs of no kernel depend on addresses."""
+    """The schedule with the costs of its calls at these addresses; unchanged if no kernel's cost
+    depends on addresses."""
     schedule = expanded.schedule
     steps = schedule.steps
     if not any(part.kernel.placed for part in steps):
@@ -43,7 +42,7 @@ def with_placed_costs(expanded: ExpandedSchedule, addresses: Addresses) -> Sched
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """For each position in the order, the rows of the part's inputs and output."""
+    """The rows of the part's inputs and output, for each position in the order."""
 
     inputs: tuple[tuple[PlacedRows | None, ...], ...]
     outputs: tuple[PlacedRows, ...]
@@ -73,7 +72,7 @@ class _Places:
 
 
 def _rows(value: Value, owner: Value, laid: Laid, memory: int) -> PlacedRows:
-    """Rows as a kernel sees them: those of the storage; for an alias, consecutive rows."""
+    """The addresses of a tensor's rows: those of its storage, or consecutive rows for an alias."""
     count = row_count(value.type.shape)
     numbers = np.arange(count)
     if not rows_coincide(value, owner):
@@ -91,7 +90,7 @@ class _Costs:
     places: _Places
 
     def plan(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Plan:
-        """The plan of a cascade with the costs of its calls, including their prefetches."""
+        """The plan of a cascade with the placed costs of its calls and their prefetches."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
         fills = tuple(self._fills(cascade, after))

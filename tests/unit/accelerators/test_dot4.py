@@ -162,7 +162,7 @@ def test_fewer_sums_at_a_time_take_less_memory_and_more_calls() -> None:
             FullyConnected(rounding=Rounding.SINGLE),
             int8(1, 4),
             (weights(4, 4), bias(4)),
-            "rounded once",
+            "single rounding",
         ),
     ],
 )

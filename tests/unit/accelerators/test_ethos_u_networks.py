@@ -203,13 +203,13 @@ def test_only_what_the_npu_alone_sees_and_fills_a_brick_lies_in_bricks() -> None
 
 REFUSED = {
     "there are 2 groups of channels": lambda net, x: net.conv2d(x, 8, 1, groups=2, name="y"),
-    "it moves by 4 x 4": lambda net, x: net.max_pool2d(x, 2, 4, name="y"),
+    "its strides are 4 x 4": lambda net, x: net.max_pool2d(x, 2, 4, name="y"),
     "its dilations are 3 x 3": lambda net, x: net.conv2d(x, 8, 3, dilation=3, name="y"),
-    "each channel has 2 windows of its own": lambda net, x: net.depthwise_conv2d(
+    "the channel multiplier is 2": lambda net, x: net.depthwise_conv2d(
         x, 3, multiplier=2, name="y"
     ),
-    "one is over 4 images and channels": lambda net, x: net.apply(Mean((3,)), x, name="y"),
-    "it is of 128 x 2": lambda net, x: net.apply(
+    "it reduces images or channels": lambda net, x: net.apply(Mean((3,)), x, name="y"),
+    "it spans 128 x 2 elements": lambda net, x: net.apply(
         Sum((1, 2)), net.reshape(x, (1, 128, 2, 4)), quantisation=x.type.quantisation, name="y"
     ),
 }

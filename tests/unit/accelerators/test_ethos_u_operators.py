@@ -245,11 +245,11 @@ def of_parts(first: int, axis: int) -> Graph:
 
 REFUSED = {
     "one has 17 channels": of_parts(17, 3),
-    "it is along another axis": of_parts(16, 1),
+    "its axis is 1": of_parts(16, 1),
     "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
-    "one moves by 3 x 3": transposed_by(3, 3, 0, 12),
-    "one is of 1 x 1": transposed_by(2, 1, 0, 7),
-    "elements at a border see none": transposed_by(2, 2, 0, 9),
+    "its strides are 3 x 3": transposed_by(3, 3, 0, 12),
+    "its window is 1 x 1": transposed_by(2, 1, 0, 7),
+    "output elements at a border depend on no input element": transposed_by(2, 2, 0, 9),
 }
 
 

@@ -74,6 +74,6 @@ def _in_ram(path: Path) -> Counter[str]:
 def test_nvdla_without_the_extension_has_no_feature_buffer(config: str) -> None:
     bare: dict[str, object] = {"config": config, "extension": False, "feature_buffer": "own"}
     assert feature_bytes(bare) == feature_bytes({**bare, "feature_buffer": "0"}) == 0
-    with pytest.raises(UsageError, match="must have 0") as caught:
+    with pytest.raises(UsageError, match="must be 0") as caught:
         feature_bytes({**bare, "feature_buffer": "24k"})
     assert caught.value.code == "usage-102"

@@ -289,9 +289,9 @@ def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None
     )
     left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.left}
     assert left["odd"].endswith(
-        "all but the last have whole packs of channels: input 0 has 12 channels, a pack 8"
+        "all inputs but the last consist of whole packs: input 0 has 12 channels, and a pack has 8"
     )
-    assert left["wide"].endswith("they are along another axis")
+    assert left["wide"].endswith("the axis is 2")
     assert left["fixed"].endswith("input 1 is constant")
     assert "zero point of the result: input 0 is int8" in left["scaled"]
 
@@ -341,10 +341,10 @@ def test_its_size_is_set_as_that_of_any_memory() -> None:
     assert caught.value.code == "usage-011"
 
 
-def test_nvdla_as_it_is_refuses_every_layer() -> None:
+def test_nvdla_without_the_extension_refuses_every_layer() -> None:
     done = compiled(open_zoo("zoo:lenet5"), "nvdla:extension=false")
     assert not claimed(done.graph)
-    assert all("NVDLA as it is" in left.reason for left in done.parts.left
+    assert all("extension=False" in left.reason for left in done.parts.left
                if left.node.kind in ("Conv2D", "FullyConnected"))  # fmt: skip
 
 

@@ -45,8 +45,8 @@ def test_a_placement_reads_back_as_a_problem_without_choice() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the header says nothing"),
-        ("id,lower,upper\n", "the header says id, lower, upper"),
+        ("", "the header is empty"),
+        ("id,lower,upper\n", "the header is id, lower, upper"),
         ("id,lower,upper,size,colour\n", "colour"),
         ("id,lower,upper,size\na,0,3,4\nb,0,three,4\n", "line 3"),
         ("id,lower,upper,size\na,0,3\n", "line 2"),

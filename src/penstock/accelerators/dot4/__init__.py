@@ -136,7 +136,9 @@ def no_groups(offloaded: Offloaded) -> bool | str:
 
 def rounds_twice(offloaded: Offloaded) -> bool | str:
     """Results are rounded twice, as TFLite Micro rounds them."""
-    return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
+    return (
+        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
+    )
 
 
 def conv2d_strategy(

@@ -65,46 +65,46 @@ def windows(offloaded: Offloaded) -> bool | str:
     op = plain_operation(offloaded)
     pool = offloaded.main.kind in POOLS
     if max(op.stride_h, op.stride_w) > LARGEST_STRIDE:
-        return f"it moves by {op.stride_h} x {op.stride_w}"
+        return f"its strides are {op.stride_h} x {op.stride_w}"
     if max(op.dilation_h, op.dilation_w) > (1 if pool else LARGEST_DILATION):
         return f"its dilations are {op.dilation_h} x {op.dilation_w}"
     reach_w = (op.kernel_w - 1) * op.dilation_w + 1
     rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
     if op.reach_h > rows or op.reach_h * reach_w > taps:
-        return f"it is of {op.reach_h} x {reach_w}"
+        return f"it spans {op.reach_h} x {reach_w} elements"
     return True
 
 
 def transposed_windows(offloaded: Offloaded) -> bool | str:
     """Transposed convolutions have a stride of 1 or 2 and windows at least as large as the stride,
-    and each output element depends on an element of the input."""
+    and each output element depends on an input element."""
     if offloaded.main.kind != "TransposeConv":
         return True
     p, op = offloaded.parameters, plain_operation(offloaded)
     moving = steps(p)
     if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
-        return f"one moves by {p['stride_h']} x {p['stride_w']}"
+        return f"its strides are {p['stride_h']} x {p['stride_w']}"
     for axis, before in (("h", op.pad_top), ("w", op.pad_left)):
         size, inputs, outputs = (p[f"{side}_{axis}"] for side in ("kernel", "in", "out"))
         if size < op.upscale and inputs > 1:
-            return f"one is of {p['kernel_h']} x {p['kernel_w']}"
+            return f"its window is {p['kernel_h']} x {p['kernel_w']}"
         if before < 0 or outputs - 1 - before > op.upscale * (inputs - 1):
-            return "elements at a border see none"
+            return "output elements at a border depend on no input element"
     return True
 
 
 def padding(offloaded: Offloaded) -> bool | str:
-    """Padding is smaller than the window, and at most 127 rows or columns; averages with padding
-    have windows of at most 8 x 8 elements."""
+    """Padding is smaller than the window and at most 127 rows or columns; windows of averages with
+    padding have at most 8 x 8 elements."""
     if offloaded.main.kind not in WEIGHTED | POOLS:
         return True
     op = plain_operation(offloaded)
     around = op.padding(0, op.out_h)
     if max(around) > MOST_PADDING:
-        return f"it is {around}"
+        return f"it is {around} (top, left, bottom, right)"
     large = max(op.kernel_h, op.kernel_w) > LARGEST_PADDED_AVERAGE
     if op.function is NpuFunction.AVERAGE and any(around) and large:
-        return f"the window is of {op.kernel_h} x {op.kernel_w}"
+        return f"the window is {op.kernel_h} x {op.kernel_w}"
     return True
 
 
@@ -115,9 +115,9 @@ def whole_channel_blocks(offloaded: Offloaded) -> bool | str:
     if main.kind != CONCATENATION:
         return True
     if getattr(main.op, "axis", None) != main.output.type.rank - 1:
-        return "it is along another axis"
+        return f"its axis is {getattr(main.op, 'axis', None)}"
     if any(value.data is not None for value in main.inputs):
-        return "a part is constant"
+        return "an input is constant"
     first = [piece.channels for piece in pieces(offloaded)[:-1] if piece.channels % BLOCK_CHANNELS]
     return not first or offloaded.target.attrs["layout"] == "nhwc" or f"one has {first[0]} channels"
 
@@ -127,17 +127,17 @@ def whole_extents(offloaded: Offloaded) -> bool | str:
     p = offloaded.parameters
     if offloaded.main.kind not in REDUCTIONS or (p["span_n"], p["span_c"]) == (1, 1):
         return True
-    return f"one is over {p['span_n'] * p['span_c']} images and channels"
+    return "it reduces images or channels"
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel of a convolution depends on every input channel; in a depthwise
-    convolution with several channels, each input channel has one output channel."""
+    """Convolutions have one group; depthwise convolutions with several input channels have a
+    channel multiplier of 1."""
     p = offloaded.parameters
     if offloaded.main.kind == "Conv2D" and p["groups"] != 1:
         return f"there are {p['groups']} groups of channels"
     if offloaded.main.kind == "DepthwiseConv2D" and p["in_c"] != 1 and p["multiplier_d"] != 1:
-        return f"each channel has {p['multiplier_d']} windows of its own"
+        return f"the channel multiplier is {p['multiplier_d']}"
     return True
 
 
@@ -167,7 +167,9 @@ def shifts(offloaded: Offloaded) -> bool | str:
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
     """Results are rounded twice, as in TensorFlow Lite Micro."""
-    return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
+    return (
+        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
+    )
 
 
 def shapes(offloaded: Offloaded) -> bool | str:

@@ -1,18 +1,19 @@
 """nvdla: NVDLA's convolution core, with an extension for quantised networks.
 
-Convolutions and dense layers run on NVDLA's own core in one of its public configurations.  The
-extension is penstock's: requantisation as in TFLite, sums and products of two tensors, pooling with
-TFLite's rounding, and depthwise convolutions (`extension.py`, docs/nvdla.md).
+Convolutions and fully connected layers run on NVDLA's convolution core in one of its public
+configurations.  The extension, which penstock defines, adds requantisation as in TFLite, sums and
+products of two tensors, pooling with TFLite's rounding, and depthwise convolutions (`extension.py`,
+docs/nvdla.md).
 
     config          small, small_256 or large
     extension       False for NVDLA alone; its requantisation differs from TFLite's, so it then
                     supports no layer
     feature_buffer  bytes of on-chip memory for tensors, such as 64KiB; 0 for none; own for the
-                    banks of the configuration (`configurations.FEATURE_BANKS`).  The memory
+                    default of the configuration (`configurations.FEATURE_BANKS`).  The memory
                     belongs to the extension.
 
-A call is a stream of register writes in NVDLA's own register layout (`programs.py`), which a
-functional model executes.
+A call is a stream of register writes in NVDLA's register layout (`programs.py`), which a functional
+model executes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from penstock.uma import (
 
 
 class Nvdla(UMABackend):
-    """Supports convolutions, dense layers, pooling, means, clamps, sums, products and
+    """Supports convolutions, fully connected layers, pooling, means, clamps, sums, products and
     concatenations."""
 
     def __init__(self) -> None:
@@ -91,7 +92,7 @@ class Nvdla(UMABackend):
 
 
 def feature_bytes(attrs: Mapping[str, object]) -> int:
-    """Bytes of the feature buffer: 0 without the extension.  Raises UsageError."""
+    """Bytes of the feature buffer; 0 without the extension.  Raises UsageError."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
         try:
@@ -101,8 +102,7 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
         if size_bytes and not attrs["extension"]:
             raise UsageError(
                 "usage-102",
-                f"NVDLA without the extension has a feature buffer of {size_bytes} bytes, must "
-                "have 0",
+                f"feature buffer of {size_bytes} bytes without the extension, must be 0",
                 where=f"--accelerator nvdla:extension=False,{FEATURE_BUFFER}={wanted}",
                 why="the feature buffer belongs to the extension (docs/nvdla.md)",
                 help=f"leave out extension=False or {FEATURE_BUFFER}",
@@ -120,7 +120,7 @@ def feature_bandwidth(attrs: Mapping[str, object]) -> float:
 
 
 def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """The graph with features in packs of channels, as the hardware reads them."""
+    """The graph with features stored in packs of channels, the layout that the hardware reads."""
     atom = configuration(str(target.attrs["config"])).memory_atom_bytes
     return packed(graph, target.name, atom)
 
@@ -128,11 +128,11 @@ def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:
 def extended(offloaded: Offloaded) -> bool | str:
     """TFLite's arithmetic, element-wise inputs, pooling and depthwise convolutions need the
     extension."""
-    return bool(offloaded.target.attrs["extension"]) or "NVDLA as it is has no TFLite arithmetic"
+    return bool(offloaded.target.attrs["extension"]) or "the target has extension=False"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors are one image (1, H, W, C); those of dense layers, one row (1, C)."""
+    """Tensors have shape (1, H, W, C); those of fully connected layers have shape (1, C)."""
     rank = 2 if offloaded.main.kind == "FullyConnected" else 4
     shapes = [v.type.shape for v in (*offloaded.main.variable_inputs, offloaded.main.output)]
     odd = [shape for shape in shapes if len(shape) != rank or shape[0] != 1]
@@ -140,7 +140,7 @@ def one_image(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel of a convolution depends on every input channel."""
+    """Convolutions have one group."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
@@ -150,24 +150,26 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
     p = offloaded.parameters
     dilations = p.get("dilation_h", 1), p.get("dilation_w", 1)
     is_pool = offloaded.main.kind in kernels.POOLS
-    return not is_pool or dilations == (1, 1) or f"it takes one of {dilations[0]} x {dilations[1]}"
+    return not is_pool or dilations == (1, 1) or f"it is {dilations[0]} x {dilations[1]}"
 
 
 def double_rounding(offloaded: Offloaded) -> bool | str:
     """Results are rounded twice, as in TensorFlow Lite Micro."""
-    return not offloaded.parameters.get("single_rounding", 0) or "they are to be rounded once"
+    return (
+        not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
+    )
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or a product are computed and have the shape of the result; or one
-    factor of a product is constant, a scalar or one value per channel, which fits int8 without its
-    zero point."""
+    """Both inputs of a sum or product are computed and have the shape of the result; alternatively,
+    one factor of a product is a constant scalar or a constant per channel that fits int8 after
+    subtraction of its zero point."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
     constant = kernels.constant_factor(offloaded)
     if constant is not None:
         largest = int(np.abs(kernels.factors(offloaded, constant)).max())
-        return largest < 128 or f"a factor is {largest}"
+        return largest < 128 or f"a factor is {largest} without its zero point"
     for k, value in enumerate(offloaded.main.inputs):
         if value.data is not None:
             return f"input {k} is constant"
@@ -177,20 +179,19 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def whole_packs(offloaded: Offloaded) -> bool | str:
-    """Inputs of a concatenation are concatenated along channels; all but the last have whole packs
-    of channels."""
+    """Concatenations are along channels, and all inputs but the last consist of whole packs."""
     if offloaded.main.kind != "Concatenation":
         return True
     channels = [value.type.shape[3] for value in offloaded.main.inputs]
     if sum(channels) != offloaded.main.output.type.shape[3]:
-        return "they are along another axis"
+        return f"the axis is {getattr(offloaded.main.op, 'axis', None)}"
     atom = kernels.hardware(offloaded).memory_atom_bytes
     odd = [(k, count) for k, count in enumerate(channels[:-1]) if count % atom]
-    return not odd or f"input {odd[0][0]} has {odd[0][1]} channels, a pack {atom}"
+    return not odd or f"input {odd[0][0]} has {odd[0][1]} channels, and a pack has {atom}"
 
 
 def alike(offloaded: Offloaded) -> bool | str:
-    """Inputs of a concatenation are computed, and are int8 with the scale and zero point of the
+    """The inputs of a concatenation are computed int8 tensors with the scale and zero point of the
     result."""
     if offloaded.main.kind != "Concatenation":
         return True
@@ -199,13 +200,13 @@ def alike(offloaded: Offloaded) -> bool | str:
         if value.data is not None:
             return f"input {k} is constant"
         if (value.type.dtype, value.type.quantisation) != (DType.INT8, y.quantisation):
-            return f"input {k} is {value.type}, the result {y}"
+            return f"input {k} has type {value.type}, the result {y}"
     return True
 
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
-    """The rows under a kernel and a group of kernels fit the convolution buffer, and every value
-    fits its register."""
+    """The input rows of an output row and the weights of a kernel group fit into the convolution
+    buffer, and every value fits its register."""
     try:
         for one in kernels.tasks(offloaded):
             t = one.task
@@ -216,7 +217,7 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator, with one kernel."""
+    """The strategy function of an operator; it offers one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del out_type
@@ -229,7 +230,7 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
-            by_rows=op != "mean",  # which has one row, of all rows of its input
+            by_rows=op != "mean",  # its single output row reads all input rows
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,

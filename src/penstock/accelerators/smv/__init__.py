@@ -96,7 +96,7 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
     if offloaded.main.kind not in ("MaxPool2D", "AveragePool2D"):
         return True
     dilations = offloaded.parameters["dilation_h"], offloaded.parameters["dilation_w"]
-    return dilations == (1, 1) or f"it takes one of {dilations[0]} x {dilations[1]}"
+    return dilations == (1, 1) or f"it is {dilations[0]} x {dilations[1]}"
 
 
 def one_group(offloaded: Offloaded) -> bool | str:

@@ -108,5 +108,5 @@ def malformed(where: str, what: str) -> PenstockError:
         what,
         where=where,
         why="the file is not as its format says",
-        help="mend the file",
+        help="correct the file",
     )

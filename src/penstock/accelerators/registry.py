@@ -7,7 +7,7 @@
 
     NAME[:attr=value,...]           ultra_trail:dimension=16
 
-Only requested accelerators are imported, so a broken package affects no other.
+Only requested accelerators are imported, so a broken package does not affect others.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _listed(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
 
 
 def _only(name: str, sources: tuple[Source, ...]) -> Source:
-    """The only source of a name.  Raises BackendError if there are several."""
+    """The source of a name.  Raises BackendError if there are several."""
     first, *others = sources
     if others:
         raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
@@ -228,7 +228,7 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
         raise _broken(
             package,
             f"it cannot be imported: {type(error).__name__}: {error}",
-            "import the module by hand and mend it, or uninstall the package",
+            "import the module manually and correct the error, or uninstall the package",
         ) from error
     if not inspect.isclass(loaded) or not issubclass(loaded, UMABackend):
         raise _broken(
@@ -245,7 +245,7 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
         raise _broken(
             package,
             f"{loaded.__name__}() raises {type(error).__name__}: {error}",
-            "it is made without arguments; mend its __init__, and give it a target_name",
+            "the class is instantiated without arguments; correct its __init__ and define target_name",
         ) from error
     if backend.target_name != name:
         raise _broken(

@@ -107,7 +107,7 @@ def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
             where=f"{engine}, code generation",
             why="the C would call functions that it does not know",
             help=f"_register_codegen(includes='#include \"{engine}.h\"', "
-            f'sources=("{engine}.h", "{engine}.c")): the header, and a stub until there is silicon',
+            f'sources=("{engine}.h", "{engine}.c")): the header and, until the hardware exists, a stub',
         )
     return code
 

@@ -21,7 +21,7 @@ class CallTexts(tuple[str, ...]):
 class DriverCode:
     """`includes`: text at the head of the model's C; `replace_call_extern` makes the call from the
     texts of its arguments, CallTexts, None: NAME(arguments); `sources`: files by name, the driver's
-    header and, where there is no silicon yet, a stub of the driver."""
+    header and, until the hardware exists, a stub of the driver."""
 
     includes: str = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None

@@ -1,4 +1,4 @@
-"""FullyConnected: dense layer; each output is a weighted sum of all inputs of a row.
+"""FullyConnected: fully connected layer; each output is a weighted sum of all inputs of a row.
 
     x  (..., I)  int8       as (B, I)
     w  (O, I)    int8       zero point 0; one scale, or one per O

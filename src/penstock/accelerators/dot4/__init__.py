@@ -3,9 +3,9 @@
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 
 `a` and `b` are words of four int8 elements.  The functions of the driver are C kernels that compute
-rows of convolutions and dense layers with the instruction (`dot4.c`).  `dot4.h` defines the
-instruction as a macro: an intrinsic of the compiler, or portable C.  Products are of the elements
-as stored; the initial sums account for the zero points.
+rows of convolutions and fully connected layers with the instruction (`dot4.c`).  `dot4.h` defines
+the instruction as a macro: an intrinsic of the compiler, or portable C.  Products are computed on
+the stored elements; the initial sums account for the zero points.
 
 Source: the instruction is that of RISC-V's P extension (smaqa) and of CV32E40P (cv.sdotsp.b).
 """
@@ -65,7 +65,7 @@ class AddRow(Generic[Number, Memory]):
     """The arguments of `dot4_add_row`: adds a row of the window to the sums of columns
     [`first`, `end`).
 
-    `x` is row `at` of the image; if `at` lies outside of the image, the row is padding.  Weights of
+    `x` is row `at` of the image; if `at` is outside the image, the row is padding.  Weights of
     consecutive output channels are `step` bytes apart."""
 
     sums: Memory
@@ -102,7 +102,7 @@ class FinishSums(Generic[Number, Memory]):
 
 
 class Dot4(UMABackend):
-    """Supports convolutions of one image without groups, and dense layers."""
+    """Supports convolutions with batch size 1 and one group, and fully connected layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,19 +123,19 @@ class Dot4(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """A convolution is of one image."""
+    """Convolutions have batch size 1."""
     images = offloaded.output.shape[0]
     return offloaded.main.kind != "Conv2D" or images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Every output channel reads every input channel."""
+    """Convolutions have one group."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def rounds_twice(offloaded: Offloaded) -> bool | str:
-    """Results are rounded twice, as TFLite Micro rounds them."""
+    """Results are rounded twice, as in TensorFlow Lite Micro."""
     return (
         not offloaded.parameters.get("single_rounding", 0) or "the model requires single rounding"
     )
@@ -144,7 +144,8 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """A kernel that computes row by row, as many columns at a time as `sum_bytes` has room for."""
+    """The strategy of convolutions: one kernel, which computes row by row and as many columns at a
+    time as `sum_bytes` can hold."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -160,7 +161,8 @@ def conv2d_strategy(
 def dense_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """A kernel that computes a dense layer as a convolution: batches are columns of one row."""
+    """The strategy of fully connected layers: a convolution whose input has one row, with the
+    batches as columns."""
     strategy = OpStrategy()
     strategy.add_implementation(
         dense,
@@ -173,7 +175,8 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """The number of columns whose sums fit `sum_bytes`: at least one, at most all."""
+    """The number of columns computed at a time: as many as have sums that fit into `sum_bytes`, at
+    least one."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
@@ -189,8 +192,8 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Multipliers and shifts, and the initial sums: the bias, less the product of the zero point of
-    the input and the sum of the weights."""
+    """Multipliers, shifts and initial sums by output channel.  An initial sum is the bias minus the
+    product of the input's zero point and the sum of the weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -231,7 +234,8 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def dense(call: KernelCall) -> Sequence[Command]:
-    """A dense layer as a convolution: batches are columns of one row, the window is one column."""
+    """The commands of a fully connected layer, as a convolution: batches are columns of one row,
+    and the window is one column."""
     p, columns = call.parameters, call.parameters["batches"]
     add = AddRow(
         call.scratch,

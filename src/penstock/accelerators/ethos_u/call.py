@@ -278,7 +278,8 @@ class NpuCall:
         """Return the feature maps of the operation that computes output rows [first, end), or None
         if one of them needs more than two tiles."""
         op = self.op
-        # Several rows can be split, so only a single row may be read backwards.
+        # An interval of several rows can be split instead, so only a single row may be read
+        # backwards.
         source = _map(
             self.inputs[0], op.reads(first, end), op.in_row_bytes, backwards=end - first == 1
         )

@@ -1,4 +1,4 @@
-"""operation: an operator as the NPU executes it.
+"""operation: an operator in terms of the NPU's parameters.
 
 An `Operation` describes the computation of a whole output tensor. Its methods compute the work, the
 padding and the input rows of any interval of output rows.

@@ -1,4 +1,4 @@
-"""work: an operation as the performance model sees it."""
+"""work: the properties of an operation that the performance model uses."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ from penstock.uma import CapacityError
 WEIGHT_ROOM_BYTES = 128
 """Space that the banks of weights need in addition to one group of kernels."""
 PACKS_AS_A_WHOLE = 3
-"""If this many packs of channels remain after whole entries, they occupy a whole entry at every
+"""If this number of channel packs remains after whole entries, they occupy a whole entry at every
 point."""
 
 
 class ResidentWeights(Enum):
-    """The weights that the buffer holds at a time: all; two groups, of which one is fetched while
-    the other is used; or one group."""
+    """The weights that the buffer holds at a time: all of them; two groups, one of which is loaded
+    while the other is used; or one group."""
 
     ALL = "all"
     TWO_GROUPS = "two groups"
@@ -74,9 +74,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class BankSplit:
-    """An allocation: banks for data and for weights, which weights the buffer holds, and how many
-    input rows at a time.  `overlap` is the number of rows that consecutive pieces of the input
-    share."""
+    """An allocation of banks to data and weights, with the weights and the number of input rows
+    that the buffer holds at a time.  `overlap` is the number of rows that consecutive pieces of the
+    input share."""
 
     weights: ResidentWeights
     data_banks: int
@@ -107,7 +107,7 @@ def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -
 
 def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     """The open compiler's allocation: the whole input with as many weights as fit, or else pieces
-    of the input with as many weights as fit.  `reserved` banks are used for neither.
+    of the input with as many weights as fit.  `reserved` banks remain unused.
 
     Raises CapacityError if no row fits beside any weights."""
     banks = demand.hardware.banks - reserved
@@ -132,7 +132,7 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raises CapacityError if there are too few banks or too many."""
+    """Raises CapacityError if an allocation has too few banks, or more than the buffer."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))

@@ -1,7 +1,7 @@
-"""bindings: the bidirectional encoding of records as register words.
+"""bindings: bidirectional encoding of records as register words.
 
-A `Bindings` defines once, for both directions, the field that holds each part of a record
-(`chosen`), and the fields whose values follow from the record (`implied`).  Decoding reads the
+A `Bindings` defines, for both directions, the register field that holds each attribute of a record
+(`chosen`), and the fields whose values are derived from the record (`implied`).  Decoding reads the
 chosen fields and requires every other field to equal its encoding, so both directions always agree.
 Fields without a binding are 0.
 """
@@ -63,8 +63,8 @@ class Bindings(Generic[Record]):
         return tuple(filter(self._owns, registers()))
 
     def decode(self, words: Words, **more: object) -> Record:
-        """The record that some words describe; words of other units are ignored.  `more` holds
-        parts that no register stores.
+        """The record that register words encode; words of other units are ignored.  `more` holds
+        attributes that no register stores.
 
         Raises UnsupportedError if the words contradict each other, and any error of the record's
         constructor."""
@@ -98,7 +98,7 @@ class Bindings(Generic[Record]):
                     f"{name} is {word:#x}, must be {expected[name]:#x}",
                     where=str(record),
                     why="the other registers say so, or it asks for what such a layer cannot do",
-                    help="mend the register program",
+                    help="correct the register program",
                 )
 
     def _built(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:

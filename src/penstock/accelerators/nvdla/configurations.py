@@ -20,7 +20,7 @@ FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
-"""By configuration, the number of banks of penstock's feature buffer, and the bytes of each."""
+"""Number of banks of penstock's feature buffer and bytes per bank, by configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class NvdlaConfiguration:
     extension: Extension | None = None
 
     def __hash__(self) -> int:
-        return hash(self.name)  # tasks are keys of caches, and hold a configuration
+        return hash(self.name)  # tasks contain a configuration and serve as cache keys
 
     @property
     def macs(self) -> int:
@@ -109,8 +109,8 @@ class NvdlaConfiguration:
 
     @property
     def buffer_port(self) -> NvdlaPort:
-        """The second port, of the feature buffer: NVDLA's, or else one as fast as the core's input,
-        without latency."""
+        """The port of the feature buffer: NVDLA's second port or, if there is none, a port without
+        latency whose bandwidth equals that of the core's input."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property

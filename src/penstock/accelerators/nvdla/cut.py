@@ -1,8 +1,8 @@
-"""cut: a convolution as hardware layers that fit the convolution buffer.
+"""cut: splits a convolution into hardware layers that fit the convolution buffer.
 
-The hardware applies all kernels to the content of the buffer, so a convolution whose input does not
-fit is split between rows.  Rows that two pieces read stay in the buffer; so do the weights if all
-of them fit.
+The hardware applies all kernels to the contents of the buffer, so a convolution whose input does
+not fit is split between rows.  Rows that two pieces read stay in the buffer; so do the weights if
+all of them fit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 features as a network defines it.  It may leave the last rows or
+    """A convolution of int8 features as defined by a network.  It may leave the last rows or
     columns of its input unused."""
 
     hardware: NvdlaConfiguration
@@ -121,7 +121,7 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """The longest pieces that read at most a given number of input rows each."""
+    """Yields the longest pieces that read at most `rows` input rows each."""
     first = 0
     while first < convolution.out_height:
         end = first + 1

@@ -1,10 +1,10 @@
 """dataflow: cycles of hardware layers, from NVDLA's data flow.
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one point with the weights
-of `atomic_k` kernels.  The weights stay for a stripe of 16 to 32 points while the next ones are
-loaded; then follow the next tap, the next block of channels and the next group of kernels.  Results
-pass through the next unit at its rate, and bytes through the memory port.  The slowest of these,
-after the latency of the first byte, determines the duration of a layer.
+of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 points while the next
+ones are loaded; the innermost loop runs over taps, then over blocks of channels, then over groups
+of kernels.  Results pass through the next unit at its rate, and bytes through the memory port.  The
+slowest of these, after the latency of the first byte, determines the duration of a layer.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
 profiler, cycles = max(computing, communication).
@@ -26,7 +26,7 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
 
 LEAST_STRIPE, MOST_STRIPE = 16, 32
-"""The fewest and the most points of a stripe."""
+"""Minimum and maximum number of points of a stripe."""
 
 
 def stripe_cycles(points: int) -> int:
@@ -58,13 +58,13 @@ def convolution_cycles(
 
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
-    """Busy cycles of unit WINDOW, for the number of elements in all windows."""
+    """Busy cycles of unit WINDOW; `elements` is the total number of window elements."""
     return {"windows": elements / chip.rates.pooling}
 
 
 def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
-    """Cycles of a whole operator, without memory traffic.  An operator that neither the core nor
-    the extension supports counts as one element of a window for each of its operations."""
+    """Cycles of a whole operator, without memory traffic.  For operators that neither the core nor
+    the extension supports, each operation counts as one window element."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))
@@ -78,9 +78,9 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Cycles of a hardware layer: those of the slowest of the multipliers, post-processing, windows
-    and both memories, after the latency.  `inside` names the fields of the traffic that the feature
-    buffer serves."""
+    """Cycles of a hardware layer: the latency of the first byte, plus the maximum over multipliers,
+    post-processing, windows and both memories.  `inside` names the fields of the traffic that the
+    feature buffer serves."""
     points = layer.out_height * layer.out_width
     if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width

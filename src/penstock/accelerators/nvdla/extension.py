@@ -1,6 +1,6 @@
-"""extension: the units that penstock adds to NVDLA, as records and registers.
+"""extension: records and registers of the units that penstock adds to NVDLA.
 
-Unit POST performs post-processing, between the unit that computes and SDP, which writes the output:
+Unit POST post-processes results, between the computing unit and SDP, which writes the output:
 
     sums -> + bias, requantisation as in TFLite -> element-wise with a second tensor -> SDP
 
@@ -94,10 +94,10 @@ class WindowLayer:
     """A hardware layer of unit WINDOW.
 
     `pad_value` is the padding of depthwise convolutions; pooling ignores padding.  The weights of a
-    depthwise convolution lie at `weight_address` in the main memory, with shape (rows, columns,
-    output channels), without gaps; each input channel has `channel_multiplier` output channels.
+    depthwise convolution are at `weight_address` in the main memory, a contiguous array of shape
+    (rows, columns, output channels); each input channel has `channel_multiplier` output channels.
 
-    Raises UnsupportedError if the window does not fit or can lie entirely in the padding, and if
+    Raises UnsupportedError if the window does not fit, if some window covers only padding, or if
     pooling has a dilation."""
 
     kind: WindowKind
@@ -137,7 +137,7 @@ class WindowLayer:
             f"{self.width}x{self.height}, padded by {pad.left}+{pad.right}, {pad.top}+{pad.bottom}",
             where=str(self),
             why="it must fit, and reach beyond the padding",
-            help="mend the layer",
+            help="correct the layer",
         )
 
     def __str__(self) -> str:
@@ -265,7 +265,7 @@ def encode_post(post: Post) -> dict[str, int]:
 
 
 def decode_post(words: Words) -> Post:
-    """The post-processing that some words describe."""
+    """The post-processing that register words encode."""
     return POST.decode(words)
 
 
@@ -276,6 +276,6 @@ def encode_window(layer: WindowLayer) -> dict[str, int]:
 
 
 def decode_window(words: Words) -> WindowLayer:
-    """The layer that some words describe.  Raises UnsupportedError if they contradict each
+    """The layer that register words encode.  Raises UnsupportedError if they contradict each
     other."""
     return WINDOW.decode(words)

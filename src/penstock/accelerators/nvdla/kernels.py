@@ -1,4 +1,4 @@
-"""kernels: operators as tasks of NVDLA's convolution core and of the extension.
+"""kernels: translates operators to tasks of NVDLA's convolution core and of the extension.
 
 Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
 terms, a surface is one pack of a row, and the line stride is the row pitch.
@@ -56,7 +56,8 @@ def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """A task, and which inputs of the main node are its first tensor and its second, if any."""
+    """A task, and the indices of the main node's inputs that are its first and, if any, its second
+    tensor."""
 
     task: Task
     inputs: tuple[int, ...]
@@ -75,7 +76,7 @@ def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
 
 
 def _task(offloaded: Offloaded) -> Task:
-    """The task of the main operator.  A dense layer is a convolution of one point."""
+    """The task of the main operator.  A fully connected layer is a convolution of one point."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
         return _clamp(chip, offloaded)
@@ -119,7 +120,7 @@ def _copy(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
 
 
 def _clamp(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
-    """A clamp with requantisation: windows of one element deliver the sums to requantise."""
+    """The task of a clamp: windows of one element whose sums are requantised."""
     y = offloaded.main.output.type
     _, h, w, c = y.shape
     outputs = offloaded.tables["table"]
@@ -142,28 +143,29 @@ def constant_factor(offloaded: Offloaded) -> int | None:
 
 
 def factors(offloaded: Offloaded, constant: int) -> Array:
-    """The constant factor of each channel, less its zero point; shape (channels,)."""
+    """The constant factor of each channel minus its zero point; shape (channels,)."""
     value = offloaded.main.inputs[constant]
     found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
     return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
 
 
 def _scaling(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """A product with constants: a depthwise convolution of one tap."""
+    """The task of a product with constants: a depthwise convolution of one tap."""
     size = (shape[2], shape[1], shape[3])
     post = Post(requantise=True, zero=p["out_zero"], limits=Range(p["least"], p["most"]))
     return Task(chip, WindowKind.DEPTHWISE, *size, *size, post=post)
 
 
 def _mean(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """A mean over an image: a depthwise convolution whose window is the whole image."""
+    """The task of a mean over an image: a depthwise convolution whose window is the whole image."""
     _, h, w, c = shape
     post = Post(requantise=True, zero=p["out_zero"])
     return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
 
 
 def _elementwise(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """A sum, a difference or a product of two tensors: windows of one element deliver the first."""
+    """The task of a sum, difference or product of two tensors: windows of one element of the first
+    tensor, combined with the second in post-processing."""
     size = (shape[2], shape[1], shape[3])
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
     first, other = (
@@ -180,7 +182,8 @@ def _elementwise(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[in
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """One command for each task.  Tasks of a concatenation write adjacent channels of each row."""
+    """The commands of a call, one per task.  The tasks of a concatenation write adjacent channels
+    of each row."""
     commands: list[Command] = []
     offset_bytes = 0
     for one in tasks(call):
@@ -206,7 +209,8 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Scratch for one window of `reach` rows, into which rows at irregular addresses are copied."""
+    """Bytes of scratch for one window of `reach` rows, into which rows at irregular addresses are
+    copied."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
@@ -223,8 +227,8 @@ def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The weights in the order in which the hardware reads them, and the table of post-processing:
-    bias, multiplier and shift by channel, int32."""
+    """The tables of a node by name: weights in the hardware's order, and the post-processing table
+    with the int32 bias, multiplier and shift of each channel."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)

@@ -1,8 +1,8 @@
 """layer: a direct convolution on NVDLA's convolution core, as one hardware layer.
 
-A `ConvolutionLayer` holds the parameters that a program chooses; derived values (output sizes,
-entries of the buffer) are properties.  Values are natural counts; registers hold them less one.
-Construction fails for a layer that the hardware cannot execute.
+A `ConvolutionLayer` holds the parameters that a program can choose; derived values (output sizes,
+buffer entries) are properties.  Counts are stored as they are; registers hold count - 1.  The
+constructor raises an error if the hardware cannot execute the layer.
 
 Source: NVDLA hardware manual, programming guide (limits) and in-memory formats (alignment).
 """
@@ -77,8 +77,8 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Reuse of the convolution buffer.  `data` and `weights` use the content that the previous
-    layer left; `keep_data` and `keep_weights` leave all of it for the next."""
+    """Reuse of the convolution buffer.  `data` and `weights`: use the contents kept by the previous
+    layer; `keep_data` and `keep_weights`: keep all contents for the next layer."""
 
     data: bool = False
     weights: bool = False
@@ -88,8 +88,8 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """How the core delivers sums: shifted right by `truncate` bits, with the strides and packing of
-    the output cube."""
+    """Format of the sums that the core delivers: shifted right by `truncate` bits, with the strides
+    and packing of the output cube."""
 
     line_stride: int
     surface_stride: int
@@ -144,10 +144,10 @@ class Reach:
 class ConvolutionLayer(Reach):
     """A direct convolution of int8 features.
 
-    `kept_rows` is the number of input rows, from the top, that the previous layer has left in the
-    buffer.  `release` is the number of rows from the top that the layer discards afterwards.
-    `fetch_grain` is the number of rows that are fetched before the core starts.  `pad_value` is the
-    value of padding; the field has 16 bits, of which int8 uses 8.
+    `kept_rows` is the number of input rows, from the top, that remain in the buffer from the
+    previous layer.  `release` is the number of rows from the top that the layer discards
+    afterwards.  `fetch_grain` is the number of rows that are loaded before the core starts.
+    `pad_value` is the value of padding; the field has 16 bits, of which int8 uses 8.
 
     Raises UnsupportedError, or CapacityError if the buffer has too few banks."""
 
@@ -221,7 +221,7 @@ class ConvolutionLayer(Reach):
 
     @property
     def fetched_rows(self) -> int:
-        """Rows that are read from memory."""
+        """Number of input rows that are read from memory."""
         return self.height - self.kept_rows
 
     @property

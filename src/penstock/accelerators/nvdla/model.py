@@ -2,8 +2,8 @@
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
-streams.  It counts every byte that is transferred to or from a memory.  It models neither time nor
-the content of the convolution buffer below the granularity of whole rows and whole weights.
+streams.  It counts every byte that is transferred to or from a memory.  It does not model time, and
+it models the convolution buffer at the granularity of whole rows and whole weights only.
 
 Source: NVDLA hardware manual: unit description, programming guide, precision.
 """
@@ -99,14 +99,14 @@ class Device:
         self.started.clear()
 
     def _fetched(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
-        """Features read from memory; shape (rows, columns, channels)."""
+        """Reads features from memory; shape (rows, columns, channels)."""
         atom = self.hardware.memory_atom_bytes
         found = features_of(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, found)
         return found
 
     def _loaded(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
-        """Bytes read from a memory.  Raises BackendError if they exceed it."""
+        """Reads bytes from a memory.  Raises BackendError if they exceed it."""
         content = self.memory(memory)
         features_of(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
@@ -119,13 +119,13 @@ class Device:
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Elements after NVDLA's own conversion, in whole packs: absent channels are converted
-        too."""
+        """Elements after NVDLA's own conversion, in whole packs; the padding channels of the last
+        pack are converted, too."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """Sums as the core delivers them.  Retains the data and weights that the layer keeps in the
+        """The sums that the core delivers.  Stores the data and weights that the layer keeps in the
         buffer."""
         rows, weights = self._rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
@@ -141,13 +141,13 @@ class Device:
         totals = np.zeros((*out, layer.kernels))
         for k, l, taps in _taps(padded, layer):  # noqa: E741
             totals += taps @ weights[:, k, l].astype(np.float64).T  # exact: below 2**53
-        # No layer has taps enough to leave the accumulators' bits.
+        # No layer has enough taps to overflow the accumulators.
         found = rounding_shift(totals.astype(np.int64), layer.accumulators.truncate)
         bits = self.hardware.delivered_bits - 1
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
 
     def _rows(self, layer: ConvolutionLayer) -> Array:
-        """The input: rows kept in the buffer and rows fetched."""
+        """The input: rows kept in the buffer, followed by rows read from memory."""
         shape = (layer.height, layer.width, layer.channels)
         if layer.reuse.data or layer.kept_rows:
             kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
@@ -170,7 +170,8 @@ class Device:
         return fetched
 
     def _weights(self, layer: ConvolutionLayer) -> Array:
-        """The weights, kept in the buffer or fetched; shape (kernels, rows, columns, channels)."""
+        """The weights, kept in the buffer or read from memory; shape (kernels, rows, columns,
+        channels)."""
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
@@ -331,5 +332,5 @@ def _refused(what: str, why: str) -> BackendError:
         what,
         where="a stream of register writes for NVDLA",
         why=why,
-        help="mend the stream",
+        help="correct the stream",
     )

@@ -1,10 +1,9 @@
 """packing: features and weights in NVDLA's memory layouts.
 
-Features are stored in packs of as many channels as a memory atom has bytes.  Within a pack, points
-are ordered from left to right and rows from top to bottom; the strides of lines and of packs
-(surfaces) are arbitrary.  Weights are stored in groups of kernels, a group in blocks of channels,
-and a block tap by tap, in row order; each tap holds the channels of one kernel after the other.
-There are no gaps, and zeros at the end.
+Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
+Within a pack, points are in row-major order; the strides of lines and of packs (surfaces) are
+arbitrary.  Weights are stored by group of kernels, block of channels, tap in row-major order, and
+kernel; the channels of a kernel are contiguous.  There are no gaps; zeros pad the end.
 
 Source: NVDLA hardware manual, in-memory formats.
 """
@@ -62,7 +61,7 @@ def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
 def weights_of(
     content: Array, shape: tuple[int, int, int, int], hardware: NvdlaConfiguration
 ) -> Array:
-    """The weights of bytes in the hardware's order; shape (kernels, rows, columns, channels)."""
+    """Unpacks weights from the hardware's order; shape (kernels, rows, columns, channels)."""
     found = np.zeros(shape, np.int8)
     at = 0
     for kernels, channels in _blocks(shape, hardware):
@@ -92,7 +91,7 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
     whole = (packs, rows, columns, atom_bytes)
     last = surface.address + sum((n - 1) * s for n, s in zip(whole, strides, strict=True))
     line = columns * atom_bytes
-    nested = sorted(((strides[0], packs), (strides[1], rows)))  # lines of packs, or the reverse
+    nested = sorted(((strides[0], packs), (strides[1], rows)))  # lines of packs, or packs of lines
     overlap, reached = False, line
     for stride, count in nested:
         overlap |= count > 1 and stride < reached
@@ -104,7 +103,7 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
             where=f"memory {surface.memory.name} of NVDLA",
             why=f"lines are {surface.line_stride} bytes apart and surfaces "
             f"{surface.surface_stride}; a line takes {line}",
-            help="mend the strides",
+            help="correct the strides",
         )
     if surface.address < 0 or last >= memory.size:
         raise BackendError(
@@ -113,6 +112,6 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
             where=f"memory {surface.memory.name} of NVDLA",
             why=f"it lies at {surface.address:#x}, lines {surface.line_stride} and surfaces "
             f"{surface.surface_stride} bytes apart",
-            help="mend addresses and strides, or make the memory larger",
+            help="correct addresses and strides, or make the memory larger",
         )
     return as_strided(memory[surface.address :].view(np.int8), whole, strides)

@@ -1,7 +1,7 @@
 """programs: the command stream of a call, its encoder and its loader.
 
 A call issues one `Task` or several.  The encoder turns each into hardware layers.  A layer computes
-as many rows as have a constant pitch in every tensor.  If the rows of a single window have no
+consecutive rows whose pitch is constant in every tensor.  If the rows of a single window have no
 constant pitch, they are first copied to scratch.
 
 Streams are relocatable.  A register write that holds an address names one of the bases of the
@@ -10,7 +10,7 @@ submission.  A stream begins with a header for its loader:
     words  configuration | number of relocations | for each: index of its write, base | writes
 
 The loader adds the address of the base to the word of each relocation and then executes the writes
-in order (`stream.py`).  The highest bit of a base is set if it lies in the feature buffer.
+in order (`stream.py`).  The highest bit of a base is set if the base is in the feature buffer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.accelerators.nvdla.task import Task, copies
 from penstock.uma import Array, Driver, Place, StreamOperation, StreamRows
 
 HEAD = struct.Struct("<II")
-"""Configuration and number of relocations; or one relocation."""
+"""Format of the header (configuration, number of relocations) and of one relocation."""
 BASE_BYTES = 256
 """Alignment of every base in the functional model."""
 NUMBERS = tuple(CONFIGURATIONS)
@@ -52,10 +52,10 @@ MEMORY_OF = {
 }
 """For each register that holds an address of features, the register that selects the memory."""
 IN_FEATURE_BUFFER = 1 << 31
-"""The bit of a base that lies in the feature buffer."""
+"""The bit that marks a base in the feature buffer."""
 
 Placed = tuple[Write, Place | None]
-"""A write, and the place to which its address is relative."""
+"""A write, and the place that its address is relative to."""
 Issued = StreamOperation[Task]
 
 
@@ -142,7 +142,7 @@ def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | No
 
 
 def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """The writes of a layer, with the place of each address and its memory."""
+    """The writes of a layer, with the place that each address refers to."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()

@@ -1,4 +1,4 @@
-"""registers: a convolution layer as values of NVDLA's registers, and back.
+"""registers: encodes a convolution layer as values of NVDLA's registers, and decodes them.
 
 Source: NVDLA hardware manual; register programs of nvdla/hw, branch nv_small, verif/tests.
 """

@@ -1,9 +1,8 @@
-"""sheet: the cycles that NVDLA's performance sheet states for a network, reproduced exactly.
+"""sheet: an exact reproduction of the cycles in NVDLA's performance sheet.
 
-A layer takes the larger of its cycles of multiplication and of traffic; a network takes the sum of
-its layers.  All numbers are exact integers or fractions.  A KiB is 1024 bytes; the sheet takes a
-bandwidth of 1 GB/s to transfer 1 KiB in the time of a thousandth of a million cycles: cycles = KiB
-/ GBps * MHz.
+The cycles of a layer are the maximum of its computation and its memory traffic; those of a network
+are the sum over its layers.  All numbers are exact integers or fractions.  The sheet counts sizes
+in KiB of 1024 bytes but treats 1 GB/s as 1 KiB per microsecond, so cycles = KiB / GBps * MHz.
 
 The sheet has one page for each of three networks, and the pages differ (`Page`).
 
@@ -69,11 +68,12 @@ class SheetWindow:
 
     @property
     def stride(self) -> int:
-        """Points by which it moves in both directions."""
+        """Product of both strides."""
         return self.row_stride * self.column_stride
 
     def moves(self, rows: int, columns: int) -> tuple[int, int]:
-        """Rows and columns that it makes of others, none of them beyond the border but the last."""
+        """Rows and columns of the output for an input of the given size; only the last window may
+        exceed the border."""
         return (
             -(-(rows - self.rows) // self.row_stride) + 1,
             -(-(columns - self.columns) // self.column_stride) + 1,
@@ -112,23 +112,24 @@ class SheetLayer:
                     f"a {what} of {window.rows}x{window.columns} does not fit into "
                     f"{rows}x{columns}",
                     where=f'layer "{self.name}" of a performance sheet',
-                    why="without padding, a window must lie inside what it is moved over",
-                    help="mend the layer, or say that it is padded",
+                    why="without padding, a window must not exceed its input",
+                    help="correct the layer, or set `same` if it is padded",
                 )
 
     @property
     def is_3x3(self) -> bool:
-        """Which the sheet takes for Winograd's, whatever the stride."""
+        """Whether the window is 3x3; the sheet applies Winograd to such layers regardless of the
+        stride."""
         return (self.window.rows, self.window.columns) == (3, 3)
 
     @property
     def depth(self) -> int:
-        """Channels when a stride is turned into channels, rounded."""
+        """Input channels, rounded up, after strides are folded into channels."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
-        """Rows and columns of the input, when strides are turned into channels."""
+        """Rows and columns of the input after strides are folded into channels."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 
@@ -144,7 +145,7 @@ class SheetLayer:
 
     @property
     def kernel_points(self) -> int:
-        """Of one kernel's window, when strides are turned into channels: times rounded depth."""
+        """Weights of one kernel after strides are folded into channels, with rounded depth."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -214,12 +215,12 @@ class LayerFigures:
 
     @property
     def cycles(self) -> Fraction:
-        """Of the layer."""
+        """Cycles of the layer."""
         return max(self.mac_cycles, self.dram_cycles)
 
     @property
     def limit(self) -> str:
-        """What the layer waits for, "MAC" or "DRAM"."""
+        """The limiting resource, "MAC" or "DRAM"."""
         return "MAC" if self.mac_cycles >= self.dram_cycles else "DRAM"
 
 
@@ -294,7 +295,8 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """KiB from and to memory; one operand is read again for each bufferful of the other."""
+    """KiB read from and written to memory.  One operand is read once; the other is read again for
+    each part of the first one that fits the buffer."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:
@@ -304,8 +306,8 @@ def _traffic(
             "nvdla-002",
             f"{float(beside):g} KiB do not fit into a convolution buffer of {float(buffer):g} KiB",
             where=f'layer "{layer.name}" of a performance sheet',
-            why="the rows under one kernel must lie there beside some weights",
-            help="take a larger buffer",
+            why="the buffer must hold the input rows of one kernel together with some weights",
+            help="use a larger buffer",
         )
     times = max(1, ceil(parted / (buffer - beside)))
     added = sizes.out_kib if layer.kind is SheetLayerKind.WITH_ELEMENTWISE else 0
@@ -313,5 +315,5 @@ def _traffic(
 
 
 def _up(value: int, step: int) -> int:
-    """x, rounded up to a multiple of `step`."""
+    """`value`, rounded up to a multiple of `step`."""
     return -(-value // step) * step

@@ -1,9 +1,9 @@
-"""stream: hardware layers as a binary stream of register writes, and as text.
+"""stream: encodes hardware layers as a binary stream of register writes, and as text.
 
 A write consists of two little-endian 32-bit words: the address of a register and its new value.
-A hardware layer consists of writes to its registers, followed by the writes that start its
-units, against the direction of the data flow: the unit that fetches data starts last, and the
-layer completes before the next write.
+A hardware layer consists of writes to its registers, followed by the writes that start its units,
+in the reverse order of the data flow: the unit that reads data starts last, and the layer completes
+before the next write.
 
 The text has one line for each write, `UNIT.REGISTER 0xWORD field=value ...`, and an empty line
 after each layer; `#` begins a comment.  Parsing a text and printing the result reproduces the

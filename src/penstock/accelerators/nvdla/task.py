@@ -1,4 +1,4 @@
-"""task: an operator as the hardware executes it, and the hardware layers of some of its rows."""
+"""task: an operator in terms of the hardware, and the hardware layers that compute its rows."""
 
 from __future__ import annotations
 
@@ -163,6 +163,6 @@ class Task:
 
 
 def copies(task: Task) -> Task:
-    """The task that copies rows of a task's input unchanged."""
+    """The task that copies rows of `task`'s input unchanged."""
     size = (task.in_w, task.in_h, task.in_c)
     return Task(task.hardware, WindowKind.LARGEST, *size, *size)

@@ -87,7 +87,7 @@ class Smv(UMABackend):
 
 
 def not_depthwise(offloaded: Offloaded) -> bool:
-    """The engine sums over channels, which depthwise convolutions do not."""
+    """Convolutions sum over channels; depthwise convolutions are not supported."""
     return offloaded.main.kind != "DepthwiseConv2D"
 
 
@@ -100,13 +100,13 @@ def dense_pools(offloaded: Offloaded) -> bool | str:
 
 
 def one_group(offloaded: Offloaded) -> bool | str:
-    """Every output channel depends on every input channel."""
+    """Convolutions have one group."""
     groups = offloaded.parameters.get("groups", 1)
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """Tensors are one image, (1, H, W, C) or (H, W, C), or rows of elements, (N, C)."""
+    """Tensors have shape (1, H, W, C), (H, W, C) or (N, C)."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
     if offloaded.main.kind == "FullyConnected":
         return rank == 2 or f"the output has shape {list(shape)}"
@@ -119,7 +119,7 @@ def double_rounding(offloaded: Offloaded) -> bool:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or a product are computed and have the shape of the result."""
+    """Both inputs of a sum or product are computed and have the shape of the result."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
@@ -131,7 +131,7 @@ def equal_shapes(offloaded: Offloaded) -> bool | str:
 
 
 def tiles_fit(offloaded: Offloaded) -> bool | str:
-    """The tiler finds tiles that fit the scratchpads."""
+    """The tiler finds a tiling that fits the scratchpads."""
     tiler = str(offloaded.target.attrs["tiler"])
     if tiler not in TILERS:
         raise UsageError(
@@ -144,7 +144,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy of an operator, with one kernel."""
+    """The strategy function of an operator; it offers one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del attrs, inputs, out_type, target
@@ -163,7 +163,7 @@ def strategy_of(op: str) -> Any:
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The multipliers and shifts by output channel, if any."""
+    """The multipliers and shifts by output channel; empty if the operator has none."""
     return offloaded.tables
 
 

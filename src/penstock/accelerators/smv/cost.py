@@ -1,11 +1,11 @@
 """cost: cycles of a call, from its tiling.
 
-    engine   one cycle for every tap, 8 outputs, 32 channels and position, as in SMAUG's loops; and
-             for each tile one cycle for every such group, to load the registers of the weights
-    copies   100 cycles to start a copy, 2 for each run, 8 bytes a cycle
+    engine   one cycle per position, tap, group of 8 outputs and group of 32 channels, as in SMAUG's
+             loops; plus one cycle per tile, tap and pair of groups, to load the weight registers
+    copies   100 cycles per copy, 2 per run, 1 per 8 bytes
 
-The total is their sum.  With double buffering it is the longer of both, plus the share of the
-shorter that cannot overlap: that of the first tile.
+Without double buffering, the total is the sum of both.  With double buffering, it is the
+maximum of both, plus the part of the smaller one that cannot overlap: that of the first tile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tile_cycles(tiling: Tiling) -> float:
 
 
 def register_loads(tiling: Tiling) -> int:
-    """The number of register loads of weights: one for each tile, tap and group of outputs and
+    """Number of loads of weight registers: one per tile, tap, group of outputs and group of
     channels; 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0

@@ -1,7 +1,7 @@
 """engine: the functional model of each function of the driver, and its duration.
 
-The models operate on three scratchpads and check every access against their sizes.  `smv.c` is the
-same in C.
+The models operate on three scratchpads and check every access against their sizes.  `smv.c`
+implements the same functions in C.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def set_terms(engine: SmvEngine, terms: TermScales) -> None:
 
 
 def _taps(count: int, stride: int, offset: int, extent: int) -> tuple[Sums, NDArray[np.bool_]]:
-    """For each output, the index of the element under a tap, and whether it is not padding."""
+    """For each output, the index of the element at a tap, and whether it is inside the tensor."""
     at = np.arange(count) * stride + offset
     return at.clip(0, extent - 1), (at >= 0) & (at < extent)
 
@@ -220,7 +220,7 @@ def _mean(under: Sums) -> Sums:
 
 
 def _pair(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
-    """The elements of both input tiles, less their zero points."""
+    """The elements of both input tiles minus their zero points."""
     pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
     first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
     left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
@@ -260,7 +260,7 @@ def _store_cycles(op: StoreTile[int, Array]) -> float:
 
 
 def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
-    """Cycles of a copy; adjacent runs count as one."""
+    """Cycles of a copy; contiguous runs count as one."""
     apart = 1 if pitch == run_bytes else runs
     set_up = 0 if chained else COPIES.per_copy
     return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle

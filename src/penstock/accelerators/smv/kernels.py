@@ -1,6 +1,6 @@
 """kernels: the commands of a call, tile by tile: load, compute, store.
 
-Each row is copied by itself, since a schedule may place rows independently of each other.
+Each row is copied separately because a schedule may place rows independently of each other.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ from penstock.uma import (
 
 
 def in_turns(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
-    """A kernel for any number of rows, from one that needs a tiling of all rows that it computes:
-    loops over intervals of as many rows as the tiler has a tiling for."""
+    """Wraps a kernel that needs a tiling of all rows of its call, so that it accepts any number of
+    rows: the result loops over intervals of the largest number of rows for which a tiling
+    exists."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
@@ -298,7 +299,8 @@ def _scale_places(held: Held, outputs: Span) -> tuple[Expr, Expr, Expr]:
 
 
 def _progress(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
-    """Whether a tile adds to earlier sums, and whether it completes them: each 0 or 1."""
+    """Two expressions with value 0 or 1: whether a tile adds to earlier sums, and whether it
+    completes the sums."""
     if not tiles.sums_are_cut:
         return 0, 1
     return minimum(1, depth[0]), depth[1] // channels

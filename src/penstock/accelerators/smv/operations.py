@@ -2,7 +2,7 @@
 
 The fields of a record are the arguments of the C function in `smv.h`, in order.  Kernels fill them
 with expressions and addresses (`Expr`, `Address`); the functional models receive numbers and bytes
-(`int`, `Array`).  Places in scratchpads and pitches are in bytes, sizes in elements.
+(`int`, `Array`).  Scratchpad offsets and pitches are in bytes, sizes in elements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ScratchpadNumber(IntEnum):
 
 
 class PoolFunction(IntEnum):
-    """What a pool computes of the elements of a window."""
+    """The function that a pool computes over a window."""
 
     MAX = 0
     AVERAGE = 1

@@ -1,8 +1,8 @@
 """tiles: the tiling of a call's layer for the scratchpads, the place of each tile, and the loops
 over all tiles.
 
-A call computes rows [first, end) of its output.  Its tiling is that of the most rows that a call
-computes (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
+A call computes rows [first, end) of its output.  It uses the tiling of the largest number of rows
+that a call computes (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ALIGNMENT = 8
 """The elements of a pixel of a tile are padded to a multiple of this, the width of a vector."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
 """The timing of copies.  Source of the 100 cycles per copy: SMAUG's configuration of its DMA
-engine; the others are assumed."""
+engine; the other figures are assumptions."""
 SCALE_BYTES = 9
 """Bytes for each output channel: 4 of the bias, 4 of the multiplier, 1 of the shift."""
 TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
@@ -74,7 +74,8 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
     none."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
-        name = "least_traffic"  # SMAUG cuts them regardless of rows, which may lie anywhere
+        # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
+        name = "least_traffic"
     layer = layer_on_engine(offloaded, rows)
     return _tiled(offloaded.tiler(TILERS[name]), layer, scratchpads(offloaded.target))
 

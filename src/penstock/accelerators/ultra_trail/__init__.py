@@ -1,8 +1,9 @@
-"""ultra_trail: an engine for temporal convolutions, after UltraTrail; the example of the UMA RFC.
+"""ultra_trail: an engine for temporal convolutions, modelled on UltraTrail; the example of the UMA
+RFC.
 
-An array of `dimension` x `dimension` multipliers computes one tap of as many input and output
-channels per cycle.  Three configuration words describe a layer; `engine.py` defines them and the
-functions of the driver.
+An array of `dimension` x `dimension` multipliers computes one tap of `dimension` input channels and
+`dimension` output channels per cycle.  Three configuration words describe a layer; `engine.py`
+defines them and the functions of the driver.
 
 Source: TVM RFC 0060, "Adding a New Custom Accelerator"; Bernardo et al., UltraTrail, 2020 (the
 array and the memories).  The sizes, the configuration words and TFLite's int8 arithmetic are
@@ -50,7 +51,8 @@ def conv1d_relu_pattern() -> uma.Pattern:
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """The input is one signal along one axis, without groups; every number fits its field."""
+    """The input is a single signal along one axis, the convolution has one group, and every
+    parameter fits its field."""
     n, p = engine.numbers(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -63,7 +65,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def noted(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
-    """The graph with attributes added to each layer of the engine: those that `say` returns."""
+    """The graph with the attributes that `say` returns for each layer of the engine."""
 
     def told(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:

@@ -1,6 +1,6 @@
 """engine: the configuration words of a layer, and the functional models of the driver's functions.
 
-`ultra_trail.h` documents the same for C.
+`ultra_trail.h` is the corresponding C interface.
 """
 
 from __future__ import annotations

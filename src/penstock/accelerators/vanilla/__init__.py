@@ -1,7 +1,7 @@
-"""vanilla: a convolution engine behind one C function; the accelerator of UMA's tutorial.
+"""vanilla: a convolution engine with a single driver function; the accelerator of UMA's tutorial.
 
 One invocation computes a whole convolution, with all tensors in main memory; the engine has no
-memory of its own.  `vanilla.c` implements the function until there is silicon.
+memory of its own.  `vanilla.c` implements the function in C.
 
 Source: TVM, UMA tutorial "Making your Hardware Accelerator TVM-ready with UMA", accelerator
 Vanilla.  The tutorial uses float32 in NCHW; this version uses int8 in NHWC with TFLite's
@@ -70,7 +70,7 @@ TENSORS = ("x", "weights", "bias", "multiplier", "shift", "y")
 
 
 class Vanilla(UMABackend):
-    """Supports convolutions of one image, without groups."""
+    """Supports convolutions with batch size 1 and one group."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,19 +87,19 @@ class Vanilla(UMABackend):
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
-    """The engine convolves one image."""
+    """Convolutions have batch size 1."""
     images = offloaded.output.shape[0]
     return images == 1 or f"there are {images}"
 
 
 def no_groups(offloaded: Offloaded) -> bool | str:
-    """Every output channel reads every input channel."""
+    """Convolutions have one group."""
     groups = offloaded.parameters["groups"]
     return groups == 1 or f"there are {groups} groups of channels"
 
 
 def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-    """One call of the driver for each convolution."""
+    """The strategy of convolutions: one driver call per convolution."""
     del attrs, inputs, out_type, target
     strategy = OpStrategy()
     strategy.add_implementation(

@@ -120,7 +120,7 @@ def decode_biases(operation: BlockOperation, data: Any) -> tuple[Any, Any, Any]:
             f"there are {len(data)} bytes of biases for {channels} channels",
             where=operation.where,
             why=f"a channel has {BIAS_BYTES} bytes: a bias of 40 bits, a scale and a shift",
-            help="mend NPU_SET_SCALE_LENGTH, or encode biases for every channel",
+            help="correct NPU_SET_SCALE_LENGTH, or encode biases for every channel",
         )
     table = np.asarray(data[: channels * BIAS_BYTES]).reshape(channels, BIAS_BYTES)
     wide = table.astype(np.int64)

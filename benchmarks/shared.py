@@ -53,7 +53,7 @@ class Shared:
                     f"there is no model {stem!r}",
                     where=str(self.models),
                     why="goldens are known for the models of this folder only",
-                    help=f"take one of {', '.join(path.stem for path in self.networks())}",
+                    help=f"use one of {', '.join(path.stem for path in self.networks())}",
                 )
         return tuple(known[stem] for stem in stems)
 

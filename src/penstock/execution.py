@@ -289,9 +289,9 @@ class Firmware:
         if outcome.stack_bytes > reserve:
             raise CapacityError(
                 "capacity-003",
-                f"the stack needs {outcome.stack_bytes} bytes, its reserve is {reserve}",
+                f"the stack needs {outcome.stack_bytes} bytes, {reserve} are reserved",
                 where=self._compilation.model.name,
-                help=f"give at least --stack {outcome.stack_bytes}",
+                help=f"use at least --stack {outcome.stack_bytes}",
             )
         outputs = self._outputs(self._simulator)
         return CoreRun(outputs, outcome.counts, outcome.phases, outcome.stack_bytes)

@@ -199,7 +199,7 @@ class Scanner:
         token = self._next
         number = self.number()
         if not isinstance(number, int):
-            raise self.error(f"{token} stands where a whole number is expected", at=token)
+            raise self.error(f"expected an integer, found {token}", at=token)
         return number
 
     def digest(self) -> str:
@@ -226,7 +226,7 @@ class Scanner:
 
     def unexpected(self, expected: str) -> ModelError:
         """The error that something else than `expected` comes next; to be raised by the caller."""
-        return self.error(f"{self._next} stands where {expected} is expected")
+        return self.error(f"expected {expected}, found {self._next}")
 
     def error(self, what: str, *, at: Token | None = None) -> ModelError:
         """A violation of the grammar at a token, the next one by default; to be raised by the
@@ -266,7 +266,7 @@ class Scanner:
             what,
             where=self._place(at),
             why="a text is read together with the stage before it and with the target",
-            help="give the reader the stage and target that the text was printed with",
+            help="read the text with the stage and target that it was printed with",
         )
 
     def _place(self, at: Token | None) -> str:

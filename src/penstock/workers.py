@@ -238,9 +238,9 @@ def _check_count(workers: object) -> None:
     if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(
             "usage-018",
-            f"the number of workers is {workers}, must be at least 1 and at most {MOST_WORKERS}",
+            f"the number of workers is {workers}, must be from 1 to {MOST_WORKERS}",
             where="--workers",
-            help="1 means this process only; more workers than cores gain nothing",
+            help="1 runs everything in this process; more workers than cores do not help",
         )
 
 

@@ -80,10 +80,10 @@ def check_is_target(text: str) -> None:
     if name in names():
         raise UsageError(
             "usage-058",
-            f"{name} is an accelerator, no target",
+            f"{name} is an accelerator, not a target",
             where=f"--target {text}",
-            why="it works beside a processor, which starts it and runs what it does not take",
-            help=f"name it behind the target: --target cortex-m55 {OPTION} {text}",
+            why="it is attached to a processor, which starts it and runs the CPU fallbacks",
+            help=f"name both: --target cortex-m55 {OPTION} {text}",
         )
 
 
@@ -121,7 +121,7 @@ def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
         where=where,
         why=f"the accelerators are {', '.join(known)}" if known else "none is installed",
         help=(f"did you mean {near[0]}? " if near else "")
-        + "install the package that brings it, or make one: `penstock backend new NAME`",
+        + "install the package that provides it, or create one: `penstock backend new NAME`",
     )
 
 
@@ -233,7 +233,7 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
     if not inspect.isclass(loaded) or not issubclass(loaded, UMABackend):
         raise _broken(
             package,
-            f"it gives {loaded!r:.60}, which is no UMABackend",
+            f"it provides {loaded!r:.60}, which is not a UMABackend",
             f'name the class: {name} = "package.module:Class", where Class inherits from '
             "penstock.uma.UMABackend",
         )
@@ -245,13 +245,14 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
         raise _broken(
             package,
             f"{loaded.__name__}() raises {type(error).__name__}: {error}",
-            "the class is instantiated without arguments; correct its __init__ and define target_name",
+            "the class is instantiated without arguments; correct its __init__ and define "
+            "target_name",
         ) from error
     if backend.target_name != name:
         raise _broken(
             package,
             f'its target_name is "{backend.target_name}", it is listed as "{name}"',
-            "call both alike",
+            "use the same name for both",
         )
     return backend
 

@@ -43,7 +43,7 @@ def read_inputs(
             "input-001",
             f"{len(paths)} inputs are given, the model has {len(values)}",
             where=model,
-            help="give --input once for each: " + ", ".join(f'"{v.name}"' for v in values),
+            help="use --input once for each of: " + ", ".join(f'"{v.name}"' for v in values),
         )
     return {v.name: _read_array(path, v) for path, v in zip(paths, values, strict=True)}
 
@@ -58,7 +58,7 @@ def write_array(path: Path, array: Array) -> None:
             "output-003",
             f"the output cannot be written: {error.strerror}",
             where=str(path),
-            help="name a file in a folder that exists and may be written to",
+            help="use a file in an existing, writable folder",
         ) from error
 
 
@@ -77,7 +77,7 @@ def _read_array(path: Path, value: Value) -> Array:
             "input-003",
             f"the array is {array.dtype.name}{list(array.shape)}, must be {value.type}",
             where=f'{path}, input "{value.name}"',
-            help="inputs are given in the model's order, in its types",
+            help="pass inputs in the model's order, with the model's types",
         )
     return np.array(array)
 

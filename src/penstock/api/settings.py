@@ -122,9 +122,9 @@ def _rounding(name: str) -> Rounding:
     except ValueError:
         raise UsageError(
             "usage-013",
-            f"{name!r} is not known",
+            f"unknown value {name!r}",
             where="--rounding",
-            help=f"take one of {', '.join(r.value for r in Rounding)}",
+            help=f"use one of {', '.join(r.value for r in Rounding)}",
         ) from None
 
 

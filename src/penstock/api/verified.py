@@ -37,7 +37,8 @@ DRAWN_SETS = 2
 """Sets of random inputs that `verify` draws without an archive of goldens."""
 
 _MISMATCH_HELP = {
-    True: "if the goldens are this model's and unaltered, please report it with both files",
+    True: "if the goldens belong to this model and are unaltered, please report this with both "
+    "files",
     False: "this is a mistake in penstock; please report it with the model",
 }
 """By whether the reference itself differs from the goldens."""
@@ -181,7 +182,7 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
             "usage-033",
             "ONNX's reference evaluator runs quantised ONNX models only",
             where=wanted.model,
-            help="leave --reference out, or give a quantised .onnx file without --assume-int8",
+            help="omit --reference, or use a quantised .onnx file without --assume-int8",
         )
     understood = understand_onnx(decode(raw, path.name, path.parent), wanted.reading)
     types = {value.name: value.type for value in understood.graph.variables()}
@@ -228,6 +229,6 @@ def _file_bytes(model: str) -> bytes:
             "usage-010",
             "TensorFlow Lite Micro runs model files only",
             where=model,
-            help="verify it without --reference, or give a .tflite file",
+            help="omit --reference, or use a .tflite file",
         )
     return read_bytes(Path(model))

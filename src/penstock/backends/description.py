@@ -86,7 +86,7 @@ def require_callable(value: object, role: str, takes: str, where: str) -> None:
             "backend-033",
             f"the {role} is {value!r}, must be a function of {takes}",
             where=where,
-            help=f"give a function, or an object that can be called with {takes}",
+            help=f"pass a function or a callable object that accepts {takes}",
         )
 
 
@@ -105,5 +105,5 @@ def backend_code(role: str, where: str) -> Generator[None]:
             "backend-042",
             f"the {role} raises {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            help="fix it there; the compiler calls this function at registration",
+            help="correct the function; the compiler calls it at registration",
         ) from error

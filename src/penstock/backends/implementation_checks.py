@@ -25,7 +25,7 @@ def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
     if not isinstance(found, Fetch):
         return f"it is {found!r:.60}, not a Fetch"
     if found.table not in tables:
-        return f'there is no table "{found.table}", but {", ".join(tables) or "none"}'
+        return f'there is no table "{found.table}"; the tables are: {", ".join(tables) or "none"}'
     most = tables[found.table].nbytes
     if not 0 < found.size_bytes <= most:
         return f'{found.size_bytes} bytes are to be fetched of "{found.table}", which has {most}'

@@ -53,10 +53,10 @@ def strategy_record(
         if not isinstance(found, OpStrategy):
             raise BackendError(
                 "backend-041",
-                f"the strategy gives {found!r:.60}",
+                f"the strategy returned {found!r:.60}",
                 where=where,
-                why="it must give an OpStrategy; one without implementations where there is none",
-                help="make an OpStrategy(), call its add_implementation(...), and return it",
+                why="it must return an OpStrategy, possibly without implementations",
+                help="create an OpStrategy(), call its add_implementation(...), and return it",
             )
         default = roofline or Roofline.of(target.chip)
         made = [
@@ -160,10 +160,10 @@ class _BoundImplementation:
         if problem:
             raise BackendError(
                 "backend-055",
-                "what is fetched is stated wrongly",
+                "invalid prefetch",
                 where=self.where,
                 why=problem,
-                help="give a Fetch, or None where nothing is to be fetched",
+                help="return a Fetch, or None to prefetch nothing",
             )
         return found
 
@@ -177,10 +177,10 @@ class _BoundImplementation:
             if not 0 <= k < len(inputs) or inputs[k].data is None:
                 raise BackendError(
                     "backend-053",
-                    f"input {k} cannot be folded: it is no constant input of the main operator",
+                    f"input {k} cannot be folded: it is not a constant input of the main operator",
                     where=self.where,
                     why=f"{self.offloaded.main.kind} has {len(inputs)} inputs here",
-                    help="name constant inputs only, counted from 0",
+                    help="list the indices of constant inputs only",
                 )
             found.append(self.offloaded.composite.inputs.index(inputs[k].name))
         return tuple(found)
@@ -223,7 +223,7 @@ class _BoundImplementation:
                 f"the traffic of rows [{first}, {end}) is wrong",
                 where=self.where,
                 why=problem,
-                help="give whole numbers of bytes, at least 0, by the name of what is moved",
+                help="return non-negative integer numbers of bytes, by name",
             )
         return found
 
@@ -237,7 +237,7 @@ class _BoundImplementation:
         if type(found) is not int or found < 0:
             raise BackendError(
                 "backend-036",
-                "the implementation is stated wrongly",
+                "invalid implementation",
                 where=self.where,
                 why=f"scratch_bytes is {found!r}, must be a number of bytes",
                 help="see penstock.uma.OpStrategy.add_implementation",
@@ -256,10 +256,10 @@ class _BoundImplementation:
         if problem:
             raise BackendError(
                 "backend-044",
-                "the tables are wrong",
+                "invalid tables",
                 where=self.where,
                 why=problem,
-                help="give NumPy arrays by name, of whole numbers of at most 64 bits",
+                help="return NumPy arrays of integers of at most 64 bits, by name",
             )
         return dict(found)
 
@@ -273,7 +273,7 @@ class _BoundImplementation:
         for problem in command_problems(found, call.target.name):
             raise BackendError(
                 "backend-043",
-                "the compute function makes commands that cannot run",
+                "the compute function returned commands that cannot be executed",
                 where=self.where,
                 why=problem,
                 help="return a list of call.invoke(driver, arguments...) and Loop(...)",

@@ -165,7 +165,7 @@ class OpStrategy:
         if problem:
             raise BackendError(
                 "backend-036",
-                "the implementation is stated wrongly",
+                "invalid implementation",
                 where=where,
                 why=problem,
                 help="see penstock.uma.OpStrategy.add_implementation",

@@ -244,7 +244,7 @@ def _check_pattern(named: NamedPattern, engine: str) -> None:
         return
     raise BackendError(
         "backend-010",
-        f'pattern "{named.name}" ends with no operator: it is {named.pattern}',
+        f'pattern "{named.name}" does not end with an operator: {named.pattern}',
         where=engine,
         why="a pattern claims the nodes of its operators; wildcards and constants only bound them",
         help='begin it with is_op("..")',

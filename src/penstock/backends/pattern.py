@@ -203,8 +203,8 @@ def checked_pattern(found: object, where: str) -> Pattern:
         "backend-002",
         f"{found!r} is not a pattern",
         where=where,
-        why="patterns are made of patterns",
-        help='write wildcard(), is_constant() or is_op("..")(..) there',
+        why="the arguments of a pattern are patterns",
+        help='use wildcard(), is_constant() or is_op("..")(..)',
     )
 
 
@@ -222,8 +222,8 @@ def _check_arguments(name: str, patterns: tuple[object, ...]) -> None:
             f"{name} takes {allowed} argument{many}, not {len(patterns)}",
             where=where,
             why="a pattern with other arguments would match nothing",
-            help="shapes, axes, windows and the like are fields here: ask for them with "
-            f'has_attr; is_op("{name}") without arguments matches whatever they are',
+            help="shapes, axes and windows are attributes, not arguments: test them with "
+            f'has_attr; is_op("{name}") without arguments matches any arguments',
         )
     if Fused.BIAS_ADD in meanings()[name].kinds:
         _check_biased(patterns[0], where)
@@ -240,8 +240,8 @@ def _check_biased(pattern: object, where: str) -> None:
         "backend-004",
         f"{where} of {pattern} matches nothing",
         where=where,
-        why=f"a bias is an input of its layer ({', '.join(sorted(biased))}), no node",
-        help="name the layer as its first argument",
+        why=f"a bias is an input of its layer ({', '.join(sorted(biased))}), not a node",
+        help="pass the layer as its first argument",
     )
 
 
@@ -262,7 +262,7 @@ def _check_attributes(pattern: Pattern, attributes: Mapping[str, object]) -> Non
                 f'{" and ".join(map(kind_name, kinds))} has no attribute "{name}"',
                 where=f"has_attr of {pattern}",
                 why="attributes are the fields of penstock's operators",
-                help=f"it has {', '.join(known)}" if known else "it has none at all",
+                help=f"its attributes are: {', '.join(known)}" if known else "it has no attributes",
             )
         members = [member for kind in kinds for member in attribute_members(kind, name)]
         if members and value not in members and not isinstance(value, Enum):

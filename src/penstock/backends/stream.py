@@ -99,7 +99,7 @@ def _require_no_issues(program: Program, engine: str) -> None:
                 "backend-085",
                 f"kernel {call.kernel.name} issues stream commands, but {engine} has no encoder",
                 where=f'{engine}, "{call.output.tensor}"',
-                help='register an encoder, fmt="stream"; or invoke functions of the driver',
+                help='register an encoder (fmt="stream"), or invoke driver functions',
             )
 
 

@@ -26,7 +26,7 @@ LIMIT = 2**40
 
 No size, count or rate of a device reaches it.  Costs have the same bound."""
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
 
 
 def check_attribute(name: object, default: object, known: Mapping[str, Value], where: str) -> None:
@@ -38,8 +38,8 @@ def check_attribute(name: object, default: object, known: Mapping[str, Value], w
             "backend-030",
             f'the default of attribute "{name}" is {default!r}, must be a str, int, bool or float',
             where=where,
-            why="users write its value as name=value, and the default says of which type it is",
-            help='give each number an attribute of its own, or take a text, or "" for none',
+            why="users set it as name=value, and the default determines its type",
+            help="register one attribute per number, or use a str attribute",
         )
     problem = _name_problem(name, known)
     if problem:
@@ -87,7 +87,7 @@ def values(
                 "usage-019",
                 f"attribute {name} is {value!r}, must be {_KINDS[type(declared[name])]}",
                 where=where,
-                help=f"leave it out for {declared[name]!r}",
+                help=f"the default is {declared[name]!r}",
             )
         found[name] = _in_range((least or {}).get(name), name, read, where)
     return found

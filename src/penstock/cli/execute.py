@@ -66,9 +66,9 @@ def _write_outputs(paths: list[Path], outputs: Mapping[str, Array]) -> None:
     if len(paths) > len(outputs):
         raise UsageError(
             "usage-017",
-            f"{len(paths)} files for outputs are named, the model has {len(outputs)}",
+            f"{len(paths)} output files are named, the model has {len(outputs)} outputs",
             where="--output",
-            help="name a file for each output, or for the first ones",
+            help="name a file for each output, or for the first ones only",
         )
     for path, array in zip(paths, outputs.values(), strict=False):
         api.write_array(path, array)

@@ -41,9 +41,9 @@ def one_of(value: str, allowed: tuple[str, ...], option: str) -> str:
     if value not in allowed:
         raise UsageError(
             "usage-013",
-            f"{value!r} is not known",
+            f"unknown value {value!r}",
             where=option,
-            help=f"take one of {', '.join(allowed)}",
+            help=f"use one of {', '.join(allowed)}",
         )
     return value
 
@@ -61,7 +61,7 @@ def dimensions(items: Sequence[str] | None) -> dict[str, int]:
         if not name or not extent.isdecimal() or not 0 < int(extent) < 2**31:
             raise UsageError(
                 "usage-032",
-                f"{item!r} names no extent",
+                f"{item!r} states no extent",
                 where="--dimension",
                 help="write NAME=N, as in batch=1",
             )

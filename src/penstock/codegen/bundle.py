@@ -49,7 +49,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
             "output-002",
             f"the output folder cannot be written: {error.strerror or error}",
             where=str(folder),
-            help="name a folder in a place that exists and may be written to",
+            help="use a folder in an existing, writable location",
         ) from error
 
 

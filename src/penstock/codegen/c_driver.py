@@ -75,7 +75,7 @@ class _Writer:
         if not isinstance(text, str) or not text.strip():
             raise BackendError(
                 "backend-091",
-                f"replace_call_extern gives {text!r}, must give C",
+                f"replace_call_extern returned {text!r}, must return C",
                 where=f"{self.engine}: {command.driver.name}",
                 help="return the call as text, without the semicolon",
             )

@@ -103,11 +103,12 @@ def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
     if not code.includes and code.replace_call_extern is None:
         raise BackendError(
             "backend-094",
-            "the functions of the driver are declared nowhere",
+            "the driver's functions are not declared",
             where=f"{engine}, code generation",
-            why="the C would call functions that it does not know",
+            why="the generated C would call undeclared functions",
             help=f"_register_codegen(includes='#include \"{engine}.h\"', "
-            f'sources=("{engine}.h", "{engine}.c")): the header and, until the hardware exists, a stub',
+            f'sources=("{engine}.h", "{engine}.c")): the header and, until the hardware exists, a '
+            "stub",
         )
     return code
 
@@ -125,10 +126,10 @@ def _sources(
             if other != text:
                 raise BackendError(
                     "backend-092",
-                    f"there are two files {name}",
+                    f"two files are called {name}",
                     where=f"{engine}, sources",
-                    why=f"the other one is of {owner}",
-                    help=f'call it after the accelerator, as "{engine}_{name}"',
+                    why=f"the other one belongs to {owner}",
+                    help=f'rename it, for example to "{engine}_{name}"',
                 )
     yield from ((name, text.encode()) for name, (_, text) in known.items() if text is not None)
 

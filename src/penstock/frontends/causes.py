@@ -114,7 +114,11 @@ def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) ->
 
 def _element_type(what: str, where: str, why: str, help: str) -> PenstockError:
     return UnsupportedError(
-        "model-021", what, where=where, why=why, help=help or "`penstock ops` lists what is taken"
+        "model-021",
+        what,
+        where=where,
+        why=why,
+        help=help or "`penstock ops` lists what is supported",
     )
 
 

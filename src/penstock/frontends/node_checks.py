@@ -47,7 +47,7 @@ def _check_result(node: Node) -> None:
             "model-015",
             f"output is {found}, must be {expected}",
             where=node.origin,
-            why="the shapes of the node's inputs and its attributes give that",
+            why="the expected type follows from the node's inputs and attributes",
             help=MALFORMED,
         )
 
@@ -63,7 +63,7 @@ def check_rows(graph: Graph) -> None:
                 f'"{value.name}" is {value.type}: {rows} rows, at most {MOST_ROWS} are scheduled',
                 where=where,
                 why="cascades are planned row by row",
-                help="a smaller batch, or fewer rows",
+                help="use a smaller batch or fewer rows",
             )
 
 

@@ -41,7 +41,7 @@ def _unknown(name: str) -> UsageError:
         "usage-002",
         f"there is no target {name!r}",
         where="--target",
-        help=f"take one of {', '.join(target_names())}, or the path of a .toml file",
+        help=f"use one of {', '.join(target_names())}, or the path of a .toml file",
     )
 
 
@@ -62,7 +62,7 @@ def load_target(name: str) -> Target:
             "the target file cannot be read",
             where=name,
             why=_reason(error),
-            help="name a TOML file, or take one of " + ", ".join(target_names()),
+            help="name a TOML file, or use one of " + ", ".join(target_names()),
         ) from error
     return parse_target(text, name)
 

@@ -29,7 +29,7 @@ def result_shape(inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     if len(shape) > RANK:
         raise UnsupportedError(
             "model-022",
-            f"inputs stretch to shape {list(shape)}, its rank must be at most {RANK}",
+            f"inputs are broadcast to shape {list(shape)}, its rank must be at most {RANK}",
             help="reshape to fewer axes in the model",
         )
     require(

@@ -14,7 +14,9 @@ def require(condition: bool, what: str) -> None:
     `what` states the value found and the values allowed."""
     if not condition:
         raise ModelError(
-            "model-014", what, help="convert the model again; `penstock ops` lists what is taken"
+            "model-014",
+            what,
+            help="convert the model again; `penstock ops` lists what is supported",
         )
 
 

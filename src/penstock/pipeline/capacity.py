@@ -27,7 +27,7 @@ def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
         where=least.schedule.parts.graph.name,
         why=f"the smallest schedule needs {least.height_bytes} bytes for tensors and "
         f"{request.stack_bytes} for the stack; {_conflict_text(memory_conflict(least, request))}",
-        help="; ".join((f"give at least {_enough(least, request)}", *_lowering(least, request))),
+        help="; ".join((f"use at least {_enough(least, request)}", *_lowering(least, request))),
     )
 
 
@@ -39,7 +39,7 @@ def _conflict_text(found: MemoryConflict) -> str:
         held.append(f"and {len(rest)} more ({sum(tensor.live_bytes for tensor in rest)} bytes)")
     text = f"at the peak, {found.moment}, these are live in {found.memory}: {', '.join(held)}"
     if found.available_bytes == 0:
-        return f"{text}; nothing is left for them"
+        return f"{text}; no bytes are available for them"
     if not found.irreducible:
         return f"{text}; no placement within the {found.available_bytes} bytes available was found"
     names = [f'"{name}"' for name in found.irreducible[:NAMED_TENSORS]]
@@ -84,8 +84,8 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
         if size < least.ram_bytes(request):
             yield f"with {words} {size} bytes are enough" + (f", {note}" if note else "")
     if options.max_parts < len(parts.parts):
-        yield f"a larger --max-parts than {options.max_parts} may lower it"
-    yield "a smaller input or fewer channels in these layers lower it"
+        yield f"--max-parts above {options.max_parts} may reduce it"
+    yield "a smaller input or fewer channels in these layers reduces it"
 
 
 def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:

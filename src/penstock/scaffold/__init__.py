@@ -64,13 +64,14 @@ def _check_name(name: str) -> None:
             "usage-021",
             f"a backend cannot be called {name!r}",
             where="backend new",
-            why="the name is that of a Python module and of C functions",
-            help="write small letters, digits and _, a letter first: my_npu",
+            why="the name is used for a Python module and for C functions",
+            help="use lower-case letters, digits and _, beginning with a letter, for example "
+            "my_npu",
         )
     if name in registry.names() or importlib.util.find_spec(name) is not None:
         raise UsageError(
             "usage-022",
             f'there is an accelerator or a Python module "{name}"',
             where="backend new",
-            help="choose another name, or uninstall what has it",
+            help="choose another name, or uninstall the package that has it",
         )

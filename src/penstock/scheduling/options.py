@@ -125,14 +125,14 @@ class Options:
                     "usage-056",
                     f"there is no {name} {getattr(self, name)!r}",
                     where=f"--{name}",
-                    help=f"name one of {', '.join(known)}",
+                    help=f"use one of {', '.join(known)}",
                 )
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if not least <= value < math.inf:
                 raise UsageError(
                     "usage-016",
-                    f"the limit is {value}, must be a number from {least} up",
+                    f"the limit is {value}, must be at least {least}",
                     where=f"--{name.replace('_', '-')}",
                     help="`penstock options` lists the options with their defaults",
                 )

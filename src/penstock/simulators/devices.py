@@ -70,7 +70,7 @@ class Devices:
             at = ", ".join(f"{name} = {value}" for name, value in variables.items())
             raise BackendError(
                 "backend-093",
-                f"argument {k} of {command.driver.name} cannot be worked out",
+                f"argument {k} of {command.driver.name} cannot be resolved",
                 where=f"{command.driver.engine}, {at}" if at else command.driver.engine,
                 why=error.what if isinstance(error, InternalError) else str(error),
                 help="a tensor has rows 0 to its height, less one: keep `row(r)` within them, and "

@@ -58,10 +58,10 @@ def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
         return int(limits.min), int(limits.max) + 1
     raise UnsupportedError(
         "golden-001",
-        f"no inputs can be drawn of type {dtype}",
+        f"random inputs of type {dtype} are not supported",
         where="an input of the model",
-        why="inputs are drawn of 8, 16 and 32 bit integers, and of floats",
-        help="give the inputs in an archive of your own",
+        why="the supported types are integers of 8, 16 and 32 bits, and floats",
+        help="provide the inputs in an archive",
     )
 
 

@@ -82,12 +82,12 @@ def _read_members(path: Path) -> dict[str, Array]:
             "golden-002",
             "the golden archive does not exist",
             why="goldens are read from an .npz file",
-            help="make one with: penstock golden MODEL -o FILE.npz",
+            help="create it with: penstock golden MODEL -o FILE.npz",
         ) from error
     except Exception as error:  # zipfile and NumPy raise a dozen kinds for damaged files
         raise ModelError(
             "golden-003",
-            "the golden archive is damaged, or no archive",
+            "the golden archive is damaged, or not an archive",
             why=str(error) or type(error).__name__,
-            help="make it anew with: penstock golden MODEL -o FILE.npz",
+            help="create it again with: penstock golden MODEL -o FILE.npz",
         ) from error

@@ -99,7 +99,7 @@ def goldens_of(members: Members) -> Goldens:
 
 def _contradiction(what: str, why: str) -> ModelError:
     return ModelError(
-        "golden-004", what, why=why, help="make it anew with: penstock golden MODEL -o FILE.npz"
+        "golden-004", what, why=why, help="create it again with: penstock golden MODEL -o FILE.npz"
     )
 
 

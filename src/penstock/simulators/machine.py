@@ -154,10 +154,10 @@ class Machine:
                 f'{call.engine} writes beyond rows [{first}, {end}) of "{call.output.tensor}", '
                 f"at byte {stray[1]} of {stray[0]}",
                 where=f"{call.engine}, {call.kernel.name}, {call.origin or call.output.tensor}",
-                why="a call may write these rows of its output, the scratch that it asked for, and "
-                "what it fetches",
-                help="compare the addresses and sizes that the kernel hands its driver's functions "
-                "with what their functional models write",
+                why="a call may write these rows of its output, its scratch and its prefetched "
+                "constants",
+                help="compare the addresses and sizes that the kernel passes to the driver's "
+                "functions with the bytes that their functional models write",
             )
         for operand in (output, *fills):
             self._memories.own(operand)

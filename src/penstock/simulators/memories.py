@@ -89,7 +89,8 @@ class Memories:
         if not 0 <= offset <= found.size_bytes:
             raise InternalError(
                 "machine-005",
-                f'byte {offset} of buffer "{buffer}" is addressed, which has {found.size_bytes}',
+                f'byte {offset} of buffer "{buffer}" is accessed, which has {found.size_bytes} '
+                "bytes",
             )
         content = self._bytes[found.memory][found.address + offset :]
         if found.memory not in self._writable:

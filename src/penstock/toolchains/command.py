@@ -39,7 +39,7 @@ class Command:
                 f"cannot start {self.program}",
                 where=self.subject,
                 why=str(error),
-                help="see that it is installed and on the search path",
+                help="check that it is installed and on the search path",
             ) from error
         if done.returncode != 0:
             raise ToolError(
@@ -48,7 +48,7 @@ class Command:
                 where=self.subject,
                 why=_first_lines(done.stderr) or "it wrote nothing to its standard error",
                 help=f"see that the installation of {self.program} works; if it does, please "
-                "report these words with the model",
+                "report this message with the model",
             )
         return done.stdout
 

@@ -89,7 +89,8 @@ class ElfImage:
                 "tool-007",
                 f"the program has {len(chosen)} symbols named '{name}', needs one",
                 where=self.name,
-                why="it was not linked in, was inlined, or is a local name of several files",
+                why="the function was not linked, was inlined, or is a local symbol of several "
+                "files",
             )
         return chosen[0]
 

@@ -74,7 +74,7 @@ def described_option(each: Field[Any]) -> Option:
     if "choices" in metadata:
         allowed = " or ".join(str(c) for c in metadata["choices"])
     else:
-        kind = "a whole number" if isinstance(each.default, int) else "a number"
+        kind = "an integer" if isinstance(each.default, int) else "a number"
         allowed = f"{kind} from {metadata['lower']} to {metadata['upper']}"
     return Option(each.name, cast(Number, each.default), allowed)
 
@@ -85,5 +85,5 @@ def wrong_value(network: str, described: Option, found: str) -> UsageError:
         "usage-113",
         f"option {described.name} is {found}, must be {described.allowed}",
         where=f"zoo:{network}",
-        help=f"leave it out for {described.default}",
+        help=f"the default is {described.default}",
     )

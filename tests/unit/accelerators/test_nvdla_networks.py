@@ -352,7 +352,7 @@ def test_a_kernel_that_does_not_fit_the_buffer_is_refused_in_words() -> None:
     net = GraphBuilder("net")
     graph = net.build(net.conv2d(net.input((1, 8, 8, 2048)), 8, 7, name="wide"))
     (left,) = compiled(graph, "nvdla").parts.left
-    assert "the rows under a kernel and a group of kernels take" in left.reason
+    assert "the input rows of a kernel and a group of kernels need" in left.reason
 
 
 def test_a_stream_is_moved_to_where_its_bases_lie() -> None:

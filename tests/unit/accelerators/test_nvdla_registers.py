@@ -111,15 +111,15 @@ ILLEGAL: tuple[tuple[dict[str, Any], str], ...] = (
     ({"padding": Padding(3, 1, 1, 1)}, "padding left is 3"),
     ({"padding": Padding(1, 1, 1, -1)}, "padding bottom is -1"),
     ({"stride_x": 2, "padding": Padding(1, 0, 1, 1), "width": 11},
-     "the last 1 columns are used by no convolution"),
-    ({"width": 1, "padding": Padding(0, 0, 1, 1)}, "a kernel reaches over 3 columns of 1"),
-    ({"height": 1, "release": 1, "padding": Padding(1, 1, 0, 0)}, "a kernel reaches over 3 rows"),
+     "the last 1 columns are not used by any window"),
+    ({"width": 1, "padding": Padding(0, 0, 1, 1)}, "a kernel spans 3 columns of 1"),
+    ({"height": 1, "release": 1, "padding": Padding(1, 1, 0, 0)}, "a kernel spans 3 rows"),
     ({"kept_rows": 10}, "10 of 10 rows are kept"),
     ({"release": 11}, "11 rows are released"),
     ({"source": Surface(100, 960)}, "line_stride of the input is 100"),
     ({"source": Surface(88, 960)}, "lines of the input are 88 bytes apart"),
     ({"output": Surface(96, 960, 4)}, "address of the output is 4"),
-    ({"weight_address": 128}, "weights lie at 0x80"),
+    ({"weight_address": 128}, "the address of weights is 0x80"),
     ({"source": Surface(96, 960, 2**32)}, "an address is 0x100000000"),
     ({"weight_memory": NvdlaMemory.FEATURE_BUFFER}, "second memory port"),
 )  # fmt: skip
@@ -136,7 +136,7 @@ def test_a_layer_that_no_hardware_runs_cannot_be_made(
 
 @pytest.mark.parametrize("changes", [{"data_banks": 0}, {"weight_banks": 0}, {"data_banks": 23}])
 def test_banks_must_suffice_and_exist(changes: dict[str, int]) -> None:
-    with pytest.raises(CapacityError, match="banks are dealt") as caught:
+    with pytest.raises(CapacityError, match="do not suit") as caught:
         replace(LAYER, **changes)
     assert caught.value.code == "nvdla-007"
 

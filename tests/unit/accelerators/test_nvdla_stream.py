@@ -148,7 +148,7 @@ def test_text_that_is_none_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("stream", "message", "where"),
     [
-        (bytes(12), "12 bytes, no multiple of 8", "byte 8"),
+        (bytes(12), "12 bytes, which is not a multiple of 8", "byte 8"),
         (to_bytes([Write("CSC.D_BANK", 1)]) + bytes(8), "no register at 0x0", "byte 8"),
         (struct.pack("<2I", 0x4045, 0), "no register at 0x4045", "byte 0"),
     ],
@@ -171,7 +171,7 @@ def test_any_bytes_are_a_stream_or_refused(stream: bytes) -> None:
 def test_text_shows_no_bits_of_no_field() -> None:
     name = "CMAC_A.D_MISC_CFG"
     assert sum(f.most for f in registers()[name].fields) < 2**31
-    with pytest.raises(UnsupportedError, match="belong to no field"):
+    with pytest.raises(UnsupportedError, match="outside its fields"):
         to_text([Write(name, 1 << 31)])
 
 
@@ -200,6 +200,6 @@ WINDOWS = (
 @pytest.mark.parametrize("change", WINDOWS)
 def test_a_window_must_fit_and_reach_beyond_the_padding(change: dict[str, Any]) -> None:
     size: Any = {"kind": WindowKind.MEAN, "window_width": 1, "window_height": 1, **change}
-    with pytest.raises(UnsupportedError, match="does not suit") as caught:
+    with pytest.raises(UnsupportedError, match="does not fit") as caught:
         WindowLayer(width=4, height=4, channels=8, source=PACKED, output=PACKED, **size)
     assert caught.value.code == "nvdla-009"

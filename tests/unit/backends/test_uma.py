@@ -348,7 +348,7 @@ def test_memories_are_described() -> None:
         with pytest.raises(BackendError) as caught:
             Npu(lambda npu, wrong=wrong: npu._register_memory("spad", **wrong))
         assert caught.value.code == "backend-039"
-    with pytest.raises(BackendError, match="described wrongly"):
+    with pytest.raises(BackendError, match="invalid memory"):
         npu._register_memory("spad", 8)
 
 
@@ -365,7 +365,7 @@ def test_a_memory_is_as_its_functions_say() -> None:
     wide = described(lambda attrs: 2 * attrs["lanes"]).accelerator({"lanes": 8})
     spad = wide.target.memories["spad"]
     assert (spad.size_bytes, spad.bandwidth_bytes_per_cycle) == (8192, 16)
-    with pytest.raises(BackendError, match="its bandwidth is no number") as caught:
+    with pytest.raises(BackendError, match="its bandwidth must be a positive number") as caught:
         described(lambda attrs: 0).accelerator()
     assert caught.value.code == "backend-039"
     with pytest.raises(BackendError, match="function bandwidth_bytes_per_cycle raises") as caught:

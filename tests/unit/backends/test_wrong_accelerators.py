@@ -137,7 +137,7 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
     ("fetch", "why"),
     [
         (96, "it is 96, not a Fetch"),
-        (Fetch("weights", 4, 9.0, copying), 'there is no table "weights", but shifts'),
+        (Fetch("weights", 4, 9.0, copying), 'there is no table "weights"; the tables are: shifts'),
         (Fetch("shifts", 0, 9.0, copying), '0 bytes are to be fetched of "shifts", which has 4'),
         (Fetch("shifts", 5, 9.0, copying), '5 bytes are to be fetched of "shifts", which has 4'),
     ],
@@ -295,7 +295,7 @@ def test_a_file_with_the_name_of_one_of_the_model_s_is_refused(name: str) -> Non
 
     error = meets("backend-092", lambda: api.compile(toy_request(change=change)))
     assert name in error.what
-    assert error.help == f'call it after the accelerator, as "toy_{name}"'
+    assert error.help == f'rename it, for example to "toy_{name}"'
 
 
 def rounds_down(unit: Unit, multiplier: Bytes, shift: Bytes, y: Bytes, *bounds: int) -> None:
@@ -349,7 +349,7 @@ def test_a_mismatch_of_the_processor_s_is_ours_as_before(step: str) -> None:
     rungs = (ladder.Rung(step, Comparison(1, 4, 1, first)),)
     error = api.Verified(compiled, rungs, compiled.report).mismatch()
     assert error is not None
-    assert "please report it" in error.help
+    assert "please report this" in error.help
     of_conv1 = replace(first, tensor="conv1")
     rungs = (ladder.Rung("reference", Comparison(1, 4, 1, of_conv1)),)
     error = api.Verified(compiled, rungs, compiled.report).mismatch()

@@ -35,7 +35,7 @@ CHANGES = (
     ((*CASE, "decoded", "weight_bytes"), 3455, "weight_bytes is 3456, expected 3455"),
     ((*CASE, "decoded", "data_reuse"), 1, "data_reuse is 0, expected 1"),
     ((*CASE, "regs", "NVDLA_CSC", "D_ATOMICS_0"), "0x78", "D_ATOMICS is 0x78, must be 0x77"),
-    ((*CASE, "regs", "NVDLA_CDMA", "D_BANK_0"), "0x1f0001", "banks are dealt 2 to data and 32"),
+    ((*CASE, "regs", "NVDLA_CDMA", "D_BANK_0"), "0x1f0001", "2 banks for data and 32"),
     ((*CASE, "regs", "NVDLA_CDMA", "D_MISC_CFG_0"), "0x1", "CDMA.D_MISC_CFG is 0x1, must be 0x0"),
     ((*CASE, "config"), "nv_small_256", "CDMA.D_ENTRY_PER_SLICE is 0x17, must be 0x5"),
 )

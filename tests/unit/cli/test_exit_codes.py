@@ -195,5 +195,5 @@ def test_sizes_of_calls_are_checked_as_those_of_the_command_line(
 
 def test_a_rounding_that_there_is_not_is_refused(model: Path) -> None:
     settings: Any = {"rounding": "triple"}
-    with pytest.raises(UsageError, match="take one of double, single"):
+    with pytest.raises(UsageError, match="use one of double, single"):
         api.request(model, **settings)

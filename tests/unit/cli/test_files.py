@@ -165,7 +165,7 @@ def test_more_outputs_than_the_model_has_are_refused(
     names = [word for k in range(9) for word in ("--output", f"{k}.npy")]
     said = penstock("run", model, "-t", "host", *names)
     assert said.code == 2
-    assert said.err.startswith("error[usage-017]: 9 files for outputs are named, the model has 2")
+    assert said.err.startswith("error[usage-017]: 9 output files are named, the model has 2")
     assert list(Path().iterdir()) == []
 
 

@@ -84,8 +84,8 @@ def test_a_type_that_cannot_be_drawn_is_an_error_in_four_parts() -> None:
     with pytest.raises(UnsupportedError) as caught:
         draw_inputs((((3,), np.complex64, 0),), 0, 1)
     assert str(caught.value) == (
-        "error[golden-001]: no inputs can be drawn of type complex64\n"
+        "error[golden-001]: random inputs of type complex64 are not supported\n"
         "  --> an input of the model\n"
-        "  why: inputs are drawn of 8, 16 and 32 bit integers, and of floats\n"
-        "  help: give the inputs in an archive of your own"
+        "  why: the supported types are integers of 8, 16 and 32 bits, and floats\n"
+        "  help: provide the inputs in an archive"
     )

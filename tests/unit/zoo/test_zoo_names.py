@@ -28,9 +28,9 @@ def test_every_network_says_what_it_is_where_it_is_from_and_what_can_be_set() ->
     shown = [(o.name, o.default, o.allowed) for o in exhibits["mobilenet_v1"].options]
     assert shown == [
         ("alpha", 1.0, "a number from 0.05 to 2.0"),
-        ("resolution", 224, "a whole number from 32 to 512"),
-        ("classes", 1000, "a whole number from 2 to 100000"),
-        ("seed", 0, "a whole number from 0 to 4294967295"),
+        ("resolution", 224, "an integer from 32 to 512"),
+        ("classes", 1000, "an integer from 2 to 100000"),
+        ("seed", 0, "an integer from 0 to 4294967295"),
     ]
     assert exhibits["lenet5"].options[0].allowed == "28 or 32"
 
@@ -77,10 +77,10 @@ def test_a_setting_that_is_none_is_answered_with_the_options(settings: str, what
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("resnet8:classes=ten", "option classes is 'ten', must be a whole number from 2 to 100000"),
-        ("resnet8:classes=2.5", "option classes is '2.5', must be a whole number from 2 to 100000"),
-        ("resnet8:classes=1", "option classes is 1, must be a whole number from 2 to 100000"),
-        ("resnet8:seed=-1", "option seed is -1, must be a whole number from 0 to 4294967295"),
+        ("resnet8:classes=ten", "option classes is 'ten', must be an integer from 2 to 100000"),
+        ("resnet8:classes=2.5", "option classes is '2.5', must be an integer from 2 to 100000"),
+        ("resnet8:classes=1", "option classes is 1, must be an integer from 2 to 100000"),
+        ("resnet8:seed=-1", "option seed is -1, must be an integer from 0 to 4294967295"),
         ("lenet5:resolution=30", "option resolution is 30, must be 28 or 32"),
         ("mobilenet_v2:alpha=nan", "option alpha is nan, must be a number from 0.05 to 2.0"),
         ("mobilenet_v2:alpha=", "option alpha is '', must be a number from 0.05 to 2.0"),

@@ -153,7 +153,7 @@ def check_layout(layout: object) -> None:
             "usage-023",
             f"attribute layout is {layout!r}, must be one of {', '.join(LAYOUTS)}",
             where="Ethos-U",
-            help=f"leave it out for {NHCWB16!r}",
+            help=f"the default is {NHCWB16!r}",
         )
 
 
@@ -183,7 +183,7 @@ def configuration(family: str, macs: int, memory_mode: str) -> EthosUConfigurati
             "usage-050",
             f"there is no {family} with {macs} multipliers",
             where=family,
-            why=f"there are such with {', '.join(map(str, known))}",
+            why=f"the configurations have {', '.join(map(str, known))}",
             help=f"write macs={known[-1]}",
         )
     modes = memory_modes(family)

@@ -72,7 +72,7 @@ class Register:
                     f"{field.most}",
                     where="a hardware layer of NVDLA",
                     why="the register has no more bits for it",
-                    help="cut the layer, or run it elsewhere",
+                    help="split the layer, or run it on the CPU",
                 )
             found |= value % field.span << field.low
         return found
@@ -84,7 +84,7 @@ class Register:
         if self.word(found) != word:
             raise UnsupportedError(
                 "nvdla-004",
-                f"{self.name} is {word:#x}, and has bits that belong to no field",
+                f"{self.name} is {word:#x}, which sets bits outside its fields",
                 where="registers of NVDLA",
                 why="fields are " + ", ".join(f"{f.name} {f.high}:{f.low}" for f in self.fields),
                 help="clear the other bits",

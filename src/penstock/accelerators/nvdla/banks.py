@@ -124,10 +124,10 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
     least = demand.data_banks(demand.reach_rows) + demand.weight_banks(ResidentWeights.ONE_GROUP)
     raise CapacityError(
         "nvdla-006",
-        f"the rows under a kernel and a group of kernels take {least} banks of {banks}",
+        f"the input rows of a kernel and a group of kernels need {least} banks of {banks}",
         where=f"the convolution buffer of NVDLA {demand.hardware.name}",
         why="without them the core cannot compute a single row",
-        help="take a larger configuration, or run the layer elsewhere",
+        help="use a larger configuration, or run the layer on the CPU",
     )
 
 
@@ -141,8 +141,9 @@ def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) 
         return
     raise CapacityError(
         "nvdla-007",
-        f"banks are dealt {data_banks} to data and {weight_banks} to weights, of {hardware.banks}",
+        f"{data_banks} banks for data and {weight_banks} for weights do not suit {hardware.banks} "
+        "banks",
         where=where,
         why=f"the rows under a kernel take {needed[0]}, a group of kernels takes {needed[1]}",
-        help="deal them as allocate() does, or cut the layer",
+        help="use the result of allocate(), or split the layer",
     )

@@ -97,7 +97,8 @@ class Bindings(Generic[Record]):
                     "nvdla-008",
                     f"{name} is {word:#x}, must be {expected[name]:#x}",
                     where=str(record),
-                    why="the other registers say so, or it asks for what such a layer cannot do",
+                    why="the value must agree with the other registers, and the function must be "
+                    "supported",
                     help="correct the register program",
                 )
 

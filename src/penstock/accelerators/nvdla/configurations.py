@@ -174,6 +174,6 @@ def configuration(name: str) -> NvdlaConfiguration:
             f"NVDLA has no configuration {name!r}",
             where="nvdla",
             why=f"the configurations are {', '.join(CONFIGURATIONS)}",
-            help="name one of them",
+            help="use one of them",
         )
     return found

@@ -122,10 +122,10 @@ class WindowLayer:
         if self.kind is not WindowKind.DEPTHWISE and (self.dilation_x, self.dilation_y) != (1, 1):
             raise UnsupportedError(
                 "nvdla-014",
-                f"pooling takes one element of {self.dilation_x}x{self.dilation_y}",
+                f"pooling has dilation {self.dilation_x}x{self.dilation_y}",
                 where=str(self),
-                why="pooling takes every element under its window",
-                help="run the layer elsewhere",
+                why="the extension supports pooling without dilation only",
+                help="run the layer on the CPU",
             )
         if max(pad.left, pad.right) < self.reach_x <= self.width + pad.left + pad.right and (
             max(pad.top, pad.bottom) < self.reach_y <= self.height + pad.top + pad.bottom
@@ -133,10 +133,11 @@ class WindowLayer:
             return
         raise UnsupportedError(
             "nvdla-009",
-            f"a window that reaches over {self.reach_x}x{self.reach_y} does not suit "
-            f"{self.width}x{self.height}, padded by {pad.left}+{pad.right}, {pad.top}+{pad.bottom}",
+            f"a window that spans {self.reach_x}x{self.reach_y} does not fit "
+            f"{self.width}x{self.height} with padding {pad.left}+{pad.right}, "
+            f"{pad.top}+{pad.bottom}",
             where=str(self),
-            why="it must fit, and reach beyond the padding",
+            why="it must fit, and contain at least one element that is not padding",
             help="correct the layer",
         )
 

@@ -187,7 +187,7 @@ class ConvolutionLayer(Reach):
                 what,
                 where=str(self),
                 why=why,
-                help="change the layer, or run it elsewhere",
+                help="change the layer, or run it on the CPU",
             )
         check_banks(self.demand, self.data_banks, self.weight_banks, str(self))
 
@@ -297,11 +297,11 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
     )
     for name, padded, reach, stride in axes:
         if padded < reach:
-            yield f"a kernel reaches over {reach} {name} of {padded}", "it must fit"
+            yield f"a kernel spans {reach} {name} of {padded}", "it must fit"
         elif (padded - reach) % stride:
             yield (
-                f"the last {(padded - reach) % stride} {name} are used by no convolution",
-                "the hardware wants none but those that are used",
+                f"the last {(padded - reach) % stride} {name} are not used by any window",
+                "the hardware accepts no unused rows or columns",
             )
 
 
@@ -325,7 +325,7 @@ def _place_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
             )
     if layer.weight_address % WEIGHT_ALIGNMENT_BYTES:
         yield (
-            f"weights lie at {layer.weight_address:#x}",
+            f"the address of weights is {layer.weight_address:#x}",
             f"it must be a multiple of {WEIGHT_ALIGNMENT_BYTES}",
         )
     used = (layer.source.memory, layer.output.memory, layer.weight_memory)

@@ -77,7 +77,8 @@ class Device:
             named = ", ".join(sorted(missing or stray))
             raise _refused(
                 f"{source} is started {'before' if missing else 'beside'} {named}",
-                "units are started against the direction of data, and only those of one layer",
+                "the units of one layer, and no others, are started in reverse order of the data "
+                "flow",
             )
         if self.hardware.extension is None and EXTENSION & self.started:
             raise _refused(

@@ -110,8 +110,8 @@ def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_by
             "nvdla-010",
             f"a tensor takes bytes up to {last:#x}, the memory has {memory.size:#x}",
             where=f"memory {surface.memory.name} of NVDLA",
-            why=f"it lies at {surface.address:#x}, lines {surface.line_stride} and surfaces "
-            f"{surface.surface_stride} bytes apart",
+            why=f"its address is {surface.address:#x}, its strides are {surface.line_stride} "
+            f"(lines) and {surface.surface_stride} (surfaces) bytes",
             help="correct addresses and strides, or make the memory larger",
         )
     return as_strided(memory[surface.address :].view(np.int8), whole, strides)

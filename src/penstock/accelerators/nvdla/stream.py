@@ -71,7 +71,7 @@ def from_bytes(stream: bytes) -> tuple[Write, ...]:
     """The writes of a stream.  Raises BackendError if the stream is malformed."""
     if len(stream) % FORMAT.size:
         raise _wrong(
-            f"it has {len(stream)} bytes, no multiple of {FORMAT.size}",
+            f"it has {len(stream)} bytes, which is not a multiple of {FORMAT.size}",
             f"byte {len(stream) // FORMAT.size * FORMAT.size}",
         )
     found: list[Write] = []
@@ -146,5 +146,5 @@ def _wrong(what: str, where: str) -> BackendError:
         what,
         where=f"a stream of register writes for NVDLA, {where}",
         why="a stream is pairs of a register's address and a word of 32 bits",
-        help="docs/nvdla.md says which registers there are",
+        help="docs/nvdla.md lists the registers",
     )

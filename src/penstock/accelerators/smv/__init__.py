@@ -138,7 +138,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
             "usage-030",
             f'there is no tiler "{tiler}"',
             where="--accelerator smv:tiler=",
-            help=f"take one of {', '.join(TILERS)}",
+            help=f"use one of {', '.join(TILERS)}",
         )
     return why_no_tile(offloaded) or True
 

@@ -176,9 +176,10 @@ class UMABackend(Registration):
         if not isinstance(text, str):
             raise BackendError(
                 "backend-047",
-                f"includes is {text!r:.60}, must be C as a text",
+                f"includes is {text!r:.60}, must be C code in a str",
                 where=where,
-                help="give the lines that include the driver's header, or a function that does",
+                help="pass the lines that include the driver's header, or a function that returns "
+                "them",
             )
         sources = own.sources
         if callable(sources):

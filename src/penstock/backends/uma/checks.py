@@ -30,9 +30,9 @@ def check_target_name(name: object, class_name: str) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BackendError(
             "backend-046",
-            f"target_name is {name!r}, must be made of small letters, digits and _",
+            f"target_name is {name!r}, must consist of lower-case letters, digits and _",
             where=f"class {class_name}",
-            help='give the class a property target_name that returns such a name: "my_npu"',
+            help='define a property target_name that returns such a name, for example "my_npu"',
         )
 
 
@@ -60,9 +60,9 @@ def check_pass(
     if phase not in phases:
         raise BackendError(
             "backend-038",
-            f"{phase} is no phase in which passes of {kind} run",
+            f"{phase} is not a phase of passes of {kind}",
             where=where,
-            help="take one of " + ", ".join(f"PassPhase.{p.name}" for p in phases),
+            help="use one of " + ", ".join(f"PassPhase.{p.name}" for p in phases),
         )
 
 
@@ -89,10 +89,10 @@ def check_pattern(
     if not isinstance(pattern, Pattern):
         raise BackendError(
             "backend-034",
-            f"what is given is a {type(pattern).__name__}, no pattern",
+            f"expected a pattern, got {type(pattern).__name__}",
             where=where,
             help='write is_op("nn.conv2d")(wildcard(), is_constant()), or call the function '
-            "that makes it",
+            "that returns it",
         )
 
 
@@ -115,7 +115,7 @@ def check_strategy(op: object, strategy: object, level: object, where: str) -> N
     if not isinstance(op, str) or type(level) is not int:
         raise BackendError(
             "backend-035",
-            f"operator {op!r} at level {level!r}, must be a text and a whole number",
+            f"operator {op!r} at level {level!r}, must be a str and an int",
             where=where,
             help="the core's own kernels have level 10; the highest level wins",
         )
@@ -135,8 +135,9 @@ def check_codegen(
             "backend-037",
             f"format {fmt!r} {_stream_arguments(encoder, submit)}",
             where=where,
-            why='there are "c" (calls of a driver) and "stream" (bytes that an encoder makes)',
-            help='write fmt="c"; or fmt="stream", an encoder and submit, a driver function',
+            why='the formats are "c" (calls of driver functions) and "stream" (bytes from an '
+            "encoder)",
+            help='use fmt="c", or fmt="stream" with an encoder and `submit`, a driver function',
         )
     for role, function in (("replace_call_extern", replace_call_extern), ("encoder", encoder)):
         if function is not None:
@@ -149,10 +150,10 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
     if missing := [m for m in TILER_METHODS if not callable(getattr(candidate, m, None))]:
         raise BackendError(
             "backend-052",
-            f"{type(candidate).__name__} is no tiler: it has no method {missing[0]}",
+            f"{type(candidate).__name__} is not a tiler: it has no method {missing[0]}",
             where=where,
-            why=f"a tiler answers {', '.join(TILER_METHODS)}",
-            help="see docs/how-to/write-a-tiler.md; LeastTraffic may be inherited from",
+            why=f"a tiler has the methods {', '.join(TILER_METHODS)}",
+            help="see docs/how-to/write-a-tiler.md; a tiler may derive from LeastTraffic",
         )
     if op not in patterns:
         meaning(op, where, also=list(patterns))

@@ -34,8 +34,8 @@ def _read(name: str, bases: tuple[type, ...], where: str) -> str:
         f'source file "{name}" cannot be read',
         where=where,
         why=reason,
-        help="name files that lie beside the backend's own, or give {name: text}; a package "
-        "must list them as package data",
+        help="name files in the folder of the backend's module, or pass {name: text}; a package "
+        "must list the files as package data",
     )
 
 

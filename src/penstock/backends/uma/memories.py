@@ -86,16 +86,16 @@ def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
 def _problem(memory: MemoryRegion) -> str:
     """The first invalid figure of a memory, as a sentence; empty if all are valid."""
     if type(memory.size_bytes) is not int or memory.size_bytes < 1:
-        return "its size is no number of bytes above 0"
+        return "its size must be a positive number of bytes"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):
-        return "its bandwidth is no number of bytes per cycle above 0"
+        return "its bandwidth must be a positive number of bytes per cycle"
     return "" if is_figure(memory.latency_cycles, 0) else "its latency is no number of cycles"
 
 
 def _bad_memory(name: object, size: object, problem: str, place: str) -> BackendError:
     return BackendError(
         "backend-039",
-        f"the memory of {size!r} is described wrongly",
+        f"invalid memory of size {size!r}",
         where=f'{place}, memory "{name}"',
         why=problem,
         help='sizes are in bytes or as "32KiB", bandwidths in bytes per cycle',

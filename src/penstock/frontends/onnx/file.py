@@ -102,7 +102,7 @@ def decode(raw: bytes, name: str, folder: Path | None) -> File:
     try:
         model: Any = onnx.ModelProto.FromString(raw)
     except Exception as error:  # the protobuf runtime has classes of its own, which differ
-        raise _damaged(name, "it is no protobuf of that schema") from error
+        raise _damaged(name, "it is not a protobuf of the ONNX schema") from error
     try:
         return _Reader(model, name, folder).file()
     except _Malformed as error:
@@ -154,7 +154,7 @@ class _Reader:
         if not OLDEST_OPSET <= found[0] < 1000:
             raise UnsupportedError(
                 "onnx-002",
-                f"version {found[0]} of ONNX's operators, must be {OLDEST_OPSET} or later",
+                f"the model uses opset {found[0]}, must be {OLDEST_OPSET} or later",
                 where=self._name,
                 help="export the model with a later opset_version",
             )
@@ -243,7 +243,7 @@ class _Reader:
                 "onnx-003",
                 f'the data of "{printable(name)}" is missing',
                 where=self._name,
-                why=f"it should lie in {printable(str(place))!r}: {why}",
+                why=f"it is stored in {printable(str(place))!r}: {why}",
                 help="put the file with the external data beside the model",
             ) from error
         found = onnx.TensorProto()
@@ -302,7 +302,7 @@ class _Reader:
             "onnx-004",
             f'"{name}" is read before it is written',
             where=node.where,
-            why="nodes stand in an order in which they can run; a cycle has none",
+            why="nodes must be in topological order; a cycle has none",
             help="the model file is malformed; export the model again",
         )
 

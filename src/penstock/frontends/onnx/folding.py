@@ -131,7 +131,7 @@ def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ..
     if found is not None:
         listed = found if isinstance(found, tuple) else (found,)
         if not all(isinstance(a, int) for a in listed):
-            raise wrong(node, f"attribute axes is {found!r:.60}, must be whole numbers")
+            raise wrong(node, f"attribute axes is {found!r:.60}, must be integers")
         return tuple(int(a) for a in listed)
     return numbers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else None
 
@@ -237,7 +237,7 @@ def _unary(function: Callable[[Array], Array]) -> Fold:
 def numbers(x: Array) -> tuple[int, ...]:
     """A short list of integers, such as axes or extents.  Raises ValueError for other arrays."""
     if x.dtype.kind not in "iu":
-        raise ValueError(f"{x.dtype} where whole numbers must be")
+        raise ValueError(f"{x.dtype} elements, must be integers")
     if x.size > 1000:
         raise ValueError(f"{x.size} numbers where axes or extents must be")
     return tuple(int(v) for v in x.ravel())
@@ -247,7 +247,7 @@ def whole(node: FileNode, attribute: str, default: int) -> int:
     """An integer attribute.  Raises ValueError for another type."""
     value = node.attributes.get(attribute, default)
     if not isinstance(value, int):
-        raise ValueError(f"attribute {attribute} is {value!r:.60}, must be a whole number")
+        raise ValueError(f"attribute {attribute} is {value!r:.60}, must be an integer")
     return value
 
 

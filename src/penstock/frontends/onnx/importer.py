@@ -132,7 +132,7 @@ class _Importer:
         given = dict(self._reading.dimensions)
         if extent in given:
             return given[str(extent)]
-        why = "memory is planned before anything runs, so every extent must be known"
+        why = "memory is planned at compile time, so every extent must be known"
         if isinstance(extent, int):
             raise ModelError(
                 "onnx-005",
@@ -143,10 +143,10 @@ class _Importer:
             )
         raise UnsupportedError(
             "onnx-008",
-            f'extent "{extent}" is left open',
+            f'extent "{extent}" is not fixed',
             where=where,
             why=why,
-            help=f'say what it is: --dimension "{extent}=1"',
+            help=f'set it: --dimension "{extent}=1"',
         )
 
     def _output(self, border: Border) -> Value:

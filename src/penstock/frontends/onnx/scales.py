@@ -40,11 +40,11 @@ def tensor_scales(
     if not assumed and not any(n.name in (QUANTISE, DEQUANTISE) for n in file.nodes):
         raise UnsupportedError(
             "onnx-006",
-            "the model computes in real numbers",
+            "the model is not quantised",
             where=file.name,
-            why="it has no QuantizeLinear and no operator of quantised tensors",
-            help="quantise it to int8 (docs/how-to/from-pytorch.md); --assume-int8 schedules it as "
-            "if it were: its shapes and costs are right then, its numbers mean nothing",
+            why="it contains no QuantizeLinear and no operators on quantised tensors",
+            help="quantise it to int8 (docs/how-to/from-pytorch.md); --assume-int8 compiles it as "
+            "if it were: shapes and costs are then correct, outputs are meaningless",
         )
     known = _stated(file)
     _carried_back(file, names, known)

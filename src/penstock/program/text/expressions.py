@@ -91,7 +91,7 @@ class ExprReader:
             at = scanner.peek()
             values = tuple(v for v in self._constants.numbers() if isinstance(v, int))
             if not values:
-                raise scanner.error("a table has at least one whole number", at=at)
+                raise scanner.error("a table has at least one integer", at=at)
             scanner.expect("[")
             index = self.expr()
             scanner.expect("]")

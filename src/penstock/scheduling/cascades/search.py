@@ -135,8 +135,8 @@ def _whole_proposals(
             "usage-057",
             "there is no second memory for tensors",
             where=f"--partition {options.partition}",
-            why=f"all of them live in {memories.tensors[0].name}",
-            help="take a target or an accelerator that has one, or leave the option out",
+            why=f"all tensors are in {memories.tensors[0].name}",
+            help="use a target or an accelerator that has one, or omit the option",
         )
     capacity = int(memories.tensors[SECOND].size_bytes * FILL)
     problem = grouping_problem(parts)

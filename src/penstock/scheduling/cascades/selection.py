@@ -38,9 +38,9 @@ class Optimize(StrEnum):
         if name not in tuple(Optimize):
             raise UsageError(
                 "usage-013",
-                f"{name!r} is not known",
+                f"unknown value {name!r}",
                 where="--optimize",
-                help=f"take one of {', '.join(Optimize)}",
+                help=f"use one of {', '.join(Optimize)}",
             )
         return Optimize(name)
 

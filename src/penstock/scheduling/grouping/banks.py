@@ -173,8 +173,8 @@ def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
             "grouping-004",
             f"{count} tensors are live at a time, there are {banks} banks",
             where="bank groups",
-            why="every tensor that is live has a bank of its own at least",
-            help="take smaller groups of layers, or more banks",
+            why="every live tensor needs at least one bank",
+            help="use smaller groups of layers, or more banks",
         )
     spare = banks - count
     shares = [size * spare // total for size in largest_bytes]

@@ -63,9 +63,9 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
     names = ", ".join(problem.nodes[i].name for i in bits(group))
     return CapacityError(
         "grouping-003",
-        "a single node takes more weights or buffer than a group may",
+        "a single node exceeds the capacity of a group",
         where=names,
-        why="every node is in a group, and it is too large even for one of its own",
+        why="its weights or tensors do not fit, even if the node is a group of its own",
         help="give more, or let single nodes take more",
     )
 

@@ -44,11 +44,11 @@ class StripeConfig:
         if any(len(member) != len(self.shape) for member in members):
             raise UsageError(
                 "stripe-001",
-                f"a stripe configuration of {len(self.shape)} axes has members of "
+                f"the fields of a stripe configuration of {len(self.shape)} axes have "
                 f"{', '.join(str(len(member)) for member in members)} numbers",
                 where="StripeConfig",
-                why="shape, extent, strides, order, stripes and offset speak of the same axes",
-                help="give one number for each axis in each",
+                why="shape, extent, strides, order, stripes and offset have one number per axis",
+                help="use one number per axis in each field",
             )
 
     def propagate(self, affine: Affine) -> StripeConfig:
@@ -100,7 +100,7 @@ class StripeConfig:
                 f"stripes are {self.strides[axis]} elements apart along axis {axis}, must be at "
                 "least 0",
                 where="StripeConfig",
-                why="stripes run forward along every axis",
+                why="strides are not negative",
                 help="start from the other end of the axis",
             )
         if min(self.shape[axis], self.extent[axis]) < 1:

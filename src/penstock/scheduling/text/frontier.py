@@ -213,7 +213,7 @@ class ScheduleReader:
         at = self._scanner.peek()
         found = self._attributes.attribute()
         if not isinstance(found, kind):
-            raise self._scanner.error(f"{at} stands where {kind.__name__} is expected", at=at)
+            raise self._scanner.error(f"expected {kind.__name__}, found {at}", at=at)
         return found
 
     def _schedule(self, state: _State) -> Callable[[], Schedule]:

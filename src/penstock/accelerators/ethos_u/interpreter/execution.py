@@ -240,8 +240,8 @@ class _Run:
                 "ethosu-111",
                 f"its table is not in shared memory, bytes [{span.lower:#x}, {span.upper:#x})",
                 where=operation.where,
-                why="no copy brought it, or, where there are 16 KiB, an operation without a "
-                "table worked there since",
+                why="no copy wrote it, or, in 16 KiB of shared memory, a later operation without "
+                "a table overwrote it",
                 help="copy it into shared memory before (NPU_OP_DMA_START, internal)",
             )
         return table
@@ -276,7 +276,8 @@ def _pooled(operation: BlockOperation, ifm: Any) -> Any:
             "ethosu-106",
             "not modelled: an average of a window that contains only padding",
             where=operation.where,
-            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
+            "one core of U65",
         )
     scales = np.array([_reciprocal(int(size)) for size in sizes], np.int64)[places]
     scale, shift = (scales[..., k].reshape(counts.shape) for k in range(2))

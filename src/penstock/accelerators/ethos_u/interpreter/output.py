@@ -71,7 +71,8 @@ def check_accumulators(operation: BlockOperation, values: Any) -> None:
             "ethosu-106",
             f"not modelled: accumulators of {bits} bits here",
             where=operation.where,
-            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
+            "one core of U65",
         )
     most = 1 << bits - 1
     least, greatest = int(values.min()), int(values.max())

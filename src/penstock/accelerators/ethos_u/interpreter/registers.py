@@ -258,7 +258,8 @@ class _Reader:
             "ethosu-106",
             f"not modelled: {what}",
             where=self._where(),
-            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
+            "one core of U65",
         )
 
     def _where(self) -> str:

@@ -84,7 +84,8 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
             "ethosu-106",
             f"not modelled: the number of weights, {order.text}",
             where=operation.where,
-            help="supported is what Vela and its API emit for Ethos-U55 and one core of U65",
+            help="the model supports the operations that Vela and its API emit for Ethos-U55 and "
+            "one core of U65",
         )
     places = _places(order)
     try:
@@ -102,7 +103,7 @@ def decode_weights(operation: BlockOperation, stream: bytes, hardware: NpuHardwa
             "ethosu-107",
             f"the stream of weights decodes to {len(values)} weights of {len(places)}",
             where=operation.where,
-            why=f"{order.text} need so many, with the zeros that fill blocks up",
+            why=f"{order.text} need that many weights, including the zeros that pad blocks",
             help="encode the weights for this kernel, block depth, order and accelerator",
         )
     found = np.zeros(kernel.height * kernel.width * order.inputs * order.outputs + 1, np.int64)

@@ -18,8 +18,8 @@ class MemoryRegion:
 
     `holds` lists the kinds of buffers placed there: "arena" (activations) and "constant" (weights).
     The first memory that holds an arena also holds the network's inputs and outputs.  Bandwidth and
-    latency are those of an access by the processor.  `budget` states whether the search saves bytes
-    of this memory and whether a user's memory budget includes it.
+    latency are those of an access by the processor.  `budget`: whether the search minimises the use
+    of this memory, and a user's memory budget includes it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""AveragePool2D: the mean under a sliding window; padding does not count.
+"""AveragePool2D: the mean over a sliding window, padding excluded.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8     same scale and zero point as x

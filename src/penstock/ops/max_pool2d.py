@@ -1,4 +1,4 @@
-"""MaxPool2D: the maximum under a sliding window.
+"""MaxPool2D: the maximum over a sliding window.
 
     x  (N, H,  W,  C)  int8
     y  (N, Ho, Wo, C)  int8     same scale and zero point as x

@@ -1,4 +1,4 @@
-"""RealFunction: a function of one real variable that only ONNX defines, in real arithmetic.
+"""RealFunction: a unary function that only ONNX defines, computed in real arithmetic and rounded.
 
     x  any shape  int8
     y  as x       int8     y = zero_y + f(scale_x * (x - zero_x)) / scale_y, rounded half to even

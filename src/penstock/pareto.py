@@ -1,7 +1,8 @@
 """Pareto fronts of cost vectors, all components to be minimised.
 
-A vector is *efficient* if no other one is at most as large in every component; of equal vectors,
-only the first is efficient.  This file holds the only domination tests of the compiler.
+A vector is *efficient* (Pareto-optimal) if no other vector is at most as large in every component;
+of equal vectors, only the first is efficient.  This file contains all dominance tests of the
+compiler.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ T = TypeVar("T")
 Vector = tuple[int | float | Fraction, ...]
 Numbers = npt.NDArray[np.int64]
 Group = tuple[float, Sequence[T]]
-"""A lower bound of the first component of these items and of all later groups; and the items."""
+"""(bound, items): `bound` is a lower bound of the first cost component of these items, and of the
+items of all later groups."""
 
 
 def efficient(costs: Sequence[Vector]) -> tuple[int, ...]:
     """Return the indices of the efficient vectors, in ascending order of the vectors.
 
     In that order, only an earlier vector can dominate a later one.  With two components, the last
-    efficient vector has the least second component, so one comparison per vector suffices:
+    efficient vector has the smallest second component, so one comparison per vector suffices:
     O(n log n).  With more components every earlier efficient vector is compared: O(n f) for f
     efficient vectors.
 
@@ -53,8 +55,8 @@ def frontier(items: Iterable[T], cost: Callable[[T], Vector]) -> tuple[T, ...]:
 def efficient_pairs(first: Numbers, second: Numbers, group: Numbers | None = None) -> Numbers:
     """Return the indices of the efficient pairs (first[i], second[i]), as `efficient` does.
 
-    group: non-negative numbers; pairs compete only within their group.  Indices are then in
-        ascending order of (group, pair).
+    group: for each pair, the non-negative number of its group; pairs are compared only within their
+        group, and the indices are in ascending order of (group, pair).  None: a single group.
 
     >>> efficient_pairs(np.array([12, 5, 86, 68, 12]), np.array([80, 81, 96, 14, 80])).tolist()
     [1, 0, 3]
@@ -110,8 +112,8 @@ def near_frontier(
 ) -> list[T]:
     """Return the items close to the Pareto front of (first, second), in ascending order of cost.
 
-    An item is left out where another one is no larger in the second component and smaller in the
-    first component by more than the fraction `slack`.
+    An item is dropped if its first component exceeds, by more than the fraction `slack`, that of an
+    item whose second component is no larger.
     """
     kept: list[T] = []
     least = math.inf
@@ -126,10 +128,10 @@ def near_frontier(
 def thinned(
     items: Iterable[T], value: Callable[[T], int], noticeable: Callable[[int, int], bool]
 ) -> Iterator[T]:
-    """Yield items in order, without those that improve on the least value so far by too little.
+    """Yield items in order, but drop those whose value is only slightly below the least so far.
 
-    noticeable(value, least): whether `value` is a relevant improvement on `least`.  Items that do
-    not improve on the least value are kept.
+    noticeable(value, least): whether `value` is noticeably below `least`, the least value of the
+        items yielded so far.  Items that are not below the least value are not dropped.
     """
     least: int | None = None
     for item in items:
@@ -142,11 +144,11 @@ def thinned(
 def frontier_of_groups(
     groups: Iterable[Group[T]], cost: Callable[[T], tuple[int, int]]
 ) -> Iterator[T]:
-    """Yield the items that no other one dominates with a smaller first component.
+    """Yield the items that no item with a smaller first cost component dominates.
 
-    Items come in ascending order of cost; of equal costs, the first item of each group comes first.
-    An item is yielded as soon as the bounds of the remaining groups exclude a smaller one, so later
-    groups are evaluated only when they are needed.
+    Items come in ascending order of cost; of items with equal costs, those that are the first of
+    their groups come first.  An item is yielded as soon as the bounds exclude that a later group
+    contains a smaller one, so later groups are evaluated only when they are needed.
     """
     known: list[tuple[int, int]] = []
     waiting: list[tuple[int, int, bool, T]] = []

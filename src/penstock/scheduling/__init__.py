@@ -1,4 +1,4 @@
 """Scheduling: which nodes run together, in which order and stripes, and at what cost.
 
-This package names no operator and assigns no address.
+This package contains no operator-specific code and assigns no addresses.
 """

@@ -1,4 +1,7 @@
-"""Candidate: an interval of an execution order, run as one cascade.  Proposal: a full cover."""
+"""Candidate: an interval of an execution order, run as one cascade.
+
+Proposal: candidates that together cover the order.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from penstock.scheduling.model.prefetch import Prefetch
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Positions [lower, upper) of an execution order as one cascade; a `Plan` before costing.
+    """Positions [lower, upper) of an execution order as one cascade; becomes a `Plan` when costed.
 
     stripe: maximum number of output rows per call, or `execution.WHOLE`.
     nearest_first, prefetches, scratch_bytes: see `Plan`.
-    memory: memory regions of the tensors that the cascade computes.
+    memory: memory assignment of the tensors that the cascade computes.
     """
 
     lower: int
@@ -27,7 +30,7 @@ class Candidate:
     scratch_bytes: int = 0
 
     def with_scratch(self, scratch_bytes: int) -> Candidate:
-        """Return the candidate with other scratch memory; faster than `dataclasses.replace`."""
+        """Return the candidate with `scratch_bytes`; faster than `dataclasses.replace`."""
         return Candidate(
             self.lower,
             self.upper,
@@ -44,8 +47,9 @@ class ValuedCandidate:
     """A candidate with its estimated cost.
 
     peak_bytes: live bytes at the peak, in the default memory region.
-    time: call overhead and additional access time; the unit is that of the search.
-    before, after: memory assignment of the tensors that are live at its ends.
+    time: call overhead and additional access time, in cycles (`UniformSearch`) or in fine units
+        (`RegionSearch`).
+    before, after: memory assignments of the tensors that are live when it begins, and when it ends.
     prefetched_bytes: bytes of prefetched constants in the default region.
     """
 
@@ -66,8 +70,9 @@ class ValuedCandidate:
 class Proposal:
     """Cascades that cover an execution order.
 
+    order: indices of the parts.
     peak_bytes, tensors_bytes: live bytes at the peak, of all buffers and of tensors only.
-    time: sum over the cascades, in the unit of the search.
+    time: sum of the times of the cascades, in the unit of `ValuedCandidate.time`.
     """
 
     order: tuple[int, ...]
@@ -80,7 +85,10 @@ class Proposal:
     def of(
         order: tuple[int, ...], cascades: Sequence[ValuedCandidate], inputs_bytes: int
     ) -> Proposal:
-        """Combine cascades; `inputs_bytes` are live before the first one."""
+        """Return the proposal of consecutive cascades.
+
+        inputs_bytes: live bytes before the first cascade.
+        """
         return Proposal(
             order,
             max((inputs_bytes, *(valued.peak_bytes for valued in cascades))),

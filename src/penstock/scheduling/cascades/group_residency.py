@@ -1,8 +1,9 @@
-"""Schedules of whole parts in which selected tensors lie in the second memory region.
+"""Schedules of whole parts that store selected tensors in the second memory region.
 
-Two ways to select the tensors.  By groups: the parts are the nodes of a grouping problem
-(`grouping/`) whose cost is the traffic of the first memory; the tensors that only one group uses
-lie in the second memory.  By residency: every tensor that finds room there for its live range.
+There are two ways to select the tensors.  By groups: a grouping problem (`grouping/`) whose nodes
+are the parts is solved for the least traffic of the first memory, and the tensors that only one
+group uses are stored in the second one.  By residency: every tensor is stored there that fits
+during its whole live range.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ SECOND = 1
 def grouped(
     problem: GroupingProblem, capacity_bytes: int, options: Options
 ) -> tuple[tuple[int, ...], Set[int]]:
-    """Return an execution order by groups, and the nodes whose tensors only one group uses.
+    """Return an execution order that runs one group after the other, and a set of nodes.
 
-    The groups are those of the options' strategy; each fits `capacity_bytes`.
+    These are the nodes whose output tensors only their own group uses.
+    capacity_bytes: maximum of the live bytes within a group of two or more nodes.
+    options: `partition` is the strategy that forms the groups, `inside` orders their nodes.
     """
     cost = Traffic(problem, GroupLimits(buffer_cap=capacity_bytes))
     groups = STRATEGIES[options.partition](cost, DEFAULTS).groups
@@ -43,7 +46,7 @@ def grouped(
 
 
 def grouping_problem(parts: Parts) -> GroupingProblem:
-    """Return the grouping problem whose nodes are the parts; each writes one storage."""
+    """Return the grouping problem whose nodes are the parts and whose tensors are the storages."""
     rows, count = parts.rows, len(parts.parts)
     sizes = [storage.size_bytes for storage in rows.storages]
     tensors = {part.written: k for k, part in enumerate(rows.row_parts)}
@@ -64,7 +67,10 @@ def grouping_problem(parts: Parts) -> GroupingProblem:
 def whole_cascades(
     parts: Parts, order: Sequence[int], kept: Set[int], memories: MemorySystem
 ) -> tuple[Candidate, ...]:
-    """Return one cascade per part, computed whole; parts in `kept` write to the second memory."""
+    """Return one cascade per part, in execution order; each part runs in one call.
+
+    kept: indices of the parts whose outputs are stored in the second memory region.
+    """
     default, second = memories.default_assignment, memories.tensors[SECOND].name
     storages = parts.rows.storages
     written = [storages[part.written].name for part in parts.rows.row_parts]
@@ -81,10 +87,10 @@ def whole_cascades(
 
 
 def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
-    """Return the nodes whose tensors lie in the second memory for their whole live range.
+    """Select tensors for the second memory, and return the nodes that write them.
 
-    Greedy: tensors with the most accesses per tick of their live range come first.  Network outputs
-    and tensors that do not fit `capacity_bytes` are left out.
+    Greedy: tensors are added in descending order of their accesses per step of their live range, if
+    the live bytes remain within `capacity_bytes`.  Network outputs are not selected.
     """
     ranges = _live_ranges(problem, order)
 
@@ -105,7 +111,10 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the most live bytes of the tensors of nodes `kept`, and the node that runs then."""
+    """Return the live bytes at the peak of some tensors, and the node that runs at the peak.
+
+    kept: the nodes that write these tensors.
+    """
     ranges, live = _live_ranges(problem, order), np.zeros(len(order), np.int64)
     for i in kept:
         lower, upper = ranges[i]
@@ -121,7 +130,10 @@ def group_too_large(
     memories: MemorySystem,
     options: Options,
 ) -> CapacityError:
-    """Return the error about a group whose tensors, in its order, exceed the second memory."""
+    """Return the error for tensors of a group that exceed the second memory in `order`.
+
+    kept: the nodes that write the tensors to be stored in the second memory.
+    """
     memory = memories.tensors[SECOND]
     live, node = peak_of_kept(problem, order, kept)
     name = problem.nodes[node].name.split(";")[0]
@@ -138,9 +150,9 @@ def group_too_large(
 
 
 def _live_ranges(problem: GroupingProblem, order: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the live range of each tensor that is read and is no network output.
+    """Return the live range of each tensor that is read and is not a network output.
 
-    By node: from its position in the order to the position after its last reader.
+    By the node that writes it: (position of the node, position of the last reader plus one).
     """
     position = {i: p for p, i in enumerate(order)}
     return {

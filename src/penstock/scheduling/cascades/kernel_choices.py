@@ -1,11 +1,12 @@
-"""KernelChoices: the scratch memory that a cascade may have, and the kernels that run with it.
+"""KernelChoices: the scratch sizes that a cascade may use, and the kernels that run with them.
 
-The parts of a cascade share one scratch buffer, one after the other.  A part runs its preferred
+The parts of a cascade use the same scratch buffer, one after the other.  A part runs its preferred
 kernel if the buffer is large enough, else its fallback kernel.  So only the scratch sizes of the
 parts' kernels are worth trying.  A part that runs alone may also have constants prefetched.
 
-These are estimates for the search: all kernels of a part are taken to have the same call overhead,
-and every prefetch is taken to stall its cascade.  `CostAccounting` computes exact costs.
+Costs are estimates for the search, which assume that all kernels of a part without prefetches have
+the same call overhead, and that every prefetch stalls its cascade.  `CostAccounting` computes exact
+costs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
 
 
 class PrefetchChoice(NamedTuple):
-    """A kernel that reads prefetched constants.
+    """A kernel that reads prefetched constants, compared with the part's preferred kernel.
 
     scratch_bytes: scratch memory of the kernel.
-    work_cycles: cycles that the part takes more than with its preferred kernel, for all its rows.
-    call_cycles: cycles that each call adds besides.
+    work_cycles: additional cycles for all rows of the part, including the copy; often negative.
+    call_cycles: additional overhead of each call.
     """
 
     prefetch: Prefetch
@@ -39,12 +40,12 @@ class PrefetchChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelChoices:
-    """Kernels of the parts in an execution order, by position.
+    """Kernels of the parts in an execution order; all fields are indexed by position.
 
-    least: scratch bytes of the kernel that needs the least.
+    least: scratch bytes of the part's kernel that needs the least.
     preferred: scratch bytes of the preferred kernel.
-    slowdown: cycles that the fallback kernel takes more.
-    prefetching: kernels that read prefetched constants.
+    slowdown: additional cycles of the fallback kernel; 0 if there is none.
+    prefetching: the kernels that read prefetched constants.
     rows: number of output rows.
     """
 
@@ -58,7 +59,10 @@ class KernelChoices:
     def of(
         parts: Parts, order: tuple[int, ...], model: CostModel, memory: MemoryAssignment
     ) -> KernelChoices:
-        """Gather the kernels of all parts; `memory` names the regions of prefetches."""
+        """Return the kernels of the parts in `order`.
+
+        memory: defines the memory regions between which accelerators copy constants.
+        """
         steps = [parts.parts[k] for k in order]
         return KernelChoices(
             tuple(part.least_scratch_bytes for part in steps),
@@ -81,8 +85,8 @@ class KernelChoices:
     ) -> Iterator[ValuedCandidate]:
         """Yield the cascade with each useful scratch size and, for a single part, each prefetch.
 
-        peak_bytes, time: cost with the least scratch memory and preferred kernels; the time is in
-            units of 1 / `units_per_cycle` cycles.
+        peak_bytes: live bytes at the peak with the least scratch memory.
+        time: time with the preferred kernels, in units of 1 / `units_per_cycle` cycles.
         states: memory assignments before and after the cascade.
         """
         inside = slice(cascade.lower, cascade.upper)
@@ -110,7 +114,11 @@ class KernelChoices:
         states: tuple[MemoryAssignment, MemoryAssignment],
         units_per_cycle: int,
     ) -> Iterator[ValuedCandidate]:
-        """Yield a cascade of one part with each prefetch; `others_bytes`: live besides scratch."""
+        """Yield a cascade of one part with each prefetch of the part.
+
+        others_bytes: live bytes at the peak without scratch memory.
+        time, states, units_per_cycle: as in `valued`.
+        """
         position, rows = alone.lower, self.rows[alone.lower]
         calls = -(-rows // min(rows, alone.stripe))
         for choice in self.prefetching[position]:
@@ -135,7 +143,7 @@ def _prefetch_choices(
 
 
 def _slowdown(part: Part, model: CostModel) -> int:
-    """Return the cycles that the fallback kernel takes more than the preferred one."""
+    """Return the additional cycles of the fallback kernel, for all rows; 0 if there is none."""
     if part.fallback is None:
         return 0
     return model.work_cycles(part.within(0)) - model.work_cycles(part)

@@ -21,7 +21,10 @@ from penstock.scheduling.model.memory_assignment import MemoryAssignment
 
 Numbers = npt.NDArray[np.int64]
 CandidateSource = Callable[[int, Sequence[Iterable[MemoryAssignment]]], Iterable[ValuedCandidate]]
-"""(position, states at each earlier position) -> the candidates that end at the position."""
+"""Function (upper, states) -> the candidates that end at position `upper`.
+
+states[p]: the memory assignments that are reached at position p, for each p < upper.
+"""
 
 
 def proposals(
@@ -33,7 +36,7 @@ def proposals(
 ) -> Iterator[Proposal]:
     """Yield the Pareto-optimal proposals for an order that need at most `limit_bytes`.
 
-    start: state before the first position; inputs_bytes: live bytes there.
+    start, inputs_bytes: memory assignment and live bytes before the first position.
     """
     found: list[Mapping[MemoryAssignment, _Covers]] = [{start: _Covers.empty(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
@@ -49,10 +52,11 @@ def proposals(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Covers:
-    """The Pareto-optimal covers of the positions before some position, in one state.
+    """The Pareto-optimal covers of the positions before some position that reach the same state.
 
-    peaks, times: their cost; last: their last cascade; before: index of the cover that the last
-    cascade extends, among those at the cascade's lower position.
+    peaks, times, last: peak, time and last cascade of each cover.
+    before: the last cascade extends the cover with this index, in the covers that reach the state
+        `last[k].before` at the lower position of the cascade.
     """
 
     peaks: Numbers
@@ -62,7 +66,7 @@ class _Covers:
 
     @staticmethod
     def empty(inputs_bytes: int) -> _Covers:
-        """Return the cover of no positions: the inputs are live, unread ones included."""
+        """Return the cover of no positions, before which all network inputs are live."""
         zero = np.zeros(1, np.int64)
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)
 
@@ -70,7 +74,10 @@ class _Covers:
     def extended(
         found: Sequence[Mapping[MemoryAssignment, _Covers]], cascades: Sequence[ValuedCandidate]
     ) -> _Covers:
-        """Return the Pareto-optimal covers that end with one of the cascades."""
+        """Return the Pareto-optimal covers that end with one of the cascades.
+
+        found[p]: the covers of the first p positions, by state.
+        """
         heads = [found[valued.candidate.lower][valued.before] for valued in cascades]
         sizes = [len(head.peaks) for head in heads]
         pairs = list(zip(heads, cascades, strict=True))
@@ -87,7 +94,10 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades of cover `k` at the last position in a state, in order."""
+    """Return the cascades, in execution order, of cover `k` of the whole order in a final state.
+
+    found[p]: the covers of the first p positions, by state.
+    """
     cascades: list[ValuedCandidate] = []
     position = len(found) - 1
     while position:

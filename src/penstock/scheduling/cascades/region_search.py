@@ -1,10 +1,11 @@
 """Candidate cascades with a choice of memory region per tensor, and of prefetched constants.
 
-Extends `uniform_search`: for each cascade, the search tries the memory region of its inner tensors
-(those that only the cascade uses), of each tensor that it hands on to later cascades, and whether
-constants that it reads repeatedly are prefetched.  The assignment of the live tensors is the state
-at a position, so dynamic programming stays exact for these choices.  Network inputs and outputs lie
-in the default region.  In large networks, so do all tensors that cascades hand on.
+Extends `uniform_search`.  For each cascade, the search tries all memory regions for its inner
+tensors (those that only the cascade uses) and for each tensor that it hands on to later cascades,
+with and without prefetches of the constants that it reads repeatedly.  The assignment of the live
+tensors is the state at a position, so dynamic programming is exact for these choices.  Network
+inputs and outputs are always in the default region, as are, in large networks, all tensors that
+cascades hand on.
 
 The input that a part reads most in advance is always produced first (see `Plan.nearest_first`).
 """
@@ -32,16 +33,21 @@ from penstock.scheduling.simulate.row_tables import Numbers, row_tables
 from penstock.scheduling.simulate.traffic import peaks_and_time
 
 MOST_INDEPENDENT = 3
-"""Maximum number of handed-on tensors with independent regions; a larger number shares one."""
+"""Maximum number of handed-on tensors whose regions are chosen independently.
+
+If a cascade hands on more tensors, the same region is chosen for all of them.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cascade:
+class _UnassignedCascade:
     """A cascade before the choice of memory regions.
 
-    calls: see `execution.expand`.
-    inner: indices of the storages that only the cascade uses; handed_on: of those that later parts
-    read.  Neither includes network outputs.
+    calls: array of the calls, see `execution.expand`.
+    inner: indices of the storages that only the cascade uses.
+    handed_on: indices of the storages that the cascade writes and that later parts read.
+
+    Network outputs are in neither tuple.
     """
 
     candidate: Candidate
@@ -99,9 +105,12 @@ class RegionSearch:
                 self._readers.setdefault(value.name, []).append((p, value))
 
     def proposal(self, cascades: Sequence[Candidate], inputs_bytes: int) -> Proposal | None:
-        """Return the fastest proposal of given cascades, with the scratch memory that helps most.
+        """Return the proposal of given cascades, with the fastest choice of kernels for each.
 
-        The cascades cover the order.  Returns None where a secondary memory is too small.
+        cascades: cover the order; their memory regions and stripe heights are kept.
+        inputs_bytes: live bytes before the first cascade.
+
+        Returns None if a secondary memory is too small.
         """
         memory = self._default.extended(
             pair for cascade in cascades for pair in cascade.memory.exceptions
@@ -111,7 +120,7 @@ class RegionSearch:
         chosen: list[ValuedCandidate] = []
         for c in cascades:
             calls = expand(self._tables, c.lower, c.upper, c.stripe)
-            found = self._cost(_Cascade(c, calls, (), ()), region, c.prefetches)
+            found = self._cost(_UnassignedCascade(c, calls, (), ()), region, c.prefetches)
             if found is None:
                 return None
             every = self._kernels.valued(c, *found, states, FINE)
@@ -121,28 +130,36 @@ class RegionSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidates that end at a position, for every state at their beginning."""
+        """Yield the candidates that end at position `upper`.
+
+        states[p]: memory assignments with which a candidate may begin at position p.
+        """
         for lower in range(upper - 1, max(-1, upper - 1 - self._options.max_region_parts), -1):
             for cascade in self._cascades(lower, upper):
                 for before in states[lower]:
                     yield from self._assigned(cascade, before)
 
-    def _cascades(self, lower: int, upper: int) -> Iterator[_Cascade]:
-        """Yield the cascade of an interval with each stripe height."""
+    def _cascades(self, lower: int, upper: int) -> Iterator[_UnassignedCascade]:
+        """Yield the cascade of positions [lower, upper) with each stripe height."""
         stripes = [1 << k for k in range(self._options.max_stripe.bit_length())]
         t = self._tables
         for stripe in [WHOLE, *stripes] if upper - lower == 1 else stripes:
             calls = expand(t, lower, upper, stripe)
             made = [int(s) for s in t.written[lower:upper] if int(s) not in self._fixed]
-            yield _Cascade(
+            yield _UnassignedCascade(
                 Candidate(lower, upper, stripe, False, self._default),
                 calls,
                 tuple(s for s in made if t.last[s] < upper),
                 tuple(s for s in made if t.last[s] >= upper),
             )
 
-    def _assigned(self, cascade: _Cascade, before: MemoryAssignment) -> Iterator[ValuedCandidate]:
-        """Yield a cascade with every choice of regions and prefetches that fits the memories."""
+    def _assigned(
+        self, cascade: _UnassignedCascade, before: MemoryAssignment
+    ) -> Iterator[ValuedCandidate]:
+        """Yield a cascade with every choice of regions and prefetches that fits the memories.
+
+        before: memory assignment of the tensors that are live when the cascade begins.
+        """
         c, last = cascade.candidate, self._tables.last
         for inner, *handed_on in self._region_choices(len(cascade.inner), len(cascade.handed_on)):
             pairs = [(self._names[s], self._regions[inner]) for s in cascade.inner]
@@ -164,16 +181,16 @@ class RegionSearch:
                     yield from self._kernels.valued(candidate, *found, states, FINE)
 
     def _region_array(self, memory: MemoryAssignment) -> Numbers:
-        """Return the number of the region of each storage."""
+        """Return the index of the memory region of each storage."""
         region = np.zeros(len(self._names), np.int64)
         for tensor, name in memory.exceptions:
             region[self._number[tensor]] = self._region_number[name]
         return region
 
     def _region_choices(self, inner: int, handed_on: int) -> Iterator[tuple[int, ...]]:
-        """Yield region numbers: of all inner tensors, then of each tensor that is handed on.
+        """Yield tuples of region indices: one for all inner tensors, then one per handed-on tensor.
 
-        inner, handed_on: how many tensors of each kind there are.
+        inner, handed_on: the number of tensors of each kind.
         """
         regions = range(len(self._regions))
         if not self._is_free:
@@ -185,8 +202,12 @@ class RegionSearch:
             else:
                 yield from ((one, *(m,) * handed_on) for m in regions)
 
-    def _prefetch_choices(self, cascade: _Cascade) -> Iterator[tuple[Prefetch, ...]]:
-        """Yield no prefetches; then, for each region, those that save more time than they cost."""
+    def _prefetch_choices(self, cascade: _UnassignedCascade) -> Iterator[tuple[Prefetch, ...]]:
+        """Yield the sets of prefetches to try.
+
+        These are the empty set and, for each target region, all prefetches that save more time than
+        the copy takes.
+        """
         yield ()
         if self._memories.copier is None or not self._options.copies:
             return
@@ -203,12 +224,15 @@ class RegionSearch:
                 yield helpful
 
     def _reading(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time of reading a constant: in the first call, in each later call."""
+        """Return the additional time of a part for reading a constant from `memory`.
+
+        An array of two elements, in fine units: the time in the first call, and in each later call.
+        """
         part = self._parts[position]
         return np.array(self._memories.constant_reads(memory, part, value), np.int64)
 
     def _saved(self, position: int, value: Value, memory: str) -> Numbers:
-        """Return the time saved by reading a constant in `memory`: first call, each later call."""
+        """Return the time saved by reading a constant from `memory`; array as in `_reading`."""
         slow = self._reading(position, value, self._memories.constants.name)
         return slow - self._reading(position, value, memory)
 
@@ -220,11 +244,13 @@ class RegionSearch:
         return copier.setup_cycles + self._memories.copy_cycles(constants, memory, size_bytes)
 
     def _cost(
-        self, cascade: _Cascade, region: Numbers, prefetches: tuple[Prefetch, ...]
+        self, cascade: _UnassignedCascade, region: Numbers, prefetches: tuple[Prefetch, ...]
     ) -> tuple[int, int] | None:
-        """Return the peak in the default region, and the time in fine units.
+        """Return the live bytes at the peak in the default region, and the time in fine units.
 
-        Returns None where a secondary memory is too small.
+        region: index of the memory region of each storage.
+
+        Returns None if a secondary memory is too small.
         """
         c = cascade.candidate
         constants = self._constant_time[:, c.lower : c.upper].copy()
@@ -255,10 +281,10 @@ class RegionSearch:
         return int(peaks[0]), time + stall
 
     def _call_change(self, position: int, region: Numbers) -> Numbers:
-        """Return the change of a part's time due to its operands' regions.
+        """Return how the time of a part changes due to the memory regions of its operands.
 
-        Fine units, in the first call and in each later call, compared to an assignment of all
-        operands to the default region; as stated by the part's engine.
+        An array of two elements, in fine units: the difference in the first call, and in each later
+        call, to the time with all operands in the default region.  The cost model determines it.
         """
         operands = self._operands[position]
         pairs = tuple((name, self._regions[region[s]]) for name, s in operands if region[s])

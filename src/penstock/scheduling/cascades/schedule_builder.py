@@ -29,7 +29,10 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 @dataclass(frozen=True, slots=True)
 class ScheduleBuilder:
-    """Builds schedules of proposals; `order` is the best execution order found."""
+    """Builds schedules from proposals.
+
+    order: the best execution order found; schedules report its optimality gap.
+    """
 
     accounting: CostAccounting
     order: Order
@@ -56,8 +59,9 @@ class ScheduleBuilder:
     def with_accelerator_prefetches(self, proposals: Sequence[Proposal]) -> Iterator[Schedule]:
         """Yield the Pareto-optimal schedules of all proposals, with and without prefetches.
 
-        Each schedule is tried with four limits of memory for prefetches: its own peak, the peak of
-        the next schedule, half-way between the two, and none.  Least memory first.
+        Prefetches are selected for each schedule with four limits of the live bytes: its own peak,
+        the peak of the next schedule, half-way between the two, and unlimited.  Schedules come in
+        ascending order of memory.
         """
         known: set[tuple[Plan, ...]] = set()
         relevant = [*thinned(proposals, lambda p: p.time, noticeably_faster)]
@@ -69,7 +73,10 @@ class ScheduleBuilder:
                 yield self._costed(schedule) if prefetches else schedule
 
     def _variants(self, proposals: Sequence[Proposal]) -> Iterator[Group[PrefetchedSchedule]]:
-        """Yield each schedule with its prefetching variants, and a lower bound of later peaks."""
+        """Yield (bound, variants) for each schedule: itself and its variants with prefetches.
+
+        bound: lower bound of the peaks of these and all later variants.
+        """
         candidates = PrefetchCandidates(self.accounting)
         for one, follower in pairwise(chain(self._with_bounds(proposals), [None])):
             assert one is not None
@@ -85,16 +92,16 @@ class ScheduleBuilder:
             yield bound, variants
 
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
-        """Yield each schedule with a lower bound of its own and all later schedules' peaks.
+        """Yield (bound, schedule) pairs; no peak from this schedule on is below the bound.
 
-        The bound counts tensors only, so it holds for any prefetches and any scratch memory.
+        The bound counts tensors only, so it is valid for any prefetches and any scratch memory.
         """
         bounds = [*accumulate((p.tensors_bytes for p in reversed(proposals)), min)][::-1]
         for bound, proposal in zip(bounds, proposals, strict=True):
             yield from ((bound, schedule) for schedule in self.schedules(proposal))
 
     def _without_prefetches(self, plan: Plan) -> Plan:
-        """Return the plan without accelerators' prefetches, with enough scratch for its parts."""
+        """Return the plan without prefetches by accelerators, with enough scratch for its parts."""
         parts = self.accounting.parts.parts
         least = max(parts[k].least_scratch_bytes for k in plan.parts)
         scratch = max(plan.scratch_bytes, least)
@@ -111,7 +118,7 @@ def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:
 
 
 def _plan(c: Candidate, order: tuple[int, ...]) -> Plan:
-    """Return a candidate as a plan without costs."""
+    """Return a candidate of `order` as a plan without costs."""
     stripe = None if c.stripe == WHOLE else c.stripe
     parts = order[c.lower : c.upper]
     return Plan(parts, stripe, c.nearest_first, (), c.prefetches, scratch_bytes=c.scratch_bytes)
@@ -122,7 +129,7 @@ def _partition_gap(
 ) -> float:
     """Return the optimality gap of the split into cascades.
 
-    0.0 where the search was exhaustive, else the gap to a lower bound of all cascades.
+    0.0 if the search was exhaustive, else the gap to a lower bound for all schedules.
     """
     if memories.uniform and len(parts.parts) <= options.max_parts:
         return 0.0

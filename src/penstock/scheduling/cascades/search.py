@@ -51,12 +51,12 @@ def find_schedules(
     options: Options,
     limit_bytes: float = math.inf,
 ) -> Iterator[Schedule]:
-    """Yield the schedules of `find_frontier`, least memory first; each is costed on demand.
+    """Yield the schedules of `find_frontier`, least memory first; costs are computed on demand.
 
-    limit_bytes: leave out cascades with more live bytes, before accelerators' prefetches.
+    limit_bytes: drop cascades with more live bytes, not counting prefetches by accelerators.
 
-    Raises UsageError where the options need a second memory and there is none, and CapacityError
-    where a group does not fit into it.
+    Raises UsageError if the options need a second memory and the target has none, and CapacityError
+    if a group does not fit into the second memory.
     """
     found, orders = _orders(parts, options)
     builder = ScheduleBuilder(CostAccounting(parts, model, memories), found, options)
@@ -105,7 +105,7 @@ def _peak_and_time(proposal: Proposal) -> tuple[int, int]:
 
 
 def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[tuple[int, ...], ...]]:
-    """Return the best order found, and the orders that are split into cascades."""
+    """Return the best order found, and the orders to be split into cascades."""
     problem = order_problem(parts, keep_inputs=options.keep_input)
     found = find_order(problem, OrderOptions(max_states=options.order_states))
     if options.order == LEAST:
@@ -126,9 +126,9 @@ def _whole_proposals(
     memories: MemorySystem,
     options: Options,
 ) -> list[Proposal]:
-    """Return proposals of whole parts, with tensors in the second memory by the options' strategy.
+    """Return proposals without stripes; `options.partition` selects tensors for the second memory.
 
-    Raises UsageError where there is no second memory, CapacityError where a group does not fit.
+    Raises UsageError if there is no second memory, and CapacityError if a group does not fit.
     """
     if len(memories.tensors) == 1:
         raise UsageError(
@@ -163,7 +163,7 @@ def _candidates(
     options: Options,
     limit_bytes: float,
 ) -> CandidateSource:
-    """Return the source of candidate cascades for an order."""
+    """Return the function that yields the candidate cascades of an order."""
     if memories.uniform:
         memory = memories.default_assignment
         return UniformSearch(parts, order, model, memory, options, limit_bytes).candidates
@@ -171,10 +171,10 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return the proposals with the least scratch memory, where that differs.
+    """Return copies of the proposals with the least scratch memory, if they differ.
 
-    Scratch that fits below the peak costs no live bytes, but it may cost memory where fragmentation
-    prevents a placement at the peak.
+    Scratch memory that fits below the peak needs no additional live bytes, but it may increase
+    fragmentation, so that the placement exceeds the peak.
     """
     twins = [
         replace(p, cascades=tuple(_with_least_scratch(c, p.order, parts) for c in p.cascades))

@@ -1,7 +1,7 @@
-"""Selection: which points of a Pareto front are kept, and which of those is compiled.
+"""Selection: which points of a Pareto front are kept, and which one of them is compiled.
 
-Differences in cycles below `NOTICED` do not justify more memory, so `merged` drops such points. The
-`Optimize` goal picks one of the remaining points (`pick`).
+A relative difference in cycles below `NOTICED` does not justify more memory, so `merged` drops such
+points.  The `Optimize` goal selects one of the remaining points (`pick`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Optimize(StrEnum):
     def of(name: str) -> Optimize:
         """Return the goal of that name.
 
-        Raises UsageError.
+        Raises UsageError if there is no such goal.
         """
         if name not in tuple(Optimize):
             raise UsageError(
@@ -46,7 +46,7 @@ class Optimize(StrEnum):
 
 
 def noticeably_faster(cycles: int, than: int) -> bool:
-    """Return whether `cycles` is less than `than` by enough to justify more memory.
+    """Return whether `cycles` is sufficiently below `than` to justify more memory.
 
     >>> noticeably_faster(1000, than=1001), noticeably_faster(1001, than=1002)
     (True, False)
@@ -55,12 +55,11 @@ def noticeably_faster(cycles: int, than: int) -> bool:
 
 
 def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
-    """Return the Pareto front of (memory, cycles), least memory first, without unnoticeable
-    differences.
+    """Return the Pareto front of (memory, cycles), without points that are hardly faster.
 
-    The point of least memory is kept.  Each further point is kept if it is noticeably faster than
-    the last kept one, so small steps do not add up: each dropped point has a kept one that needs no
-    more memory and is slower by less than `NOTICED`.
+    The point of least memory comes first and is kept.  Each further point is kept if it is
+    noticeably faster than the last kept one.  So differences do not accumulate: for each dropped
+    point there is a kept one that needs no more memory and is slower by less than `NOTICED`.
 
     >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
     ((1, 1020), (2, 1009), (4, 1000))

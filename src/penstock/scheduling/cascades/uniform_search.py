@@ -24,14 +24,15 @@ from penstock.scheduling.simulate.peak import candidates, initial_alternatives, 
 from penstock.scheduling.simulate.row_tables import Numbers, read_order_differs, row_tables
 
 SHARES = (2, 3, 4, 5)
-"""Numbers of equal stripes to try where kernels state their cycles by number of rows."""
+"""Numbers of equal stripes to try if a kernel has its own cost function (`Kernel.cycles`)."""
 
 
 def stripe_heights(parts: Parts, most: int) -> list[int]:
-    """Return the stripe heights to try: powers of two up to `most`, below the highest tensor.
+    """Return the stripe heights to try, in rows, in ascending order.
 
-    Where a kernel states its cycles by number of rows, also equal shares of each tensor's rows,
-    since one call less may save many cycles.
+    These are the powers of two up to `most` that are below the rows of the highest tensor.  If a
+    kernel has its own cost function, equal shares of each tensor's rows are tried as well, since
+    one call less may save many cycles.
     """
     heights = {storage.rows for storage in parts.rows.storages}
     below = min(max(heights, default=1) - 1, most)
@@ -74,10 +75,10 @@ class UniformSearch:
     def candidates(
         self, upper: int, states: Sequence[Iterable[MemoryAssignment]]
     ) -> Iterator[ValuedCandidate]:
-        """Yield the candidates that end at a position; there is only one state.
+        """Yield the candidates that end at position `upper`; `states` is not used.
 
-        With the option `prune_by_shorter`, leaves out a cascade whose peak is no less than that of
-        shorter cascades in its place with no more call overhead.
+        The option `prune_by_shorter` drops a cascade if shorter cascades cover the same positions
+        with no higher peak and no more call overhead.
         """
         memory = self._memory
         alone = Candidate(upper - 1, upper, WHOLE, False, memory)
@@ -101,10 +102,10 @@ class UniformSearch:
 
 
 def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
-    """Return which candidates that end at a position are Pareto-optimal within their interval.
+    """Return a mask of the candidates that are Pareto-optimal among those of the same interval.
 
-    found: array of shape (candidates, 4), see `peak.candidates`.
-    All candidates of a single part are relevant: few or many calls may suit a prefetch.
+    found: the candidates that end at position `upper`, as returned by `peak.candidates`.
+    All candidates of a single part are kept, since the best number of calls depends on prefetches.
     """
     lower, _, peak, cycles = found.T
     kept = lower == upper - 1

@@ -1,11 +1,11 @@
 """Bank allocation: the bank group of each tensor of a running group, and the banks per bank group.
 
-A *bank group* is a set of banks of a buffer that holds one tensor at a time.  A tensor from outside
-the group is live from its first reader's step to its last one's, any other tensor from its writer's
-step.  A tensor that is used outside is *drained*: written to external memory in the step after its
-writer's.
+A *bank group* is a set of banks of a buffer that holds one tensor at a time.  Each step runs one
+node.  A tensor is live from the step that writes it (a tensor from outside the group: from the
+first step that reads it) to the last step that reads it.  A tensor that is used outside is
+*drained*: written to external memory in the step after the one that writes it.
 
-Source of the paper's rules: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.
+Source of `paper_groups` and `proportional`: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_SPLITS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The live range of a tensor: steps [first, last] of an order.
+    """The live range of a tensor: steps [first, last] of an order, both included.
 
     drained: step in which the tensor is written to external memory, or -1.
     """
@@ -39,8 +39,9 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class BankGroups:
-    """An assignment of live ranges to bank groups, in order.
+    """An assignment of live ranges to bank groups.
 
+    groups: for each bank group, the live ranges of its tensors, in order of time.
     optimal: whether it is proven that no assignment needs fewer bytes and, with equal bytes, has
         fewer conflicts.
     """
@@ -60,12 +61,15 @@ class BankGroups:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Cost, to be minimised lexicographically: bytes of all bank groups, then conflicts."""
+        """(bytes of all bank groups, conflicts), to be minimised lexicographically."""
         return sum(self.largest_bytes), self.conflicts
 
 
 def lives(problem: GroupingProblem, group: int, order: Sequence[int]) -> tuple[Life, ...]:
-    """Return the live ranges of all tensors while a group runs in an order, by first step."""
+    """Return the live ranges of all tensors while a group runs in an order, sorted by first step.
+
+    group: mask of nodes; order: its nodes in execution order.
+    """
     step = {i: k for k, i in enumerate(order)}
     wanted = problem.wanted_outside(group)
     found: list[Life] = []
@@ -79,10 +83,12 @@ def lives(problem: GroupingProblem, group: int, order: Sequence[int]) -> tuple[L
 
 
 def paper_groups(some: Sequence[Life]) -> BankGroups:
-    """Assign bank groups by the paper's rule.
+    """Assign bank groups by the rule of Zheng et al.
 
-    Prefers, in this order: a free bank group, one that is not being drained, one whose last tensor
-        has the closest size; adds a bank group where none is free.
+    Each tensor is assigned to a free bank group, if possible one that is not being drained; among
+    several, to the one whose previous tensor has the closest size.  A bank group is added if none
+    is free.
+    some: live ranges, sorted by first step.
     """
     groups: list[list[Life]] = []
     for life in some:
@@ -95,7 +101,7 @@ def paper_groups(some: Sequence[Life]) -> BankGroups:
 
 
 def best_groups(some: Sequence[Life], max_states: int = 20_000) -> BankGroups:
-    """Return the cheapest assignment with no more bank groups than the paper's rule uses.
+    """Return the cheapest assignment with no more bank groups than `paper_groups` uses.
 
     Branch and bound; optimal unless it visits `max_states` states.
     """
@@ -107,7 +113,10 @@ def best_groups(some: Sequence[Life], max_states: int = 20_000) -> BankGroups:
 
 @dataclass(slots=True)
 class _Colouring:
-    """Depth-first search that tries every free bank group for each live range."""
+    """Depth-first search that tries every free bank group for each live range.
+
+    most: maximum number of bank groups; best: the best assignment found so far.
+    """
 
     lives: tuple[Life, ...]
     most: int
@@ -116,7 +125,10 @@ class _Colouring:
     states: int = 0
 
     def place(self, k: int, groups: list[tuple[Life, ...]]) -> None:
-        """Extend a partial assignment of the first k live ranges."""
+        """Try all assignments that extend `groups`, and update `best`.
+
+        groups: for each bank group, its live ranges among the first k ones.
+        """
         here = BankGroups(tuple(groups))
         if self.states >= self.max_states or here.key >= self.best.key:
             return  # bytes and conflicts never decrease along a path
@@ -133,20 +145,21 @@ class _Colouring:
 
 
 def _preference(before: Life, life: Life) -> tuple[bool, int]:
-    """Return the paper's rule as a sort key; less is better."""
+    """Return the preference of `paper_groups` for the bank group of `before`; lower is better."""
     smaller, larger = sorted((before.size_bytes, life.size_bytes))
     return _clash(before, life), larger - smaller
 
 
 def _clash(before: Life, life: Life) -> bool:
-    """Return whether a tensor is written while the previous one is drained."""
+    """Return whether a tensor becomes live while the previous one of its bank group is drained."""
     return before.drained >= life.first
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Number of banks of each bank group, with its cost.
+    """A division of the banks of a buffer among bank groups, with its cost.
 
+    banks: number of banks of each bank group.
     optimal: whether all splits were tried.
     """
 
@@ -156,11 +169,11 @@ class Split:
 
 
 SplitCost = Callable[[tuple[int, ...]], int | None]
-"""Cost of a split; None if it is infeasible."""
+"""Function from the number of banks of each bank group to the cost; None if infeasible."""
 
 
 def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
-    """Return the paper's split: banks in proportion to the largest tensor of each bank group.
+    """Return the split of Zheng et al.: in proportion to the largest tensor of each bank group.
 
     Each bank group gets at least one bank.  Banks that remain after rounding down go to the
     largest remainders.
@@ -185,10 +198,11 @@ def proportional(largest_bytes: Sequence[int], banks: int) -> tuple[int, ...]:
 
 
 def best_split(largest_bytes: Sequence[int], banks: int, cost: SplitCost) -> Split | None:
-    """Return the cheapest split, the first of equals; it never costs more than the paper's split.
+    """Return the cheapest split found; it never costs more than the split of `proportional`.
 
-    Exhaustive up to `MOST_SPLITS` splits.  Otherwise a local search that moves single banks between
-    bank groups while this reduces the cost.  Returns None if no split is feasible.
+    The search is exhaustive if there are at most `MOST_SPLITS` splits.  Otherwise it begins with
+    `proportional` and moves single banks between bank groups while that reduces the cost.  Returns
+    None if no split is feasible, or, in the second case, if that of `proportional` is not.
     """
     start = proportional(largest_bytes, banks)
     if comb(banks - 1, len(start) - 1) <= MOST_SPLITS:
@@ -213,7 +227,7 @@ def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the splits that differ by one bank moved."""
+    """Yield the splits in which one bank has been moved to another bank group."""
     for a in range(len(banks)):
         for b in range(len(banks)):
             if a != b and banks[a] > 1:

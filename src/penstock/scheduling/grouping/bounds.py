@@ -1,9 +1,9 @@
 """Lower bounds of the cost of any grouping.
 
-The cost in bytes is a sum over tensors.  So for any partition of the nodes into pieces, a grouping
-costs at least the sum, over the pieces, of what the tensors written by a piece cost within it; and
-a grouping restricted to a piece is a grouping of that piece.  Pieces are bisected until a search
-finds their optimal groupings.
+The cost in bytes is a sum over tensors.  The nodes are partitioned into pieces.  Any grouping,
+restricted to a piece, is a grouping of that piece; so the tensors that the piece writes cost at
+least as much as in the piece's optimal grouping.  The sum over all pieces is the lower bound.
+Pieces are bisected until a search finds their optimal groupings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 MOST_NODES = 64
-"""Pieces with more nodes are bisected without a search."""
+"""Pieces with more nodes than this are bisected without a search."""
 LEAST_NODES = 6
 """Pieces with fewer than twice this number of nodes are not bisected."""
 
@@ -25,10 +25,11 @@ LEAST_NODES = 6
 def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[int, int]:
     """Return a lower bound of the cost of any grouping, and the work spent.
 
-    order: execution order whose intervals are the pieces.
-    max_work: budget of the search in each of the largest pieces, in nodes of the groups examined.
+    order: execution order of all nodes; the pieces are intervals of it.
+    max_work: budget of the search in each of the largest pieces.  Work is measured by the total
+        number of nodes of the groups examined.
 
-    The bound is 0 where the cost is not additive.
+    The bound is 0 if the cost is not additive.
     """
     if not cost.additive:
         return 0, 0
@@ -39,7 +40,10 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
 
 
 def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[int, int]:
-    """Return the lower bound for the tensors written by a piece, and the work spent."""
+    """Return a lower bound of the cost of the tensors that a piece writes, and the work spent.
+
+    nodes: the nodes of the piece, in execution order.
+    """
     piece = PieceCost.of_nodes(cost, nodes)
     search = GroupSearch(piece, piece.problem.everything)
     later = _read_later(cost, nodes)
@@ -60,10 +64,12 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """Lower bound of the cost of groups in a piece, from the tensors that the piece writes.
+    """Group cost in a piece of a network that counts only the tensors that the piece writes.
 
-    whole: cost in the whole network.
+    problem: the grouping problem of the piece.
+    whole: the group cost in the whole network.
     nodes: for each node of the piece, its index in the whole network.
+    may_be: whether nodes of the piece may be in one group (see `GroupCost.relaxed`).
     """
 
     problem: GroupingProblem
@@ -74,9 +80,9 @@ class PieceCost:
 
     @staticmethod
     def of_nodes(whole: GroupCost, nodes: Sequence[int]) -> PieceCost:
-        """Return the cost of a piece.
+        """Return the group cost for the piece that consists of `nodes`.
 
-        Tensors that go to external memory in every grouping count as outputs of the piece.
+        Tensors that every grouping writes to external memory count as outputs of the piece.
         """
         some, region = tuple(sorted(nodes)), bit_mask(nodes)
         leaving = (i for i in some if _leaves(whole, i, region))
@@ -84,7 +90,7 @@ class PieceCost:
         return PieceCost(piece, whole, some, whole.relaxed(piece))
 
     def of(self, group: int) -> int | None:
-        """Return the cost of a group; None if it cannot be one."""
+        """Return the cost of a group; None if its nodes cannot be in one group."""
         if group & (group - 1) and (self.hopeless(group) or not self.may_be(group)):
             return None
         sizes, problem = self.problem.sizes, self.problem
@@ -100,17 +106,24 @@ class PieceCost:
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """See `GroupCost.relaxed`; pieces of pieces have no constraints."""
+        """Return a function that always returns True: pieces of a piece are not constrained."""
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether no group holds node i and all of its readers outside of a region."""
+    """Return whether every grouping writes the tensor of node `i` to external memory.
+
+    This is so if a reader outside of `region` cannot be in the same group.
+    """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return the bytes written by a piece that every grouping reads only outside of it."""
+    """Return the bytes of tensors that a piece writes and only nodes outside of the piece read.
+
+    Only tensors that every grouping stores in external memory are counted.
+    nodes: the nodes of the piece.
+    """
     problem, region = whole.problem, bit_mask(nodes)
     return sum(
         problem.sizes[i]

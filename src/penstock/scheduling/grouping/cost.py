@@ -19,17 +19,17 @@ from penstock.scheduling.grouping.sweep import Column, moved_bytes, sweep, unbou
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 PATIENCE = 8
-"""Number of consecutive infeasible sets after which larger ones are not tried."""
+"""After this number of consecutive infeasible sets, larger ones are not tried."""
 
 
 Columns = tuple[Column, Column, Column, Column, Column, Column]
-"""A graph as arrays; see `sweep`."""
+"""A problem as arrays: read_start, read, reader_start, reader, kept, sizes; see `sweep.py`."""
 
 
 class IntervalCosts(NamedTuple):
-    """Costs of intervals of an order that begin at one position, and which of them can be a group.
+    """Costs of the intervals of an order that begin at one position, and their feasibility.
 
-    The cost of an interval that cannot be a group has no meaning.
+    feasible: whether each interval can be a group; otherwise its cost has no meaning.
     """
 
     costs: Column
@@ -37,7 +37,7 @@ class IntervalCosts(NamedTuple):
 
 
 class GroupCost(Protocol):
-    """Cost of groups, as non-negative numbers.  Groups are masks of nodes."""
+    """Cost of groups: a non-negative number.  A group is given as a bit mask of nodes."""
 
     @property
     def problem(self) -> GroupingProblem:
@@ -46,11 +46,10 @@ class GroupCost(Protocol):
 
     @property
     def additive(self) -> bool:
-        """Whether the cost counts bytes: each tensor read from outside and each tensor used outside
-        once.
+        """Whether the cost of a group is the bytes of the tensors that cross its boundary.
 
-        Then disconnected parts of a group cost no more as separate groups, and they fit separately
-        if they fit together.
+        Each tensor counts once.  Then the disconnected parts of a group cost no more as separate
+        groups, and they fit separately if they fit together.
         """
         ...
 
@@ -59,27 +58,28 @@ class GroupCost(Protocol):
         ...
 
     def hopeless(self, group: int) -> bool:
-        """Return whether no group of two or more nodes contains these nodes."""
+        """Return whether certainly no group of two or more nodes contains all of these nodes."""
         ...
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether no group contains both a node and one of its readers."""
+        """Return whether certainly no group contains both a node and one of its readers."""
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a necessary condition for nodes of a piece to be in one group.
+        """Return a function from masks of nodes of a piece to whether they may be in one group.
 
-        The condition considers only the tensors that the piece writes.
+        If it returns False, no group contains these nodes.  Only the tensors that the piece writes
+        are considered.
         """
         ...
 
 
 class OrderCost(GroupCost, Protocol):
-    """A cost that can evaluate all intervals of an order."""
+    """A group cost that can evaluate all intervals of an order."""
 
     @property
     def undecided(self) -> int:
-        """Number of sets that were rejected without proof that they cannot be groups."""
+        """Number of sets of nodes that were rejected without proof that they cannot be groups."""
         ...
 
     def tie(self, group: int) -> int:
@@ -87,20 +87,20 @@ class OrderCost(GroupCost, Protocol):
         ...
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of order[lower:lower + 1], order[lower:lower + 2], ..
-        order[lower:upper].
+        """Return the costs of the intervals that begin at position `lower` and end by `upper`.
 
-        The arrays end early where larger intervals are unlikely to be groups.
+        These are order[lower:lower + 1], order[lower:lower + 2], .., order[lower:upper].  The
+        arrays end early if larger intervals are unlikely to be groups.
         """
         ...
 
 
 @dataclass(slots=True)
 class Costed:
-    """A cost given by a function of a set of nodes; the function returns None if the set is no
-    group.
+    """A group cost defined by a function.
 
-    weight_cap: limit of the bytes of weights for sets of two or more nodes; None: no limit.
+    function: returns the cost of a set of nodes, or None if they cannot be a group.
+    weight_cap: limit of the weight bytes of groups with two or more nodes; None: no limit.
     known: memoised costs.
     """
 
@@ -144,11 +144,11 @@ class Costed:
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the weights of all nodes between two nodes exceed the limit."""
+        """Return whether the weights of both nodes and the nodes between them exceed the limit."""
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a condition that is always true."""
+        """Return a function that always returns True."""
         return lambda group: True
 
 
@@ -172,10 +172,10 @@ def weight_bytes(problem: GroupingProblem, group: int) -> int:
 class GroupLimits:
     """Capacity of a group.
 
-    weight_cap: bytes of weights, all of which stay on chip; None: no limit.
-    buffer_cap: live bytes of whole tensors, in the best order of the group's nodes; None: no limit.
-    single_always: whether a group of one node may exceed both.
-    order_states: budget of the search for an order that fits, for each group.
+    weight_cap: maximum weight bytes; all weights of a group are on chip.  None: no limit.
+    buffer_cap: maximum live bytes of tensors in the best order of the nodes.  None: no limit.
+    single_always: whether a group of one node may exceed both limits.
+    order_states: maximum number of states of the search for an order that fits, for each group.
     """
 
     weight_cap: int | None = None
@@ -186,8 +186,9 @@ class GroupLimits:
 
 @dataclass(slots=True, eq=False)
 class Traffic:
-    """Bytes that a group reads from external memory, each tensor once, and writes to it.
+    """Group cost: the bytes that a group reads from and writes to external memory.
 
+    Each tensor is read at most once per group.
     known: memoised costs.
     """
 
@@ -215,7 +216,7 @@ class Traffic:
 
     @property
     def undecided(self) -> int:
-        """Number of groups rejected without proof that they do not fit."""
+        """Number of sets of nodes rejected without proof that they do not fit."""
         return len(self._unsure)
 
     def of(self, group: int) -> int | None:
@@ -225,7 +226,7 @@ class Traffic:
         return self.known[group]
 
     def traffic_bytes(self, group: int) -> int:
-        """Return the bytes moved by a set of nodes, whether it fits or not."""
+        """Return the bytes moved by a set of nodes, even if it does not fit."""
         return moved_bytes(self._members(group), *self._graph)
 
     def tie(self, group: int) -> int:
@@ -258,8 +259,9 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Forget undecided groups when a new order of all nodes is known: they may fit in that
-        order.
+        """Store an order of all nodes, in which groups may fit.
+
+        If it is new, forget that groups were undecided, since they may fit in this order.
         """
         if order not in self._ranks:
             self._ranks[order] = np.argsort(np.array(order, np.int64))
@@ -268,7 +270,7 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
-        """Evaluate the intervals order[lower:k] for k up to `upper`; see `sweep.sweep`."""
+        """Evaluate the intervals order[lower:k] for lower < k <= upper; see `sweep.sweep`."""
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
         limits = self.limits
@@ -284,7 +286,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether the weights, or the operands of a single node, exceed the capacity."""
+        """Return whether the weights of the group, or the operands of a node in it, do not fit."""
         members = self._members(group)
         limits = self.limits
         return bool(
@@ -293,15 +295,15 @@ class Traffic:
         )
 
     def _members(self, group: int) -> Column:
-        """Return the nodes of a group, sorted."""
+        """Return the indices of the nodes of a group, in ascending order."""
         raw = np.frombuffer(group.to_bytes(self._mask_bytes, "little"), np.uint8)
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether no group contains both nodes, from capacity and liveness between them.
+        """Return whether no group can contain both nodes, because the nodes between do not fit.
 
-        Within any group, the tensors between the two nodes are live no longer than in the smallest
-        one.
+        A larger group contains the same nodes, and none of its orders needs less memory for the
+        tensors between the two nodes.
         """
         found = self._apart.get((writer, reader))
         if found is None:
@@ -318,12 +320,18 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return whether nodes of a piece fit, counting only the tensors that the piece writes."""
+        """Return a function that tests whether nodes of a piece may fit.
+
+        It counts only the tensors that the piece writes.
+        """
         alone = Traffic(piece, self.limits)
         return lambda group: alone.fitting(group) != fitting.TOO_LARGE
 
     def fitting(self, group: int) -> int:
-        """Return FITS, TOO_LARGE or UNDECIDED: whether some order of the group fits the buffer."""
+        """Return whether the buffer suffices in some order of the group.
+
+        The result is FITS, TOO_LARGE or UNDECIDED (see `fitting.py`).
+        """
         limits = self.limits
         if limits.buffer_cap is None:
             return fitting.FITS
@@ -340,8 +348,9 @@ class Traffic:
         return found
 
     def _fits_along(self, rank: Column, members: Column) -> bool:
-        """Return whether a group fits if its nodes run in the relative order of an order of all
-        nodes.
+        """Return whether a group fits if its nodes run in their relative order in a known order.
+
+        rank: position of each node in the known order; members: nodes of the group.
         """
         inside = members[np.argsort(rank[members])]
         _, _, reached = self._sweep(inside, 0, len(inside))
@@ -361,7 +370,7 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
-    """Return a problem as arrays; see `sweep`."""
+    """Return a problem as arrays; see `sweep.py`."""
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),
@@ -372,7 +381,7 @@ def _columns(problem: GroupingProblem) -> Columns:
 
 
 def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
-    """Return the start of the members of each mask, and the members of all masks concatenated."""
+    """Return masks as two arrays: where the members of each mask start, and all members."""
     members = [list(bits(mask)) for mask in masks]
     start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
     return start, np.array([i for some in members for i in some], np.int64)

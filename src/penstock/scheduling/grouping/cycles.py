@@ -2,8 +2,8 @@
 
     cycles = max(computation, bytes / bandwidth) + latency
 
-Computation is the sum over the group's nodes.  The bytes are those of `Traffic` plus the weights,
-which are read once.  `Traffic` also decides which nodes can be one group.
+Computation is the sum of the cycles of the group's nodes.  The bytes are those of `Traffic` plus
+the weights, which are read once.  `Traffic` also decides which nodes can be one group.
 
 Source: the profiler of Zheng et al., IEEE TCAD 39(11), 2020.
 """
@@ -26,7 +26,8 @@ from penstock.scheduling.order.step_table import bits
 class GroupCycles:
     """Cost of groups in cycles.
 
-    computing_cycles: computation of each node.
+    computing_cycles: cycles for the computation of each node.
+    bytes_per_cycle: bandwidth of external memory.
     latency_cycles: delay until the first byte of a group arrives.
     """
 
@@ -49,22 +50,22 @@ class GroupCycles:
 
     @property
     def undecided(self) -> int:
-        """Number of sets that were rejected without proof that they cannot be groups."""
+        """Number of sets of nodes that were rejected without proof that they cannot be groups."""
         return self.traffic.undecided
 
     def of(self, group: int) -> int | None:
-        """Return the cycles of a group; None if it is none."""
+        """Return the cycles of a group; None if the nodes cannot be a group."""
         if self.traffic.of(group) is None:
             return None
         computing = sum(self.computing_cycles[i] for i in bits(group))
         return self._cycles(computing, self.moved_bytes(group))
 
     def moved_bytes(self, group: int) -> int:
-        """Return the bytes to and from external memory, weights included."""
+        """Return the bytes that a group reads from and writes to external memory, with weights."""
         return self.traffic.traffic_bytes(group) + weight_bytes(self.problem, group)
 
     def tie(self, group: int) -> int:
-        """Return the bytes moved, the secondary cost."""
+        """Return the secondary cost: the bytes moved."""
         return self.moved_bytes(group)
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
@@ -91,13 +92,15 @@ class GroupCycles:
     def bound(self, order: Sequence[int], max_work: int) -> int:
         """Return a lower bound of the cycles of any grouping.
 
-        The maximum of all computation and the least traffic, plus the latency of one group.
+        It is the maximum of the total computation and the least traffic, plus the latency of one
+        group.  order, max_work: see `lower_bound`.
         """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 
     def least_bytes(self, order: Sequence[int], max_work: int) -> int:
-        """Return a lower bound of the bytes moved by any grouping; see `lower_bound` for the
-        arguments.
+        """Return a lower bound of the bytes moved by any grouping.
+
+        order, max_work: see `lower_bound`.
         """
         features, _ = lower_bound(self.traffic, order, max_work)
         return features + weight_bytes(self.problem, self.problem.everything)

@@ -1,12 +1,19 @@
-"""Whether the tensors of a group fit a buffer in some order; compiled by numba.
+"""Whether the tensors of a group fit into a buffer in some order; compiled by numba.
 
 A tensor from outside the group is live from the start to its last reader in the group, a tensor
 that is used outside from its writer to the end, any other tensor from its writer to its last
 reader.  States are sets of executed nodes as masks, so groups have at most 62 nodes.  A ready node
-that leaves no more live bytes than before runs at once (`order/step_search.py` proves why).  Among
-other ready nodes, the one that leaves the fewest live bytes is tried first.
+is *free* if no more bytes are live after it than before; it runs at once (`order/step_search.py`
+explains why this is optimal).  Among other ready nodes, the one that leaves the fewest live bytes
+is tried first.
 
-The graph is given as arrays, see `sweep.py`.
+Parameters that the functions share:
+
+    members                    the nodes of the group, in ascending order; member k is members[k]
+    read_start .. sizes        the graph as arrays, see `sweep.py`
+    done                       mask of the executed members: bit k for members[k]
+    cap                        bytes of the buffer
+    wanted, stays              see `_wanted`
 """
 
 from __future__ import annotations
@@ -19,7 +26,9 @@ from penstock.compiled import compiled
 Column = npt.NDArray[np.int64]
 
 MOST_NODES = 62
+"""Maximum number of nodes in a group: a state is an int64 mask."""
 FITS, TOO_LARGE, UNDECIDED = 1, 0, -1
+"""Whether an order exists in which the group fits: yes, no, or not found within the budget."""
 
 
 @compiled
@@ -34,9 +43,11 @@ def fits(
     cap: int,
     max_states: int,
 ) -> int:
-    """Return FITS, TOO_LARGE, or UNDECIDED after `max_states` states.
+    """Return whether some order needs at most `cap` bytes: FITS, TOO_LARGE or UNDECIDED.
 
     members: the group's nodes, sorted; cap: bytes of the buffer.
+    max_states: number of states after which the search gives up.
+    The other parameters are the graph as arrays, see `sweep.py`.
     """
     count = len(members)
     wanted, stays = _wanted(members, read_start, read, reader_start, reader, kept)
@@ -59,7 +70,7 @@ def fits(
         done, live = states[filled], lives[filled]
         free = 0
         while free >= 0 and done != everything:
-            free = _look(
+            free = _next_live_bytes(
                 members, done, live, cap, read_start, read, wanted, stays, sizes, during, after
             )
             if free >= 0:
@@ -88,10 +99,10 @@ def least_live_fits(
     sizes: Column,
     cap: int,
 ) -> int:
-    """Return FITS or UNDECIDED, for groups of any size, from a single order.
+    """Return whether one heuristic order needs at most `cap` bytes: FITS, or else UNDECIDED.
 
-    The order runs, of the ready nodes, the one that leaves the fewest live bytes, the first of
-    equals.
+    The order always runs the ready node that leaves the fewest live bytes.  The group may have any
+    size.  Parameters as in `fits`.
     """
     pending, stays, waits = _pending(members, read_start, read, reader_start, reader, kept)
     live = 0
@@ -133,11 +144,11 @@ def _pending(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column, Column]:
-    """Return reader counts, uses outside of the group, and numbers of unexecuted producers.
+    """Return the arrays pending, stays and waits.
 
     pending[t]: number of members that read tensor t.
-    stays[i]: whether node i's tensor is used outside, or -1 if node i is no member.
-    waits[i]: number of members that node i depends on, or -1 if it is no member.
+    stays[i]: whether node i's tensor is used outside of the group; -1 if node i is not a member.
+    waits[i]: number of members whose tensors node i reads; -1 if node i is not a member.
     """
     stays = np.full(len(read_start) - 1, -1, np.int64)
     waits = np.full(len(read_start) - 1, -1, np.int64)
@@ -164,10 +175,10 @@ def _wanted(
     reader: Column,
     kept: Column,
 ) -> tuple[Column, Column]:
-    """Return the readers of each tensor in the group, and which tensors are used outside of it.
+    """Return the arrays wanted and stays.
 
-    wanted[t]: mask of the members that read tensor t.
-    stays[i]: whether node i's tensor is used outside, or -1 if node i is no member.
+    wanted[t]: mask of the members that read tensor t; bit k for members[k].
+    stays[i]: whether node i's tensor is used outside of the group; -1 if node i is not a member.
     """
     local = np.full(len(read_start) - 1, -1, np.int64)
     stays = np.full(len(read_start) - 1, -1, np.int64)
@@ -186,7 +197,7 @@ def _wanted(
 
 
 @compiled
-def _look(
+def _next_live_bytes(
     members: Column,
     done: int,
     live: int,
@@ -199,10 +210,12 @@ def _look(
     during: Column,
     after: Column,
 ) -> int:
-    """Write the live bytes while each member runs next, and after it; return a free member, or -1.
+    """Compute the live bytes if each member runs next; return a free member k, or -1.
 
-    during[k] exceeds the cap where member k cannot run.  A free member leaves no more live bytes
-    than before.
+    A free member leaves no more live bytes than before; the search for it ends at the first one.
+    done, live: mask of the executed members, and the live bytes.
+    during[k], after[k]: set to the live bytes while members[k] runs, and after it.  during[k]
+        exceeds `cap` if the member cannot run.
     """
     for k in range(len(members)):
         i = members[k]
@@ -227,7 +240,7 @@ def _look(
 def _ready(
     i: int, members: Column, done: int, read_start: Column, read: Column, stays: Column
 ) -> bool:
-    """Return whether all members that write what node i reads have run."""
+    """Return whether all members that write tensors that node `i` reads are in `done`."""
     for r in range(read_start[i], read_start[i + 1]):
         t = read[r]
         if t < len(stays) and stays[t] >= 0:
@@ -241,8 +254,11 @@ def _ready(
 def _push(
     done: int, cap: int, during: Column, after: Column, states: Column, lives: Column, filled: int
 ) -> int:
-    """Push the states after each runnable member, fewest live bytes on top; return the stack's
-    size.
+    """Push the state after each member that can run; return the new number of states.
+
+    The state with the fewest live bytes is on top.
+    during, after: see `_next_live_bytes`.
+    states, lives: the stack: masks and live bytes of its first `filled` states.
     """
     bottom = filled
     for k in range(len(during)):
@@ -259,7 +275,10 @@ def _push(
 
 @compiled
 def _slot(done: int, seen: Column) -> int:
-    """Return the slot of a state in the hash table of visited states, or the free slot for it."""
+    """Return the slot of state `done` in the hash table `seen`, or the free slot for it.
+
+    A slot contains the mask of a visited state plus one, or 0.
+    """
     mask = len(seen) - 1
     slot = (done * 0x9E3779B1 >> 16) & mask
     while seen[slot] != 0 and seen[slot] != done + 1:

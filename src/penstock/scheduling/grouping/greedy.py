@@ -1,7 +1,7 @@
-"""Greedy merging of groups, Halide's rule.
+"""Greedy merging of groups, as in Halide's auto-scheduler.
 
-Starts with one group per node and repeatedly merges the two connected groups whose union saves the
-most, while any union saves something.
+Starts with one group per node and repeatedly merges the two connected groups whose merge reduces
+the cost most, until no merge reduces it.
 
 Source: Mullapudi et al., Automatically Scheduling Halide Image Processing Pipelines, ACM TOG 35(4),
 2016.
@@ -17,7 +17,7 @@ from penstock.scheduling.order.step_table import bits
 
 
 def greedy(cost: GroupCost) -> tuple[int, ...]:
-    """Return the groups after no merge of two connected groups saves anything."""
+    """Merge groups until no merge of two connected groups reduces the cost; return the groups."""
     links = Links(cost.problem, [1 << i for i in range(len(cost.problem.nodes))])
     heap = [
         (-saved, pair)
@@ -40,7 +40,10 @@ def greedy(cost: GroupCost) -> tuple[int, ...]:
 
 
 def saving(cost: GroupCost, a: int, b: int) -> int:
-    """Return what a merge of two groups saves: negative if it costs more, 0 if it is no group."""
+    """Return by how much a merge of groups `a` and `b` reduces the cost.
+
+    Negative if it increases the cost, 0 if the two cannot be one group.
+    """
     if cost.hopeless(a | b):
         return 0
     parts, whole = total_cost(cost, (a, b)), cost.of(a | b)
@@ -48,10 +51,14 @@ def saving(cost: GroupCost, a: int, b: int) -> int:
 
 
 class Links:
-    """Groups by number, and the edges between them; a group that was merged into another is 0."""
+    """A graph of groups, identified by index, that can be merged.
+
+    groups: masks of nodes; 0 for a group that has been merged into another one.
+    writers, readers: for each group, the groups that it reads from, and those that read from it.
+    """
 
     def __init__(self, problem: GroupingProblem, groups: list[int]) -> None:
-        """Take groups in a topological order."""
+        """Build the graph of `groups`, which are in a topological order."""
         self.groups = groups
         of = {i: g for g, group in enumerate(groups) for i in bits(group)}
         self.writers: list[set[int]] = []
@@ -63,7 +70,10 @@ class Links:
                 self.readers[writer].add(g)
 
     def may_join(self, a: int, b: int) -> bool:
-        """Return whether a merge of a and b creates no cycle: no other path leads from a to b."""
+        """Return whether groups `a` and `b` can be merged without creating a cycle.
+
+        This is so if no path leads from `a` to `b` through another group.
+        """
         stack = [reader for reader in self.readers[a] if reader != b]
         seen = set(stack)
         while stack:
@@ -76,7 +86,7 @@ class Links:
         return True
 
     def join(self, a: int, b: int) -> int:
-        """Merge two groups, and return the new group's number."""
+        """Merge groups `a` and `b`, and return the index of the new group."""
         joined = len(self.groups)
         self.groups.append(self.groups[a] | self.groups[b])
         self.writers.append((self.writers[a] | self.writers[b]) - {a, b})

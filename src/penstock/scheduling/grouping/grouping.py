@@ -13,10 +13,12 @@ from penstock.scheduling.order.step_table import bits
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Groups as masks of nodes, in a topological order.
+    """A partition of nodes into groups.
 
+    groups: bit masks of nodes, in a topological order of the groups.
+    cost: sum of the costs of the groups.
     bound: proven lower bound of the cost of any grouping.
-    work: nodes of the groups examined by the searches.
+    work: measure of the work of the searches: the total number of nodes of the groups examined.
     """
 
     groups: tuple[int, ...]
@@ -38,14 +40,16 @@ class Grouping:
 
     @property
     def certificate(self) -> str:
-        """The optimality gap in words."""
+        """The optimality gap in words: "optimal", or "within x% of optimal"."""
         return "optimal" if self.optimal else f"within {self.gap:.1%} of optimal"
 
 
 def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
-    """Return groups in a topological order with their cost.
+    """Return the grouping of the given groups, in a topological order and with its cost.
 
-    Raises CapacityError where a set of nodes cannot be a group.
+    groups: bit masks of nodes.
+
+    Raises CapacityError if one of the masks cannot be a group.
     """
     order = runnable(cost.problem, groups)
     assert order is not None, "groups depend on each other in a cycle"
@@ -59,7 +63,7 @@ def ordered_grouping(groups: Iterable[int], cost: GroupCost) -> Grouping:
 
 
 def no_group(problem: GroupingProblem, group: int) -> CapacityError:
-    """Return the error about a set of nodes that must be a group and exceeds the capacity."""
+    """Return the error for a set of nodes that must be a group but exceeds the capacity."""
     names = ", ".join(problem.nodes[i].name for i in bits(group))
     return CapacityError(
         "grouping-003",
@@ -71,7 +75,10 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 
 
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
-    """Return the groups in a topological order, ties by first node; None if they form a cycle."""
+    """Return the groups in a topological order; None if they depend on each other in a cycle.
+
+    Among independent groups, the one with the lowest first node comes first.
+    """
     some = sorted(groups, key=lambda group: group & -group)
     of = group_by_node(some)
     waits = [_writers(problem, group, of) for group in some]
@@ -91,11 +98,14 @@ def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...]
 
 
 def group_by_node(groups: Sequence[int]) -> dict[int, int]:
-    """Return the index of the group of each node."""
+    """Return a map from each node to the index of its group in `groups`."""
     return {i: g for g, group in enumerate(groups) for i in bits(group)}
 
 
 def _writers(problem: GroupingProblem, group: int, of: dict[int, int]) -> set[int]:
-    """Return the indices of the groups from which a group reads."""
+    """Return the indices of the groups from which a group reads.
+
+    of: index of the group of each node.
+    """
     nodes = problem.read_from_outside(group) & problem.everything
     return {of[i] for i in bits(nodes) if i in of}

@@ -1,10 +1,10 @@
 """Orders of the nodes within a group, for few live bytes.
 
-    trace_back   the paper's rule: a node that frees a live tensor; else go back, step by step,
-                 along the nodes that the oldest live tensor's readers wait for
+    trace_back   rule of Zheng et al.: run a node that frees a live tensor; if there is none, run a
+                 node on which a reader of the oldest live tensor depends
     dfs, bfs     depth first, breadth first
     circular     the given order on NVDLA's circular buffer, where tensors are allocated in a ring
-    best         least peak found by search, with a proven bound; never above another order's
+    best         the order of least peak that a search finds, with a proven bound
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3; circular: NVDLA's convolution buffer.
 """
@@ -25,7 +25,8 @@ from penstock.scheduling.order.step_table import bits, step_table
 class InnerOrder:
     """An order of a group's nodes.
 
-    peak_bytes: bytes of buffer that it needs; bound_bytes: proven lower bound over all orders.
+    peak_bytes: bytes of buffer that the order needs.
+    bound_bytes: proven lower bound of these bytes for any order.
     """
 
     order: tuple[int, ...]
@@ -46,10 +47,10 @@ class InnerOrder:
 
 
 def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the paper's order."""
+    """Return the order of the trace-back rule (see `_TraceBack`); `max_states` is not used."""
     run = _TraceBack(problem, group)
     order: list[int] = []
-    while run.left:
+    while run.remaining:
         order.append(run.next())
     return inner_order(problem, group, tuple(order))
 
@@ -65,9 +66,9 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the given order, with the size of the least circular buffer as its peak.
+    """Return the given order; its peak is the size of the smallest sufficient circular buffer.
 
-    The buffer never overwrites a tensor that is read later.
+    Such a buffer never overwrites a tensor that is read later.
     """
     order = tuple(bits(group))
     return InnerOrder(order, circular_bytes(problem, group, order))
@@ -76,7 +77,7 @@ def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Inner
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
     """Return the order of least peak; optimal if the search finishes within `max_states` states.
 
-    A beam search follows only where its work, quadratic in the number of nodes, is within the
+    Otherwise a beam search follows if its work, quadratic in the number of nodes, is within this
     budget.
     """
     paper = trace_back(problem, group)
@@ -107,10 +108,11 @@ def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) ->
 
 
 def circular_bytes(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> int:
-    """Return the bytes of the least circular buffer for an order.
+    """Return the bytes of the smallest circular buffer that suffices for an order.
 
-    For each tensor, the span from its place to that of the last tensor allocated while it is live;
-    the maximum over all tensors.
+    Tensors from outside are allocated first, then those of the nodes in order.  The buffer must be
+    as large as the distance from the start of any tensor to the end of the last tensor that is
+    allocated while it is live.
     """
     outside = list(bits(problem.read_from_outside(group)))
     sizes = [problem.sizes[t] for t in (*outside, *order)]
@@ -132,37 +134,42 @@ def _by_heuristic(problem: GroupingProblem, group: int, kind: Heuristic) -> Inne
 
 
 class _TraceBack:
-    """The paper's two rules, node by node.
+    """The two rules of Zheng et al. that select the next node.
 
-    1. Among the ready nodes, run one that is the last reader of a live tensor. 2. Otherwise take
-    the live tensor that has existed longest, partly read tensors first.  Where its remaining
-    readers wait for other nodes, go back along the producers to a node that is ready.
+    1. Run a ready node that is the last reader of a live tensor.
+    2. If there is none, take the live tensor that has existed longest, and run a ready node that
+       reads it, or on which one of its remaining readers depends.
 
-    The paper does not break ties; this implementation takes the first node in the given order.
+    The source does not define ties; this implementation takes the first node in the given order.
+
+    remaining: mask of the nodes that have not run.
     """
 
     def __init__(self, problem: GroupingProblem, group: int) -> None:
         self._problem, self._group = problem, group
-        self.left = group
-        self._there = list(bits(problem.read_from_outside(group)))
+        self.remaining = group
+        self._live = list(bits(problem.read_from_outside(group)))
 
     def next(self) -> int:
-        """Run a node, and return it."""
-        ready = [i for i in bits(self.left) if not self._problem.before[i] & self.left]
-        node = self._frees(ready)
+        """Select the next node, mark it as run, and return it."""
+        ready = [i for i in bits(self.remaining) if not self._problem.before[i] & self.remaining]
+        node = self._last_reader(ready)
         if node is None:
-            node = self._traced(ready)
-        self.left &= ~(1 << node)
-        self._there = [t for t in self._there if self._pending(t)]
+            node = self._traced_back(ready)
+        self.remaining &= ~(1 << node)
+        self._live = [t for t in self._live if self._pending(t)]
         if self._pending(node):
-            self._there.append(node)
+            self._live.append(node)
         return node
 
     def _pending(self, tensor: int) -> int:
-        return self._problem.readers[tensor] & self.left
+        return self._problem.readers[tensor] & self.remaining
 
-    def _frees(self, ready: list[int]) -> int | None:
-        """Return the first node that is the last reader of a tensor that is not used outside."""
+    def _last_reader(self, ready: list[int]) -> int | None:
+        """Return the node that rule 1 selects from `ready`, or None if there is none.
+
+        The rule disregards tensors that are used outside of the group.
+        """
         for i in ready:
             for t in bits(self._problem.reads[i]):
                 if self._pending(t) == 1 << i and not self._stays(t):
@@ -175,14 +182,14 @@ class _TraceBack:
         inside = tensor < len(problem.nodes) and self._group >> tensor & 1
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
 
-    def _traced(self, ready: list[int]) -> int:
-        """Return the ready node to which the oldest live tensor leads back."""
-        for tensor in self._there:
+    def _traced_back(self, ready: list[int]) -> int:
+        """Return the node that rule 2 selects from `ready`."""
+        for tensor in self._live:
             if self._stays(tensor):
                 continue
             missing = self._pending(tensor)
             for i in bits(self._pending(tensor)):
-                missing |= self._problem.ancestors[i] & self.left
+                missing |= self._problem.ancestors[i] & self.remaining
             for i in ready:
                 if missing >> i & 1:
                     return i

@@ -1,7 +1,7 @@
 """Optimal groups that are intervals of a given order, by dynamic programming.
 
-Every grouping without cyclic dependences is contiguous in some order, so for the right order the
-result is optimal.
+In every valid grouping, the groups are intervals of some order.  So for the right order, the result
+is the optimal grouping.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def intervals(
     most: int | None = None,
     ends: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return the groups of least cost that are intervals of an order; none if there are no such
-    groups.
+    """Return the groups of least total cost that are intervals of an order.
 
-    order: nodes in a topological order; it may omit nodes.
+    The result is empty if the order cannot be divided into groups.
+    order: nodes in a topological order; need not contain all nodes.
     most: maximum number of nodes per group.
-    ends: sorted positions at which groups may end; all positions if omitted.
+    ends: sorted positions at which groups may end; None: all positions.
     """
     count = len(order)
     may_end = np.ones(count + 1, np.bool_)

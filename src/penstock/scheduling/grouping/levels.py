@@ -1,7 +1,7 @@
-"""The paper's clustering by depth, extended by an optimal order within each level.
+"""Orders by depth, with a free order within each level of nodes of equal depth.
 
-The paper orders nodes by depth but does not order nodes of equal depth; here, any remaining node of
-the first incomplete level may come next.
+Zheng et al. sort nodes by depth, and do not define the order of nodes of equal depth.  Here, any
+remaining node of the first incomplete level may be the next one.
 
 Source: Zheng et al., Efficient Scheduling of Irregular Network Structures on CNN Accelerators, IEEE
 TCAD 39(11), 2020, section 4.2.
@@ -16,7 +16,7 @@ from penstock.scheduling.order.step_table import bit_mask
 
 
 def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
-    """Return the nodes of each depth."""
+    """Return, for each depth, the mask of the nodes of that depth."""
     depths = problem.depths
     return tuple(
         bit_mask(i for i, depth in enumerate(depths) if depth == level)
@@ -25,7 +25,10 @@ def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
 
 
 def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
-    """Return a function from a set of executed nodes to the rest of the first incomplete level."""
+    """Return a function from a mask of executed nodes to the mask of the nodes that may be next.
+
+    These are the remaining nodes of the first incomplete level.
+    """
     levels = level_masks(problem)
 
     def ready(done: int) -> int:

@@ -1,8 +1,9 @@
-"""Merging of pointwise nodes with their producers, the paper's rule.
+"""Merging of pointwise nodes with their producers, a rule of Zheng et al.
 
-Fusion of a pointwise node recomputes nothing, so the paper fuses it without a search.  (If its
-output is larger than its input, the larger tensor may then cross a group boundary.)  The paper does
-not choose between several producers; here it is the last one that creates no cycle.
+Fusing a pointwise node with its producer recomputes nothing, so Zheng et al. fuse them without a
+search.  (If the output of the node is larger than its input, the larger tensor may then cross a
+group boundary.)  They do not define which of several producers is selected; here it is the last one
+that creates no cycle.
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.2, algorithm 1, lines 1 to 3.
 """
@@ -20,7 +21,10 @@ from penstock.scheduling.order.step_table import bits
 
 
 def clusters(cost: OrderCost) -> tuple[int, ...]:
-    """Return the merged sets of nodes, in order of their depth (longest path in sets)."""
+    """Return the clusters that merging forms, as masks of nodes, in ascending order of depth.
+
+    Every node is in one cluster.  The depth is the length of the longest path, in clusters.
+    """
     problem = cost.problem
     links = Links(problem, [1 << i for i in range(len(problem.nodes))])
     home = list(range(len(problem.nodes)))
@@ -36,7 +40,10 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
 
 
 def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
-    """Return the optimal groups of whole clusters, in order of depth."""
+    """Return the groups of least total cost that are intervals of the clusters in order of depth.
+
+    No cluster is split.  Groups are masks of nodes; empty if the clusters form no groups.
+    """
     found = clusters(cost)
     order = [i for cluster in found for i in bits(cluster)]
     ends = accumulate(cluster.bit_count() for cluster in found)
@@ -44,7 +51,7 @@ def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
-    """Return groups in order of their depth, ties in topological order."""
+    """Return groups in ascending order of depth; groups of equal depth in topological order."""
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"
     links = Links(cost.problem, list(order))

@@ -1,7 +1,7 @@
 """Local search: better groupings near a given one.
 
-    join, split   regroup two groups that share a tensor, with the groups between them: exactly if
-                  they have few nodes, else along several orders
+    join, split   regroup two groups that share a tensor, together with the groups between them:
+                  optimally if they have few nodes, else along several orders
     move          move a node to a group with which it shares a tensor
 
 The moves are those of Tan et al., Cocco (ASPLOS 2024).  Cocco draws them at random; here all are
@@ -20,17 +20,18 @@ from penstock.scheduling.grouping.search import GroupSearch
 from penstock.scheduling.order.step_table import bits
 
 EXACT_NODES = 16
-"""Maximum number of nodes for exact regrouping."""
+"""Maximum number of nodes that are regrouped by exact search."""
 EXACT_WORK = 8_000
-"""Budget of one exact regrouping, in nodes of the groups examined."""
+"""Budget of one exact search: the total number of nodes of the groups examined."""
 
 
 @dataclass(slots=True)
 class Moves:
-    """Groups under improvement.
+    """Local search that improves given groups.
 
     orders: orders of all nodes, along which larger regions are regrouped.
-    work: remaining budget.
+    groups: the present groups, as masks of nodes in a topological order.
+    work: remaining budget, in nodes of the groups examined.
     """
 
     cost: OrderCost
@@ -39,14 +40,17 @@ class Moves:
     work: int
 
     def improve(self) -> tuple[int, ...]:
-        """Return the groups after no move improves them or the budget is spent."""
+        """Apply moves until none reduces the cost or the budget is spent; return the groups."""
         tried: set[int] = set()
         while self.work > 0 and (self._regroup(tried) or self._move()):
             pass
         return self.groups
 
     def _regroup(self, tried: set[int]) -> bool:
-        """Regroup every region not tried before; return whether any became cheaper."""
+        """Regroup every region that is not in `tried`; return whether any region became cheaper.
+
+        tried: masks of the regions tried so far; updated.
+        """
         helped = False
         for region in self._regions():
             if self.work <= 0:
@@ -64,15 +68,18 @@ class Moves:
         return helped
 
     def _regions(self) -> Iterator[int]:
-        """Yield the unions of two groups that share a tensor with the groups between them."""
+        """Yield regions to regroup, as masks of nodes.
+
+        A region consists of two groups that share a tensor and of the groups on paths between them.
+        """
         groups = self.groups
-        above, below = self._reach()
+        above, below = self._ancestors_and_descendants()
         for a, b in self._pairs():
             path = below[a] & above[b]
             yield path if path else groups[a] | groups[b]
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return the indices of groups that share a tensor, in topological order."""
+        """Return the pairs of groups that share a tensor, as indices in topological order."""
         problem, of = self.cost.problem, group_by_node(self.groups)
         found: set[tuple[int, int]] = set()
         for t, readers in enumerate(problem.readers):
@@ -83,10 +90,10 @@ class Moves:
             found |= {(a, b) for k, a in enumerate(some) for b in some[k + 1 :]}
         return sorted(found)
 
-    def _reach(self) -> tuple[list[int], list[int]]:
-        """Return, for each group, the nodes of its ancestor groups and of its descendant groups.
+    def _ancestors_and_descendants(self) -> tuple[list[int], list[int]]:
+        """Return two masks of nodes for each group: its ancestor groups, and its descendant groups.
 
-        Both include the group itself.
+        Both masks include the nodes of the group itself.
         """
         problem, of = self.cost.problem, group_by_node(self.groups)
         above, below = list(self.groups), list(self.groups)
@@ -103,7 +110,7 @@ class Moves:
         return above, below
 
     def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
-        """Return groups of a region that cost less than the ceiling, or none."""
+        """Return the cheapest groups found for a region; empty if none cost less than `ceiling`."""
         if region.bit_count() <= EXACT_NODES:
             search = GroupSearch(self.cost, region)
             found = search.run(min(EXACT_WORK, self.work), ceiling)
@@ -121,7 +128,10 @@ class Moves:
         return best
 
     def _move(self) -> bool:
-        """Move single nodes to neighbouring groups; return whether any move helped."""
+        """Move each node to a neighbouring group if that reduces the cost.
+
+        Returns whether any node was moved.
+        """
         problem, helped = self.cost.problem, False
         of = group_by_node(self.groups)
         for i in range(len(problem.nodes)):
@@ -149,7 +159,10 @@ class Moves:
         return total
 
     def _replace(self, old: Sequence[int], new: Sequence[int]) -> bool:
-        """Replace old groups by new ones, unless that creates a cycle; return whether it did."""
+        """Replace old groups by new ones unless that creates a cycle.
+
+        Returns whether they were replaced.
+        """
         kept = (group for group in self.groups if group not in old)
         order = runnable(self.cost.problem, (*kept, *new))
         if order is None:

@@ -1,4 +1,4 @@
-"""Orders of nodes by name; an order determines which groups `intervals` can form."""
+"""Orders of nodes by name; the intervals of an order are the groups that `intervals` can form."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ORDERS: Mapping[str, Heuristic] = {
     "bfs": Heuristic.BREADTH_FIRST,
     "file": Heuristic.FILE,
 }
-"""asap, alap: by the longest path from the start (the paper's order) or to the end. dfs, reverse:
-depth first, from the start or from the end. bfs: breadth first.  file: as given.
+"""asap, alap: by the length of the longest path from the start, or to the end.  dfs, reverse: depth
+first, from the start or from the end.  bfs: breadth first.  file: as in the model file.
 """
 
 
 def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
-    """Return all named orders of a problem's nodes."""
+    """Return all named orders of a problem's nodes, as sequences of node indices."""
     return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}

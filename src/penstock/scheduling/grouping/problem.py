@@ -17,7 +17,7 @@ from penstock.scheduling.order.steps import OrderProblem, OrderStep
 
 @dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A node: bytes of its output and weights, and the tensors that it reads.
+    """A node: bytes of its output and of its weights, and indices of the tensors that it reads.
 
     pointwise: whether a tile of its output needs only the same tile of its inputs, so that fusion
         with its producer recomputes nothing.
@@ -32,10 +32,10 @@ class GroupNode:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """Nodes in topological order.
+    """A network whose nodes, in topological order, are to be partitioned into groups.
 
     input_bytes: bytes of each network input.
-    outputs: nodes whose tensors are network outputs.
+    outputs: indices of the nodes whose tensors are network outputs.
     """
 
     nodes: tuple[GroupNode, ...]
@@ -75,7 +75,7 @@ class GroupingProblem:
 
     @cached_property
     def before(self) -> tuple[int, ...]:
-        """For each node, the mask of the nodes that write what it reads."""
+        """For each node, the mask of the nodes that write the tensors it reads."""
         return tuple(reads & self.everything for reads in self.reads)
 
     @cached_property
@@ -100,7 +100,7 @@ class GroupingProblem:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """For each node, the length of the longest path from a start to it, in edges."""
+        """For each node, the number of edges on the longest path that ends at it."""
         found: list[int] = []
         for before in self.before:
             found.append(max((found[i] + 1 for i in bits(before)), default=0))
@@ -117,15 +117,16 @@ class GroupingProblem:
         return bit_mask(self.outputs)
 
     def read_from_outside(self, group: int) -> int:
-        """Return the mask of the tensors that a group reads and does not write."""
+        """Return the mask of the tensors that a group (a node mask) reads but does not write."""
         read = 0
         for i in bits(group):
             read |= self.reads[i]
         return read & ~group
 
     def wanted_outside(self, group: int) -> int:
-        """Return the nodes of a group whose tensors are network outputs or have readers outside of
-        it.
+        """Return the mask of the nodes of a group whose tensors are used outside of the group.
+
+        These tensors are network outputs, or nodes outside of the group read them.
         """
         wanted = group & self.output_mask
         for i in bits(group & ~wanted):
@@ -135,13 +136,14 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """All nodes as the steps of an order problem."""
+        """The step table of the order problem whose steps are all nodes."""
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:
-        """Return the nodes of a group as the steps of an order problem, in order.
+        """Return the order problem whose steps are the nodes of a group, in order.
 
-        Tensors from outside are inputs; tensors that are used outside are outputs.
+        Tensors that the group reads from outside are inputs of the problem; tensors that are used
+        outside are outputs.
         """
         outside = list(bits(self.read_from_outside(group)))
         steps = tuple(
@@ -159,14 +161,18 @@ class GroupingProblem:
         )
 
     def between(self, writer: int, reader: int) -> int:
-        """Return two nodes and all nodes on paths between them; every group of the two has them."""
+        """Return the mask of two nodes and all nodes on paths from `writer` to `reader`.
+
+        Every group that contains the two nodes contains all of these nodes.
+        """
         inner = self.descendants[writer] & self.ancestors[reader]
         return inner | 1 << writer | 1 << reader
 
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
-        """Return the problem of some nodes (sorted), with only the tensors that they write.
+        """Return a problem with some of the nodes and only the tensors that these nodes write.
 
-        outputs: nodes whose tensors count as outputs besides the network's.
+        nodes: indices of the nodes, sorted; node nodes[k] becomes node k.
+        outputs: nodes whose tensors become outputs, in addition to the network's outputs.
         """
         index = {i: k for k, i in enumerate(nodes)}
         found = tuple(
@@ -184,7 +190,11 @@ def problem_from_edges(
     weight_bytes: Sequence[int],
     outputs: Sequence[int],
 ) -> GroupingProblem:
-    """Return a problem without inputs, from edges between nodes in topological order."""
+    """Return a problem without network inputs.
+
+    edges: (writer, reader) pairs of node indices; nodes are in topological order.
+    outputs: indices of the nodes whose tensors are network outputs.
+    """
     reads: list[list[int]] = [[] for _ in names]
     for writer, reader in edges:
         reads[reader].append(writer)

@@ -1,11 +1,11 @@
-"""GroupSearch: best-first search for the groups of least cost that cover a region.
+"""GroupSearch: best-first search for the groups of least total cost that cover a region.
 
     down-set -> any group that can run next -> larger down-set -> .. -> the region
 
 A grouping is a path through down-sets (sets of executed nodes closed under dependences); each edge
-adds a group.  Down-sets are expanded in order of the cost of reaching them plus a lower bound of
-the remaining cost.  So the first path to the end is optimal, and at any time the next estimate is a
-proven lower bound.
+adds a group.  Down-sets are expanded in ascending order of an estimate: the cost of the path plus a
+lower bound of the remaining cost.  So the first path to the end is optimal, and at any time the
+next estimate is a proven lower bound.
 
 The lower bound, for costs in bytes: an existing tensor with remaining readers is read at least once
 more; an output of the region that is not yet written is written; and a *forced* tensor, whose
@@ -23,16 +23,18 @@ from penstock.scheduling.grouping.cost import GroupCost
 from penstock.scheduling.order.step_table import bit_mask, bits
 
 Ready = Callable[[int], int]
-"""From a down-set to the mask of the nodes that may be added to it."""
+"""Function from the mask of a down-set to the mask of the nodes that may be added to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
     """The result of a search.
 
-    groups: groups cheaper than the ceiling; none if there are none, which is proven if `finished`.
-    bound: lower bound of the cost of any grouping in the search space; infinite if there is none.
-    work: nodes of the groups examined.
+    groups: the optimal groups; empty if the search did not finish, or if none cost less than the
+        ceiling.
+    bound: proven lower bound of the cost of any grouping in the search space, at most the ceiling.
+    finished: whether the search ended within its budget.
+    work: total number of nodes of the groups examined.
     """
 
     groups: tuple[int, ...]
@@ -42,7 +44,11 @@ class GroupFinding:
 
 
 class GroupSearch:
-    """Search over a region: a set of nodes such that no path between two of them leaves it."""
+    """Search over the groupings of a region.
+
+    region: mask of nodes such that no path between two of them leaves the region.
+    ready: restricts the nodes that may be added to a down-set; None: all whose producers are in it.
+    """
 
     def __init__(self, cost: GroupCost, region: int, ready: Ready | None = None) -> None:
         self._cost, self._region = cost, region
@@ -51,13 +57,13 @@ class GroupSearch:
         self._connected_only = cost.additive and not self._restricted
         self._before = {i: cost.problem.before[i] & region for i in bits(region)}
         self._near = {i: self._neighbours(i) for i in bits(region)}
-        self._written, self._read = _due(cost, region) if cost.additive else (0, 0)
+        self._written, self._read = _forced_transfers(cost, region) if cost.additive else (0, 0)
         self.work = 0
 
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
-        """Return the groups of least cost, if they cost less than the ceiling.
+        """Return the groups of least total cost, if they cost less than the ceiling.
 
-        max_work: budget, in nodes of the groups examined.
+        max_work: budget: maximum total number of nodes of the groups examined.
         """
         reached = {0: 0}
         came: dict[int, int] = {}
@@ -88,7 +94,7 @@ class GroupSearch:
         return GroupFinding((), ceiling, True, self.work)
 
     def remaining(self, done: int) -> int:
-        """Return a lower bound of the cost after a down-set."""
+        """Return a lower bound of the cost of the groups that follow down-set `done`."""
         if not self._cost.additive:
             return 0
         problem, rest = self._cost.problem, self._region & ~done
@@ -99,7 +105,7 @@ class GroupSearch:
         return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
-        """Yield the down-sets reached by one more group, as far as such a group may be feasible."""
+        """Yield the down-sets that extend `done` by one group, without hopeless groups."""
         seen: set[int] = set()
         stack = [(done, self._ready(done))]
         while stack and self.work < max_work:
@@ -122,14 +128,17 @@ class GroupSearch:
         return bit_mask(i for i in bits(self._region & ~done) if not before[i] & ~done)
 
     def _ready_after(self, done: int, ready: int, i: int) -> int:
-        """Return the nodes that are ready after node i is added, from those ready before."""
+        """Return the mask of the nodes that are ready in `done`, to which node `i` was just added.
+
+        ready: the nodes that were ready before.
+        """
         if self._restricted:
             return self._ready(done)
         readers = self._cost.problem.readers[i] & self._region
         return ready & ~(1 << i) | bit_mask(r for r in bits(readers) if not self._before[r] & ~done)
 
     def _neighbours(self, i: int) -> int:
-        """Return the nodes that share a tensor with node i."""
+        """Return the mask of the nodes that share a tensor with node `i`."""
         problem = self._cost.problem
         near = problem.before[i] | problem.readers[i]
         for tensor in bits(problem.reads[i]):
@@ -137,7 +146,7 @@ class GroupSearch:
         return near
 
     def _connected(self, group: int) -> bool:
-        """Return whether a group is connected through shared tensors."""
+        """Return whether shared tensors connect all nodes of a group."""
         found, fresh = 0, group & -group
         while fresh:
             found |= fresh
@@ -149,7 +158,10 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups along the path to a down-set."""
+    """Return the groups along the path to down-set `done`.
+
+    came: the predecessor of each down-set.
+    """
     groups: list[int] = []
     while done:
         groups.append(done & ~came[done])
@@ -157,9 +169,10 @@ def _path(came: dict[int, int], done: int) -> list[int]:
     return groups[::-1]
 
 
-def _due(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Return the tensors of a region that every grouping writes, and those that every grouping
-    reads.
+def _forced_transfers(cost: GroupCost, region: int) -> tuple[int, int]:
+    """Return two masks of tensors written in a region.
+
+    Every grouping writes the first ones to external memory, and reads the second ones from it.
     """
     problem = cost.problem
     written, read = problem.wanted_outside(region), 0

@@ -1,4 +1,8 @@
-"""Grouping strategies by name; `best` is never worse than any other."""
+"""Grouping strategies by name; `best` is never worse than any other.
+
+The strategies `paper` and `paper_merged` are those of Zheng et al., IEEE TCAD 39(11), 2020; see
+`levels.py` and `merging.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,15 @@ from penstock.scheduling.order.step_table import bits
 
 @dataclass(frozen=True, slots=True)
 class GroupingOptions:
-    """Budgets of the searches, in nodes of the groups examined.
+    """Limits of the strategies.
 
     bounded_nodes: maximum number of nodes per group, for the strategy `bounded`.
-    level_work: search for an order within the paper's levels.
-    ideal_work: exact search.
-    move_work: local search.
-    bound_work: lower bound, for each of its largest pieces.
+
+    The other fields limit work, measured by the total number of nodes of the groups examined:
+    level_work: of the search for an order of the nodes of equal depth, in `paper`.
+    ideal_work: of the exact search.
+    move_work: of the local search.
+    bound_work: of the lower bound, for each of its largest pieces.
     """
 
     bounded_nodes: int = 4
@@ -42,25 +48,26 @@ Strategy = Callable[[OrderCost, GroupingOptions], Grouping]
 
 
 def layer(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return every node as a group of its own."""
+    """Return the grouping in which every node is a group of its own."""
     return ordered_grouping((1 << i for i in range(len(cost.problem.nodes))), cost)
 
 
 def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Merge groups by Halide's rule."""
+    """Return the grouping of Halide's greedy rule (see `greedy.py`)."""
     return ordered_grouping(greedy(cost), cost)
 
 
 def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Dynamic programming along the order of depth; at most `bounded_nodes` nodes per group."""
+    """Return the best intervals, of at most `bounded_nodes` nodes, of the order by depth."""
     order = orders(cost.problem)["asap"]
     return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
 
 
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Dynamic programming along the order of depth, with the best order found within each level.
+    """Return the best intervals of any order by depth; nodes of equal depth may be permuted.
 
-    Exact over orders if the search finishes; otherwise the best of the orders by other heuristics.
+    The search covers all such orders.  If it exceeds its budget, only those orders are tried that
+    sort nodes of equal depth as one of the named orders does.
     """
     search = GroupSearch(cost, cost.problem.everything, next_in_level(cost.problem))
     found = search.run(options.level_work)
@@ -70,20 +77,20 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """The paper's strategy with pointwise nodes merged with their producers beforehand."""
+    """Return the best intervals of the order by depth, with pointwise nodes merged beforehand."""
     return ordered_grouping(merged_intervals(cost), cost)
 
 
 def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Exact search over down-sets; `paper` with a lower bound if it does not finish."""
+    """Return the optimal grouping; if the search does not finish, that of `paper` with a bound."""
     return _certified(paper(cost, options), cost, options)
 
 
 def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """The least cost of all strategies and orders, improved by local search.
+    """Return the best grouping of all strategies and orders, improved by local search.
 
-    Optimal if the exact search finishes, otherwise with a lower bound.  Every strategy runs twice:
-    groups that were undecided may fit in an order that another strategy has found since.
+    It is optimal if the exact search finishes, and has a lower bound otherwise.  Every strategy
+    runs twice: groups that were undecided in the first run may fit in an order found since.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -107,13 +114,13 @@ STRATEGIES: Mapping[str, Strategy] = {
     "ideals": ideals,
     "best": best,
 }
-"""Strategies by their name in options."""
+"""Strategies by the name that the option `partition` selects."""
 
 
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of every strategy and along every order."""
+    """Yield the groups of every strategy, then the best intervals of every order in `every`."""
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups
     for order in every.values():
@@ -121,14 +128,17 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield the best groups along orders by depth, ties within a depth as in other orders."""
+    """Yield the best intervals of orders by depth; a named order sorts nodes of equal depth."""
     depths = cost.problem.depths
     for order in orders(cost.problem).values():
         yield intervals(sorted(order, key=depths.__getitem__), cost)
 
 
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
-    """Return the grouping of least cost, then least tie; single nodes if there are no groups."""
+    """Return the grouping of least cost, with `OrderCost.tie` to break ties.
+
+    some: groups to choose from, empty ones if there are none; single nodes if all are empty.
+    """
     found = [ordered_grouping(groups, cost) for groups in some if groups]
     return (
         min(found, key=lambda g: (g.cost, sum(map(cost.tie, g.groups)))) if found else layer(cost)
@@ -136,7 +146,7 @@ def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
 
 
 def _certified(start: Grouping, cost: OrderCost, options: GroupingOptions) -> Grouping:
-    """Return a grouping, or a cheaper one found by the exact search, with the proven bound."""
+    """Return `start`, or a cheaper grouping found by the exact search, with the proven bound."""
     search = GroupSearch(cost, cost.problem.everything)
     found = search.run(options.ideal_work, start.cost)
     done = ordered_grouping(found.groups, cost) if found.groups else start

@@ -2,7 +2,8 @@
 
 The graph is given as arrays (compressed adjacency lists): node i reads the tensors
 read[read_start[i]:read_start[i + 1]]; tensor t is read by the nodes
-reader[reader_start[t]:reader_start[t + 1]]; kept[t] is 1 for network outputs.
+reader[reader_start[t]:reader_start[t + 1]]; kept[t] is 1 for network outputs, else 0; sizes[t] is
+in bytes.  Node i writes tensor i; network inputs follow.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Column = npt.NDArray[np.int64]
 
 
 def unbounded_if_none(limit: int | None) -> int:
-    """Return a limit for compiled code."""
+    """Return a limit for compiled code: `UNBOUNDED` for None."""
     return UNBOUNDED if limit is None else limit
 
 
@@ -39,11 +40,12 @@ def sweep(
     """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
     position[i]: position of node i in the order, or -1.
-    weight_cap, buffer_cap: capacity in bytes; the sweep ends before the first group that exceeds
+    weights[i]: bytes of the weights of node i.
+    weight_cap, buffer_cap: capacities in bytes; the sweep ends before the first group that exceeds
         one of them in every order of its nodes.
 
-    Returns three arrays: bytes moved; a lower bound of the live bytes at the peak over all orders;
-        and the live bytes at the peak in this order.
+    Returns three arrays with one entry per group: the bytes moved; a lower bound, over all orders,
+    of the live bytes at the peak; and the live bytes at the peak in this order.
     """
     most = upper - lower
     costs, least = np.zeros(most, np.int64), np.zeros(most, np.int64)
@@ -98,8 +100,9 @@ def moved_bytes(
     kept: Column,
     sizes: Column,
 ) -> int:
-    """Return the bytes that a group reads from outside, each tensor once, plus those used outside.
+    """Return the bytes that a group moves: tensors read from outside, and own ones used outside.
 
+    Each tensor is counted once.
     members: the group's nodes.
     """
     inside = np.zeros(len(sizes), np.bool_)

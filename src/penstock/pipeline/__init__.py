@@ -1,4 +1,4 @@
-"""The compiler pipeline: `stages.py` lists the stages in order; read that file first.
+"""The compiler pipeline.  Start with `stages.py`, the table of stages.
 
 read -> simplify -> assign -> schedule -> place -> lower -> write
 """

@@ -1,4 +1,4 @@
-"""The stage `assign`: the engine and the kernel that run each node."""
+"""The stage `assign`: selects the engine and the kernels of each node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from penstock.scheduling.model.parts import Parts
 
 
 def assign_engines(graph: Graph, request: Request) -> Parts:
-    """Offload what accelerators claim, split reductions, assign the rest to the processor.
+    """Return the parts of a graph, each with its engine and kernels.
 
-    Raises BackendError if the description of an accelerator is wrong, and TargetError if a strict
-    request leaves a node to the processor."""
+    Accelerators claim sub-graphs; the processor runs all other nodes, and reductions among them are
+    split into accumulations if the option `accumulate` is set.
+
+    Raises BackendError if the description of an accelerator is invalid, and TargetError if the
+    request is strict and a node falls back to the processor.
+    """
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
         require_nothing_left(found.left)
@@ -28,5 +32,5 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
 
 
 def assign_kernels(graph: Graph, request: Request) -> Parts:
-    """The parts of a graph that accelerators have already claimed their nodes of."""
+    """Return the parts of a graph in which composites are the nodes claimed by accelerators."""
     return assign(graph, request.target, stream_input=request.stream_input)

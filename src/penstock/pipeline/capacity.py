@@ -1,4 +1,4 @@
-"""The capacity error: what needs the memory, how much would be enough, and what lowers the need."""
+"""The error for a network that does not fit: what uses the memory, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock.pipeline.request import Request
 from penstock.scheduling.options import Options
 
 NAMED_TENSORS = 8
-"""Tensors that the message names at most, the largest first."""
+"""Maximum number of tensors that the message lists, the largest first."""
 
 
 def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
-    """The error for a network whose smallest point, `least`, is not feasible."""
+    """Return the error for a network whose smallest point, `least`, is not feasible."""
     return CapacityError(
         "capacity-001",
         f"the network needs {least.ram_bytes(request)} bytes of RAM, "
@@ -32,7 +32,7 @@ def ram_error(least: PlacedPoint, request: Request) -> CapacityError:
 
 
 def _conflict_text(found: MemoryConflict) -> str:
-    """The tensors that are live at the peak, and those of them that cannot fit together."""
+    """Return the tensors that are live at the peak, and those that cannot fit together, as text."""
     named, rest = found.held[:NAMED_TENSORS], found.held[NAMED_TENSORS:]
     held = [f'"{tensor.name}" ({_live_share(tensor)})' for tensor in named]
     if rest:
@@ -50,14 +50,14 @@ def _conflict_text(found: MemoryConflict) -> str:
 
 
 def _live_share(tensor: HeldTensor) -> str:
-    """Live bytes, out of the bytes of the whole tensor where only some rows are live."""
+    """Return the live bytes as text; with the size of the tensor if only some rows are live."""
     if tensor.live_bytes == tensor.whole_bytes:
         return f"{tensor.live_bytes} bytes"
     return f"{tensor.live_bytes} of {tensor.whole_bytes} bytes"
 
 
 def _enough(point: PlacedPoint, request: Request) -> str:
-    """The command-line options that give a point enough memory."""
+    """Return the command-line options that provide enough memory for a point."""
     needs = {point.schedule.memory.default: point.placement.height_bytes + request.stack_bytes}
     needs |= {name: placement.height_bytes for name, placement in point.others}
     sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
@@ -69,7 +69,7 @@ def _enough(point: PlacedPoint, request: Request) -> str:
 
 
 def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
-    """Changes that lower the need, with the bytes that then suffice where they are computable."""
+    """Yield clauses about changes that reduce the memory needed, with the bytes if known."""
     parts, options = least.schedule.parts, request.options
     changes = {"with --stream-input": replace(request, stream_input=True)}
     changes |= dict(_unrestricted(request))
@@ -89,7 +89,7 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
 
 
 def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
-    """The request with each search option that the user set at its default."""
+    """Yield (text, request without the option) for each search option that the user set."""
     for f in fields(Options):
         if f.name != "accumulate" and getattr(request.options, f.name) != f.default:
             options = replace(request.options, **{f.name: f.default})
@@ -99,7 +99,10 @@ def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
 
 
 def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:
-    """The request with each alternative that the user left open of an accelerator's attributes."""
+    """Yield the request with each alternative for accelerator attributes that the user did not set.
+
+    As (value of `--accelerator`, note for the user, request).
+    """
     for k, accelerator in enumerate(request.accelerators):
         before, after = request.accelerators[:k], request.accelerators[k + 1 :]
         for choice in accelerator.open_choices:

@@ -1,4 +1,4 @@
-"""Choosing: select the point to compile."""
+"""Selection of the point to compile."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from penstock.scheduling.cascades.selection import pick
 
 
 def choose(points: tuple[PlacedPoint, ...], request: Request) -> PlacedPoint:
-    """The feasible point that the request's goal selects; `points`: least memory first.
+    """Return the feasible point that the request's goal selects.
 
-    Raises CapacityError if no point is feasible."""
+    points: in ascending order of memory.
+
+    Raises CapacityError if no point is feasible.
+    """
     chosen = chosen_index(points, request)
     if chosen is None:
         raise ram_error(points[0], request)
@@ -21,7 +24,7 @@ def choose(points: tuple[PlacedPoint, ...], request: Request) -> PlacedPoint:
 
 
 def chosen_index(points: Sequence[PlacedPoint], request: Request) -> int | None:
-    """The index of the point that `choose` selects; None if no point is feasible."""
+    """Return the index of the point that `choose` selects; None if no point is feasible."""
     feasible = [k for k, point in enumerate(points) if point.is_feasible(request)]
     if not feasible:
         return None

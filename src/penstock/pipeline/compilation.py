@@ -33,10 +33,13 @@ from penstock.scheduling.model.schedule import Frontier, Schedule
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compilation(Brief):
-    """The results of all stages.
+    """The results of all stages for one request.
 
-    `model` is the graph as read; `graph` is the graph that is compiled, whose nodes are assigned to
-    engines.  `seconds` holds (stage name, seconds) and does not take part in comparisons."""
+    model: the graph as read from the file.
+    points: all placed schedules that were kept, in ascending order of memory; `point` is the one
+        that is compiled.
+    seconds: (stage name, seconds) pairs; comparisons disregard them.
+    """
 
     request: Request
     model: Graph
@@ -50,22 +53,22 @@ class Compilation(Brief):
 
     @property
     def graph(self) -> Graph:
-        """The graph that is compiled."""
+        """The graph that is compiled: simplified, and with composites for accelerators."""
         return self.parts.graph
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of the chosen point, with the cost at its addresses."""
+        """The schedule of the selected point; its cost is that at the final addresses."""
         return self.point.schedule
 
     @property
     def placement(self) -> Placement:
-        """The addresses in the memory of inputs and outputs."""
+        """The addresses in the default memory region, which holds inputs and outputs."""
         return self.point.placement
 
     @property
     def prefix(self) -> str:
-        """The prefix of all public names in the C."""
+        """The prefix of all public names in the generated C code."""
         return c_prefix(self.model.name)
 
 
@@ -74,13 +77,20 @@ def compile_request(
     on_stage: OnStage = lambda name: None,
     executor: Executor | None = None,
 ) -> Compilation:
-    """Run all stages.  `on_stage` receives the name of each as it begins."""
+    """Run all stages.
+
+    on_stage: called with the name of each stage when it begins.
+    executor: runs placements in parallel; None: this process does all work.
+    """
     outcomes = run_stages(STAGES, request.model, Context(request, executor), on_stage)
     return _compilation(request, outcomes.result(READ), outcomes)
 
 
 def compile_graph(model: Graph, request: Request) -> Compilation:
-    """Run all stages but `read` on a graph; `request.model` is its name in generated files."""
+    """Run all stages except `read` on a graph.
+
+    Generated files contain `request.model` as the name of the model.
+    """
     return _compilation(request, model, run_stages(STAGES[1:], model, Context(request)))
 
 
@@ -100,6 +110,6 @@ def _compilation(request: Request, model: Graph, outcomes: Outcomes) -> Compilat
 
 
 def with_point(done: Compilation, point: PlacedPoint) -> Compilation:
-    """The compilation as if `point` had been chosen."""
+    """Return the compilation with another point selected, lowered and written."""
     program = lower_point(point, done.request.accelerators)
     return replace(done, point=point, program=program, bundle=write(program, done.request))

@@ -1,4 +1,4 @@
-"""Culling: drop points that no request can select.
+"""Culling: removal of points that no request can select.
 
 A point is kept if it is Pareto-optimal in (memory, cycles) and noticeably faster than the kept
 point before it, see `selection.merged`.
@@ -15,15 +15,16 @@ from penstock.scheduling.model.schedule import Schedule
 
 
 def bytes_and_cycles(point: PlacedPoint) -> tuple[int, int]:
-    """The cost vector of a point: bytes that count towards the budget, and cycles."""
+    """Return the cost vector of a point: (bytes that count towards the budget, cycles)."""
     return point.height_bytes, point.schedule.cost.cycles
 
 
 def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, ...]:
-    """The kept points, least memory first.
+    """Return the points that are kept, in ascending order of memory.
 
-    Points that do not fit into the target are dropped; if none fits, the smallest remains.  Of
-    points with equal cost, the one that moves the fewest bytes remains."""
+    Points that do not fit into the target's memories are dropped; if none fits, the smallest one is
+    kept.  Among points with equal costs, the one that moves the fewest bytes is kept.
+    """
     by_traffic = sorted(points, key=lambda point: point.moved_bytes)
     smallest = min(by_traffic, key=bytes_and_cycles)
     fitting = [point for point in by_traffic if point.fits(target)] or [smallest]
@@ -31,12 +32,13 @@ def culled(points: Sequence[PlacedPoint], target: Target) -> tuple[PlacedPoint, 
 
 
 def may_survive(schedule: Schedule, placed: Sequence[PlacedPoint], target: Target) -> bool:
-    """Whether culling may keep a schedule, given the points placed before it.
+    """Return whether culling may keep a schedule, given the points placed before it.
 
-    Schedules arrive in ascending order of peak live bytes, a lower bound of their memory.  Points
-    within that bound are therefore final: neither this schedule nor a later one dominates them.  If
-    the schedule is not noticeably faster than the last point that culling keeps of these, it is
-    dropped without placing it."""
+    Schedules arrive in ascending order of peak live bytes, a lower bound of their memory.  So
+    neither this schedule nor a later one dominates a point that needs no more memory than this
+    bound.  If the schedule is not noticeably faster than the fastest such point that
+    culling keeps, it need not be placed.
+    """
     final = (p for p in placed if p.height_bytes <= schedule.peak_bytes and p.fits(target))
     kept = merged(final, bytes_and_cycles)
     return not kept or noticeably_faster(schedule.cost.cycles, kept[-1].schedule.cost.cycles)

@@ -1,4 +1,4 @@
-"""The stages `lower` and `write`: a point as a program, a program as C."""
+"""The stages `lower` (placed schedule to program) and `write` (program to C files)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 
 
 def lower_point(point: PlacedPoint, accelerators: Sequence[Accelerator] = ()) -> Program:
-    """The program of a placed schedule, after the program passes of the accelerators."""
+    """Return the program of a placed schedule, after the program passes of the accelerators."""
     program = lower(ExpandedSchedule(point.schedule), point.addresses)
     return with_program_passes(program, accelerators)
 
 
 def write(program: Program, request: Request) -> Bundle:
-    """The C files of a program."""
+    """Return the C files of a program."""
     drivers = {
         a.name: DriverCode(a.codegen.includes, call_writer(a.codegen), a.codegen.sources)
         for a in request.accelerators

@@ -1,4 +1,4 @@
-"""The stages on graphs: read a model, simplify it."""
+"""The stages `read` and `simplify`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from penstock.zoo.registry import open_zoo
 
 
 def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
-    """Read a model file, or build the zoo network `zoo:NAME[:option=value,..]`.
+    """Return the graph of a model file, or of a built-in model `zoo:NAME[:option=value,..]`.
 
-    Raises ModelError, UnsupportedError, UsageError."""
+    reading: how to interpret the file, such as dimensions to fix.
+
+    Raises ModelError, UnsupportedError or UsageError.
+    """
     if model.startswith("zoo:"):
         check_dimensions((), reading, model)
         return open_zoo(model)
@@ -25,10 +28,11 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
 
 
 def simplify(graph: Graph, rounding: Rounding = Rounding.DOUBLE) -> Graph:
-    """Run `PASSES`.
+    """Return the graph after the passes in `PASSES`, which preserve every output.
 
-    Outputs do not change, except that `Rounding.SINGLE` first replaces the requantisation of fully
-    connected layers."""
+    rounding: `Rounding.SINGLE` first replaces the requantisation of fully connected layers, which
+        may change outputs.
+    """
     if rounding is Rounding.SINGLE:
         graph = with_single_rounding(graph)
     return run_passes(graph, PASSES)

@@ -1,4 +1,4 @@
-"""MemoryConflict: the tensors that cannot fit together into the memory that a request leaves."""
+"""MemoryConflict: the tensors that cannot fit together into the memory available to them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ from penstock.scheduling.simulate.placement_problems import (
 )
 
 MAX_BLOCKS = 200
-"""The search for a fragmentation conflict tries up to `ConflictOptions.max_asks` subsets; with more
-blocks than this it would take longer than the compilation."""
+"""Maximum number of blocks for the search for fragmentation conflicts.
+
+The search tries up to `ConflictOptions.max_asks` subsets; with more blocks, it would take longer
+than the compilation.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTensor:
-    """A tensor, or another buffer: the bytes of its live rows, and those of all its rows."""
+    """A tensor or another buffer that is live at the peak.
+
+    live_bytes, whole_bytes: bytes of its live rows, and of all its rows.
+    """
 
     name: str
     live_bytes: int
@@ -34,12 +40,14 @@ class HeldTensor:
 class MemoryConflict:
     """Why a point does not fit.
 
-    `moment`: what runs at the peak of live bytes.
-    `held`: what is live then, the largest first.
-    `available_bytes`: the bytes that the request leaves for these tensors in `memory`.
-    `irreducible`: tensors that cannot fit together, but do without any one of them, the largest
-        first; empty if the search found no such set.  They are live at the peak, unless
-        fragmentation alone exceeds the available bytes."""
+    memory: name of the memory region that is too small.
+    moment: what runs at the peak of live bytes, as a clause for messages.
+    held: the tensors that are live at the peak, the largest first.
+    available_bytes: bytes of `memory` that are available to tensors.
+    irreducible: names of tensors that do not fit together, but would without any one of them, the
+        largest first; empty if no such set was found.  All of them are live at the peak, unless the
+        live bytes fit and only fragmentation prevents a placement.
+    """
 
     memory: str
     moment: str
@@ -49,7 +57,10 @@ class MemoryConflict:
 
 
 def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
-    """The conflict in the first memory whose blocks do not fit, of a point that is not feasible."""
+    """Return the conflict in the first memory whose blocks do not fit.
+
+    point: a point that is not feasible for the request.
+    """
     expanded = ExpandedSchedule(point.schedule)
     memory, available = _exceeded(point, request)
     problem = dict(placement_problems(expanded))[memory]
@@ -69,7 +80,7 @@ def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
 
 
 def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
-    """The first memory that is too small, and the bytes that the request leaves there."""
+    """Return the name of the first memory that is too small, and the bytes available in it."""
     sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
     for memory, placement in point.others:
         if placement.height_bytes > sizes[memory]:
@@ -81,7 +92,7 @@ def _exceeded(point: PlacedPoint, request: Request) -> tuple[str, int]:
 
 
 def _labels(expanded: ExpandedSchedule, problem: PlacementProblem) -> Mapping[str, str]:
-    """By block name, the name that a user knows: of a tensor, or of the part that needs scratch."""
+    """Return the names for messages, by buffer name: those of tensors, or "NAME (scratch)"."""
     schedule = expanded.schedule
     labels = {buffer.name: buffer.name for buffer in problem.buffers}
     labels |= {block_name(schedule, block): block.storage for block in expanded.blocks()}
@@ -92,12 +103,12 @@ def _labels(expanded: ExpandedSchedule, problem: PlacementProblem) -> Mapping[st
 
 
 def _file_name(name: str) -> str:
-    """The first of the names that a model file joins with semicolons."""
+    """Return the first of several names that a model file has joined with semicolons."""
     return name.split(";")[0]
 
 
 def _by_label(buffers: list[LiveBuffer], labels: Mapping[str, str]) -> dict[str, int]:
-    """Bytes by label."""
+    """Return the total size of the buffers that have the same label, by label."""
     found: dict[str, int] = {}
     for buffer in buffers:
         label = labels[buffer.name]
@@ -111,7 +122,11 @@ def _irreducible(
     labels: Mapping[str, str],
     available_bytes: int,
 ) -> tuple[str, ...]:
-    """An irreducible set of labels: of those live at the peak, else of all blocks."""
+    """Return an irreducible set of labels that do not fit together; empty if none was found.
+
+    If the live bytes at the peak (`held`) exceed the available bytes, the set is chosen from the
+    tensors live there, else from all buffers.
+    """
     if sum(held.values()) > available_bytes:
         tensors = tuple(LiveBuffer(name, 0, 1, size) for name, size in held.items())
         found = conflict(PlacementProblem(tensors, available_bytes))
@@ -128,7 +143,7 @@ def _irreducible(
 
 
 def _moment(expanded: ExpandedSchedule, tick: int) -> str:
-    """What happens at a tick, as a clause."""
+    """Return what happens at a tick, as a clause for messages."""
     schedule = expanded.schedule
     for cascade in expanded.cascades:
         if cascade.tick <= tick < cascade.tick + len(cascade.calls):

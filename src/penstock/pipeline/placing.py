@@ -1,4 +1,4 @@
-"""The stage `place`: assign an address to every block of the schedules worth considering."""
+"""The stage `place`: assigns an address to every block of the schedules that may be selected."""
 
 from __future__ import annotations
 
@@ -36,9 +36,12 @@ def place(
     executor: Executor | None = None,
     on_count: Callable[[int], None] = lambda done: None,
 ) -> tuple[PlacedPoint, ...]:
-    """Place the schedules of a frontier and cull the points; least memory first.
+    """Place the schedules of a frontier, and return the points that culling keeps.
 
-    `on_count` receives the number of points placed so far, once per placed schedule."""
+    The points are in ascending order of memory.
+    executor: runs placements in parallel; None: this process does all work.
+    on_count: called for each placed schedule, with the number of points kept before it.
+    """
     points: list[PlacedPoint] = []
     candidates = (s for s in frontier.schedules if may_survive(s, points, target))
     for found, point in _placed(candidates, target, options, executor):
@@ -50,15 +53,20 @@ def place(
 
 
 def placed_points(graph: Graph, request: Request) -> tuple[PlacedPoint, ...]:
-    """The culled points of a graph whose nodes are assigned to engines, least memory first."""
+    """Return the points that culling keeps for a graph, in ascending order of memory.
+
+    graph: a graph in which composites are the nodes claimed by accelerators.
+    """
     found = schedule(assign_kernels(graph, request), request.target, request.options)
     return place(found, request.target, request.options)
 
 
 def least_ram_bytes(graph: Graph, request: Request) -> int:
-    """The least RAM in bytes that runs a graph whose nodes are assigned to engines.
+    """Return the least RAM in bytes in which a graph can run, including the stack reserve.
 
-    The budget of the request is ignored; its stack reserve counts."""
+    graph: a graph in which composites are the nodes claimed by accelerators.
+    request: its RAM budget is disregarded.
+    """
     least: int | None = None
     parts = assign_kernels(graph, request)
     for found in least_memory_first(parts, request.target, request.options):
@@ -72,10 +80,11 @@ def least_ram_bytes(graph: Graph, request: Request) -> int:
 def _placed(
     schedules: Iterable[Schedule], target: Target, options: Options, executor: Executor | None
 ) -> Iterator[tuple[Schedule, PlacedPoint]]:
-    """Each schedule with its point, whose cost accounts for the addresses.
+    """Yield (schedule, point) for each schedule; the cost of the point is that at its addresses.
 
-    Without an executor, a schedule is requested only after the one before it is placed.  Workers
-    receive the blocks, not the network."""
+    Without an executor, a schedule is requested only after the previous one is placed.  Workers
+    receive the placement problems, not the network.
+    """
     unbudgeted = frozenset(memory.name for memory in target.memories if not memory.budget)
     limits = ExactOptions(max_nodes=options.placement_nodes, solver_work=options.placement_work)
     every, again = tee(map(ExpandedSchedule, schedules))
@@ -90,7 +99,7 @@ def _placed(
 def _place_blocks(
     options: PlaceOptions, blocks: tuple[tuple[str, PlacementProblem], ...]
 ) -> tuple[tuple[str, Placement], ...]:
-    """A checked placement for each (memory, problem)."""
+    """Return (memory region, checked placement) for each (memory region, placement problem)."""
     found: list[tuple[str, Placement]] = []
     for memory, problem in blocks:
         placement = place_buffers(problem, options)

@@ -1,4 +1,4 @@
-"""Provenance: the name of a model in generated files."""
+"""Provenance: the name and the origin of a model in generated files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from penstock.pipeline.request import Request
 
 
 def c_prefix(model_name: str) -> str:
-    """The prefix of all public C names: the file name, or the zoo name, without its suffixes."""
+    """Return the prefix of all public C names: the name of the file or zoo network, shortened.
+
+    File suffixes and everything after them are removed.
+    """
     name = model_name.removeprefix("zoo:").removesuffix(".gz")
     suffix = next((s for s in SUFFIXES if s in name), "\0")
     return prefix(name.rsplit(suffix, 1)[0])
 
 
 def provenance(request: Request) -> str:
-    """The model, its digest, the target and how the model was read, for the head of each file."""
+    """Return a text for the head of each file: model, digest, target, and how it was read."""
     text = f"{_source(request.model)}, for {request.target.name}"
     if request.reading.assume_int8:
         text += ", as if it were int8: scales are made up, answers mean nothing"
@@ -26,7 +29,7 @@ def provenance(request: Request) -> str:
 
 
 def _source(model: str) -> str:
-    """The name of a zoo network, or the name and the SHA-256 digest of a file."""
+    """Return the name of a zoo network, or the name and the SHA-256 digest of a file."""
     if model.startswith("zoo:"):
         return model
     digest = hashlib.sha256(read_bytes(Path(model))).hexdigest()

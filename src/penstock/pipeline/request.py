@@ -13,16 +13,22 @@ from penstock.scheduling.cascades.selection import Optimize
 from penstock.scheduling.options import DEFAULTS, Options
 
 DEFAULT_STACK_BYTES = 1024
+"""RAM reserved for the stack, unless the user specifies a number."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request(Brief):
     """Inputs of one compilation.
 
-    `sram_bytes` and `flash_bytes` are the user's budgets; None leaves only the target's limits.
-    `stack_bytes` is reserved for the stack and counts towards the RAM budget.
-    `strict` rejects networks that accelerators run only in part.
-    `optimize` is the goal that the user asked for; None selects a default, see `goal`."""
+    model: path of a model file, or name of a zoo network (`zoo:NAME`).
+    sram_bytes, flash_bytes: budgets of the user; None: only the target's capacities apply.
+    stack_bytes: RAM reserved for the stack, which counts towards the RAM budget.
+    stream_input: whether the caller supplies the input row by row.
+    rounding: requantisation of fully connected layers.
+    strict: whether to reject networks of which accelerators run only a part.
+    reading: how to interpret the model file.
+    optimize: goal that the user has specified; None: the default, see `goal`.
+    """
 
     model: str
     target: Target
@@ -39,14 +45,14 @@ class Request(Brief):
 
     @property
     def goal(self) -> Optimize:
-        """The goal that selects a point: `balanced` by default, `speed` with a RAM budget."""
+        """The goal that selects a point; by default `speed` with a RAM budget, else `balanced`."""
         if self.optimize is not None:
             return self.optimize
         return Optimize.BALANCED if self.sram_bytes is None else Optimize.SPEED
 
     @property
     def ram_limit_bytes(self) -> int:
-        """The RAM budget, capped by the capacity of the target's memories that count towards it."""
+        """The RAM budget, but at most the capacity of the memories that count towards it."""
         arenas = self.target.memories_for("arena")
         capacity = sum(memory.size_bytes for memory in arenas if memory.budget)
         return capacity if self.sram_bytes is None else min(capacity, self.sram_bytes)

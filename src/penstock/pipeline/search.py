@@ -1,4 +1,4 @@
-"""The stage `schedule`: search for schedules that trade memory for cycles."""
+"""The stage `schedule`: searches for schedules with different trade-offs of memory and cycles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from penstock.scheduling.options import Options
 
 
 def schedule(parts: Parts, target: Target, options: Options) -> Frontier:
-    """Search all candidate schedules; see `scheduling.cascades`."""
+    """Return the schedules that may be Pareto-optimal (see `scheduling/cascades/search.py`)."""
     return find_frontier(parts, *_cost_model_and_memories(target), options)
 
 
 def least_memory_first(parts: Parts, target: Target, options: Options) -> Iterator[Schedule]:
-    """The same schedules in ascending order of peak live bytes, each searched for on demand."""
+    """Yield the schedules of `schedule` in ascending order of peak live bytes.
+
+    Their costs are computed on demand.
+    """
     return find_schedules(parts, *_cost_model_and_memories(target), options)
 
 

@@ -1,7 +1,7 @@
 """The table of stages: each is a function from one frozen result to the next.
 
-`STAGES` is the only place that states their names, their order and their functions.  Compilation,
-`--stop-after`, progress and timing derive from it.
+Only `STAGES` defines the names, the order and the functions of the stages.  Compilation,
+`--stop-after`, progress and timing use this table.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ _Input = TypeVar("_Input")
 _Result = TypeVar("_Result")
 
 OnStage = Callable[[str], None]
-"""A callback that receives the name of each stage as it begins."""
+"""A function that is called with the name of each stage when it begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The result of `place`: the points, least memory first, and the one to compile."""
+    """The result of `place`.
+
+    points: in ascending order of memory; chosen: the one to compile.
+    """
 
     points: tuple[PlacedPoint, ...]
     chosen: PlacedPoint
@@ -43,9 +46,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every stage may use besides the result of the stage before it.
+    """The inputs of every stage besides the result of the previous stage.
 
-    Without an executor, this process does all work."""
+    executor: runs placements in parallel; None: this process does all work.
+    """
 
     request: Request
     executor: Executor | None = None
@@ -53,10 +57,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[_Input, _Result]):
-    """A row of the table.
+    """A stage of the pipeline.
 
-    `name` is the argument of `--stop-after`, the label in the progress bar and the key in the
-    table of seconds."""
+    name: argument of `--stop-after`, label of the progress bar, and key of the times.
+    run: computes the result of the stage from that of the previous stage.
+    """
 
     name: str
     run: Callable[[_Input, Context], _Result]
@@ -103,7 +108,7 @@ STAGE_NAMES = tuple(stage.name for stage in STAGES)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a stage and the seconds that it took."""
+    """The result of a stage, and its run time in seconds."""
 
     stage: Stage[Any, Any]
     result: Any
@@ -117,13 +122,13 @@ class Outcomes:
     outcomes: tuple[Outcome, ...]
 
     def result(self, stage: Stage[Any, _Result]) -> _Result:
-        """The result of one of the stages that ran."""
+        """Return the result of `stage`, which must be one of the stages that ran."""
         found = next(one.result for one in self.outcomes if one.stage is stage)
         return cast(_Result, found)
 
     @property
     def seconds(self) -> tuple[tuple[str, float], ...]:
-        """The name of each stage and the seconds that it took, in order."""
+        """(stage name, run time in seconds) for each stage, in order."""
         return tuple((one.stage.name, one.seconds) for one in self.outcomes)
 
 
@@ -133,14 +138,15 @@ def run_stages(
     context: Context,
     on_stage: OnStage = lambda name: None,
 ) -> Outcomes:
-    """Run consecutive stages of the table, each on the result of the one before it.
+    """Run consecutive stages of the table, each with the result of the previous one.
 
-    `first_input` is the input of the first stage: a model's name for `READ`."""
+    first_input: input of the first stage; for `READ`, the name of a model.
+    """
     return Outcomes(tuple(_outcomes(stages, first_input, context, on_stage)))
 
 
 def run_through(request: Request, name: str, executor: Executor | None = None) -> Outcomes:
-    """Run the stages up to and including the one called `name`, one of `STAGE_NAMES`."""
+    """Run the stages up to and including the one with this name (see `STAGE_NAMES`)."""
     stages = STAGES[: STAGE_NAMES.index(name) + 1]
     return run_stages(stages, request.model, Context(request, executor))
 

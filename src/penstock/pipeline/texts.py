@@ -1,4 +1,4 @@
-"""Texts of stage results: printing any of them, and reading those that need a target.
+"""Texts of stage results: prints any of them, and parses those whose reader needs the target.
 
 Graph         frontends/text.py            Placement, Schedule   `read_point` below
 Parts         `read_assigned_parts` below  Program               program/text/
@@ -39,10 +39,12 @@ from penstock.scheduling.text.parts import print_parts, read_parts
 
 
 def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:
-    """The text of the last of several consecutive results, of which `read` is the first.
+    """Return the text of the last of several results, of which that of stage `read` is the first.
 
-    Of placed schedules, the chosen one is printed.  Long constants and file contents are shown by
-    digest; `with_data` appends them."""
+    For placed schedules, this is the text of the selected one.  Long constants and file contents
+    are printed as digests.
+    with_data: append their contents.
+    """
     match outcomes.outcomes[-1].result:
         case Graph() as graph:
             return print_graph(graph, with_data=with_data)
@@ -62,14 +64,18 @@ def print_stage(outcomes: Outcomes, *, with_data: bool = False) -> str:
 
 
 def read_assigned_parts(text: str, request: Request, constants: Constants | None = None) -> Parts:
-    """The parts that a text shows, with the kernels of the request's target and accelerators.
+    """Parse the text of parts.
 
-    Raises ModelError where the text is malformed or the target has other kernels."""
+    request: its target and accelerators provide the kernels.
+    constants: contents of constants by digest, for a text that does not contain them.
+
+    Raises ModelError if the text is malformed or names other kernels.
+    """
     return read_parts(text, classes(), _Resolver(request), constants)
 
 
 def print_point(point: PlacedPoint) -> str:
-    """The text of a placed schedule: the schedule, then a placement for each memory."""
+    """Return the text of a placed schedule: the schedule, then a placement per memory region."""
     graph = point.schedule.parts.graph
     labels = Labels.of(graph)
     head = f"point of {name_or_string(graph.name)}"
@@ -81,9 +87,12 @@ def print_point(point: PlacedPoint) -> str:
 
 
 def read_point(text: str, parts: Parts) -> PlacedPoint:
-    """The placed schedule that a text shows, of parts that are read before.
+    """Parse the text of a placed schedule.
 
-    Raises ModelError where the text is malformed or contradicts the parts."""
+    parts: the parts to which the text refers.
+
+    Raises ModelError if the text is malformed or contradicts the parts.
+    """
     scanner = Scanner(text)
     scanner.skip_newlines()
     scanner.expect_word("point")
@@ -112,7 +121,7 @@ def read_point(text: str, parts: Parts) -> PlacedPoint:
 
 
 def program_context(parts: Parts, accelerators: Sequence[Accelerator]) -> ProgramContext:
-    """What the text of a program is read with: the parts, and the functions of drivers."""
+    """Return the context for parsing the text of a program: parts, and functions of drivers."""
     found = [Invoke(a.codegen.submit, ()) for a in accelerators if a.codegen.submit is not None]
     for part in parts.parts:
         for _, kernel in kernels(part):
@@ -122,7 +131,7 @@ def program_context(parts: Parts, accelerators: Sequence[Accelerator]) -> Progra
 
 
 def _body(part: Part, kernel: Kernel) -> tuple[Command, ...]:
-    """The commands by which an accelerator computes all rows, on buffers that do not exist."""
+    """Return the commands with which an accelerator computes all rows, on placeholder buffers."""
     body: Body | None = kernel.body
     assert body is not None
     inputs = tuple(View.whole(v.name, v.type, v.name) for v in part.inputs)
@@ -135,20 +144,20 @@ def _body(part: Part, kernel: Kernel) -> tuple[Command, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Finds kernels as the stage `assign` does."""
+    """Provides kernels in the same way as the stage `assign`."""
 
     request: Request
 
     def graph(self, graph: Graph) -> Graph:
-        """The graph with the kernels that the accelerators choose for their composites."""
+        """Return the graph with the kernels that accelerators select for their composites."""
         for accelerator in self.request.accelerators:
             graph, _ = choose(graph, accelerator, lambda node: 0)
         return graph
 
     def part(self, node: Node) -> Part:
-        """A node on the processor or on the accelerator that claims it."""
+        """Return the part of a node, on the processor or on the accelerator that claims it."""
         return part_of(node, self.request.target.engines[0])
 
     def stream(self, value: Value) -> Part:
-        """An input whose rows the caller supplies."""
+        """Return the part of a network input whose rows the caller supplies."""
         return Part((), CALLER, PULL, value)

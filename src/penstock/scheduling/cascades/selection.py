@@ -23,7 +23,7 @@ KNEE = Fraction(1, 100)
 
 
 class Optimize(StrEnum):
-    """The goal that selects a point of the frontier and the C compiler's optimisation flags."""
+    """The user's goal: it selects a point of the frontier, and the optimisation flags for C."""
 
     SPEED = "speed"
     BALANCED = "balanced"

@@ -105,7 +105,7 @@ def _relevant(found: Numbers, upper: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the candidates that are Pareto-optimal among those of the same interval.
 
     found: the candidates that end at position `upper`, as returned by `peak.candidates`.
-    All candidates of a single part are kept, since the best number of calls depends on prefetches.
+    Candidates with a single part are all kept: the best number of calls depends on prefetches.
     """
     lower, _, peak, cycles = found.T
     kept = lower == upper - 1

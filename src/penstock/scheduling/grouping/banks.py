@@ -237,7 +237,10 @@ def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 def _cheapest(
     some: Iterator[tuple[int, ...]] | Sequence[tuple[int, ...]], cost: SplitCost, *, optimal: bool
 ) -> Split | None:
-    """Return the split of least cost, or None if none is feasible."""
+    """Return the split of least cost, or None if none is feasible.
+
+    some: splits to choose from; optimal: whether these are all splits.
+    """
     found = ((cost(banks), banks) for banks in some)
     best = min(((c, banks) for c, banks in found if c is not None), default=None)
     return None if best is None else Split(best[1], best[0], optimal)

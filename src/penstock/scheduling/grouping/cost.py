@@ -66,10 +66,10 @@ class GroupCost(Protocol):
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function from masks of nodes of a piece to whether they may be in one group.
+        """Return a function that tests whether nodes of a piece (a mask) may be in one group.
 
-        If it returns False, no group contains these nodes.  Only the tensors that the piece writes
-        are considered.
+        If it returns False, no group contains these nodes.  It considers only the tensors that the
+        piece writes.
         """
         ...
 
@@ -270,7 +270,7 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
-        """Evaluate the intervals order[lower:k] for lower < k <= upper; see `sweep.sweep`."""
+        """Return traffic and live bytes of order[lower:k] for lower < k <= upper; see `sweep`."""
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
         limits = self.limits

@@ -110,7 +110,10 @@ class Moves:
         return above, below
 
     def _grouped(self, region: int, ceiling: int) -> tuple[int, ...]:
-        """Return the cheapest groups found for a region; empty if none cost less than `ceiling`."""
+        """Return the cheapest groups found for a region; empty if none cost less than `ceiling`.
+
+        region: mask of nodes.
+        """
         if region.bit_count() <= EXACT_NODES:
             search = GroupSearch(self.cost, region)
             found = search.run(min(EXACT_WORK, self.work), ceiling)

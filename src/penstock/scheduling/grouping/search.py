@@ -105,7 +105,11 @@ class GroupSearch:
         return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
-        """Yield the down-sets that extend `done` by one group, without hopeless groups."""
+        """Yield the down-sets that extend `done` by one group; all are masks of executed nodes.
+
+        Groups that `GroupCost.hopeless` excludes are skipped.
+        max_work: the total work of the search at which the iteration stops.
+        """
         seen: set[int] = set()
         stack = [(done, self._ready(done))]
         while stack and self.work < max_work:

@@ -58,7 +58,7 @@ def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best intervals, of at most `bounded_nodes` nodes, of the order by depth."""
+    """Return the best intervals of the order by depth, each of at most `bounded_nodes` nodes."""
     order = orders(cost.problem)["asap"]
     return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
 
@@ -128,7 +128,7 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield the best intervals of orders by depth; a named order sorts nodes of equal depth."""
+    """Yield, for each named order, the best intervals of the nodes sorted by depth, then by it."""
     depths = cost.problem.depths
     for order in orders(cost.problem).values():
         yield intervals(sorted(order, key=depths.__getitem__), cost)

@@ -76,7 +76,7 @@ class StripeConfig:
         )
 
     def count_stripes(self, sliding_window: bool = False) -> dict[Extents, int]:
-        """Return the number of stripes by shape.
+        """Return the number of stripes of each shape.
 
         Stripes are clipped to the tensor; empty stripes are not counted.
         sliding_window: reduce each stripe to the elements that no previous stripe along an axis
@@ -93,7 +93,7 @@ class StripeConfig:
         return counts
 
     def _sizes(self, axis: int, sliding_window: bool) -> Counter[int]:
-        """Return the number of stripes along an axis by size, as in `count_stripes`."""
+        """Return the number of stripes of each size along an axis, as in `count_stripes`."""
         if self.strides[axis] < 0:
             raise UsageError(
                 "stripe-002",
@@ -112,7 +112,7 @@ class StripeConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Stripes along one axis: stripe i covers [start(i), start(i) + shape)."""
+    """Stripes along one axis of `extent` elements: stripe i covers [start(i), start(i) + shape)."""
 
     shape: int
     extent: int
@@ -144,7 +144,7 @@ class _Row:
             i = following
 
     def sizes(self) -> Counter[int]:
-        """Return the number of stripes by size, clipped to the axis.
+        """Return the number of stripes of each size, clipped to the axis.
 
         Only stripes across an end of the axis are enumerated.
         """
@@ -157,7 +157,7 @@ class _Row:
         return _positive(counts)
 
     def new_sizes(self) -> Counter[int]:
-        """Return the number of stripes by the number of elements that no previous stripe covers.
+        """Return how many stripes have each number of elements that no previous stripe covers.
 
         Three cases: the first stripe inside the axis, the later ones that end inside, the first one
         that ends outside.

@@ -66,7 +66,7 @@ class _Saving:
 
 
 class _Room:
-    """The live buffers of a memory region, to which prefetches add further ones."""
+    """The buffers in a memory region over time; early prefetches reserve further ones."""
 
     def __init__(
         self, schedule: Schedule, memories: MemorySystem, memory: MemoryRegion, fill: float

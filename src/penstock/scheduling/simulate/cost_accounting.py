@@ -274,7 +274,7 @@ def _kernels(part: Part) -> tuple[Kernel | None, ...]:
 
 
 def _variant(k: int, part: Part, kernel: Kernel) -> KernelVariant:
-    """Return `kernel`, an object in `_kernels(part)`, as a variant; `k`: index of the part."""
+    """Return the variant for `kernel`, one of the kernels of `part`, whose index is `k`."""
     return KernelVariant(k, next(i for i, one in enumerate(_kernels(part)) if one is kernel))
 
 

@@ -96,7 +96,7 @@ def slots_taken(slots: int, first: int, end: int) -> int:
 
 @compiled
 def slots_released(shared: int, dead: int, gone: int) -> int:
-    """Return the number of row slots that become free when rows [dead, gone) are dead.
+    """Return the number of row slots that become free when rows [dead, gone) of a storage die.
 
     shared: number of rows that share their slot with the last row (rows minus slots).
     """

@@ -130,9 +130,9 @@ def starts(counts: list[int]) -> Numbers:
 
 
 def read_order_differs(one: RowTables, other: RowTables) -> npt.NDArray[np.bool_]:
-    """Return, for each position, whether two tables have its reads in different orders.
+    """Return, for each position, whether the order of the part's reads differs in two tables.
 
-    The tables must be of the same execution order.
+    The tables must have the same execution order.
     """
     differ = np.append(0, np.cumsum(one.storage != other.storage))
     return differ[one.reads[1:]] > differ[one.reads[:-1]]

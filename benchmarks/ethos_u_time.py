@@ -144,7 +144,8 @@ def work_of(
         packed_output=operation.ofm.nhcwb16,
         second_elements=second_elements,
         constant_bytes=constant_bytes,
-        biases_near=operation.scales is not None and operation.scales.region not in constants,
+        biases_in_tensor_memory=operation.scales is not None
+        and operation.scales.region not in constants,
     )
 
 

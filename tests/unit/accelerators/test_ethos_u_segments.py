@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.accelerators.ethos_u.call import EncodedOperation
 from penstock.accelerators.ethos_u.configurations import CONFIGURATIONS, U65_256
-from penstock.accelerators.ethos_u.cost import assumed
+from penstock.accelerators.ethos_u.cost import contiguous_cost
 from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
 from penstock.accelerators.ethos_u.performance import copying_cycles, cycles
 from penstock.accelerators.ethos_u.schedule import scheduled, scheduled_for_prefetch
@@ -42,7 +42,7 @@ def sizes(op: Operation) -> list[int]:
 def alone(op: Operation, rows: int, segment: int) -> float:
     """Cycles of a segment's operation without anything beside it."""
     work = op.work(rows, segment)
-    found = op.soonest(work)
+    found = op.fastest_block_and_cycles(work)
     assert found is not None
     return float(cycles(work, np.array([found[0]])).total[0])
 
@@ -59,7 +59,7 @@ def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_othe
         )
     else:
         op = scheduled(plain, plain.constant_bytes, buffered=buffered)
-    chip, taken = op.configuration, assumed(EncodedOperation(op), rows).cycles
+    chip, taken = op.configuration, contiguous_cost(EncodedOperation(op), rows).cycles
     computing = [alone(op, rows, k) for k in range(len(op.slices))]
     copies = [copying_cycles(chip, sizes(op)[k]) for k in op.buffered]
     assert sum(computing) <= taken + 1
@@ -80,12 +80,12 @@ def test_what_is_fetched_is_not_copied_and_spares_time(plain: Operation) -> None
         assert one.buffered == (
             range(one.prefetched_segments, len(op.slices)) if one.buffer_bytes else range(0)
         )
-        assert all(one.near(k) for k in range(len(op.slices)))
+        assert all(one.reads_copy(k) for k in range(len(op.slices)))
     assert fetched[-1].buffered == range(0)
     assert fetched[-1].scratch_bytes == fetched[-1].gather_bytes
     assert (
-        assumed(EncodedOperation(fetched[-1]), op.out_h).cycles
-        <= assumed(EncodedOperation(op), op.out_h).cycles
+        contiguous_cost(EncodedOperation(fetched[-1]), op.out_h).cycles
+        <= contiguous_cost(EncodedOperation(op), op.out_h).cycles
     )
 
 
@@ -109,5 +109,8 @@ def test_biases_that_are_near_are_waited_for_less() -> None:
                     constant_bytes=1328)  # fmt: skip
     near = replace(far, prefetched_biases=True)
     wait = 10 * 32 * (500 - 32) / 256
-    spared = assumed(EncodedOperation(far), 1).cycles - assumed(EncodedOperation(near), 1).cycles
+    spared = (
+        contiguous_cost(EncodedOperation(far), 1).cycles
+        - contiguous_cost(EncodedOperation(near), 1).cycles
+    )
     assert 0 < spared <= 2 * wait

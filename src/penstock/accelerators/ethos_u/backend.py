@@ -30,7 +30,7 @@ from penstock.accelerators.ethos_u.kernels import Variant
 from penstock.accelerators.ethos_u.operators import LOOKUPS
 from penstock.accelerators.ethos_u.programs import encode, submission
 from penstock.accelerators.ethos_u.schedule import MOST_PREFETCH_CHOICES
-from penstock.accelerators.ethos_u.tiles import ANYWHERE
+from penstock.accelerators.ethos_u.tiles import MOST_SCATTERED_ROWS
 from penstock.uma import (
     AcceleratorTarget,
     Graph,
@@ -61,7 +61,7 @@ VARIANTS = {
     "ethos_u_buffered": Variant(buffered=True),
     "ethos_u_biases_fetched": Variant(buffered=False, biases=True),
     **{
-        f"ethos_u_fetched_{n}": Variant(buffered=True, share=n)
+        f"ethos_u_fetched_{n}": Variant(buffered=True, prefetch_choice=n)
         for n in range(1, MOST_PREFETCH_CHOICES + 1)
     },
 }
@@ -163,11 +163,11 @@ def strategy_of(op: str) -> Any:
                 placed_cost=variant.placed_cost,
                 filled_cost=variant.filled_cost,
                 tables=variant.tables,
-                by_rows=not (one_row and reach > ANYWHERE),
+                by_rows=not (one_row and reach > MOST_SCATTERED_ROWS),
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
-                fetch=variant.fetch if variant.share or variant.biases else None,
+                fetch=variant.fetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:
                 break

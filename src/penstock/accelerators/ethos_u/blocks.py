@@ -43,9 +43,11 @@ def fitting_blocks(work: NpuWork) -> Blocks:
     """Return all block sizes with which the operation fits the internal memory."""
     micro, out = work.chip.micro_block, work.output
     least = max(micro.height, work.upscale), max(micro.width, work.upscale)
-    heights = np.arange(least[0], _up(min(LARGEST.height, out.height), least[0]) + 1, least[0])
-    widths = np.arange(least[1], _up(min(LARGEST.width, out.width), least[1]) + 1, least[1])
-    whole = _up(min(LARGEST.depth, out.depth), micro.depth)
+    heights = np.arange(
+        least[0], _round_up(min(LARGEST.height, out.height), least[0]) + 1, least[0]
+    )
+    widths = np.arange(least[1], _round_up(min(LARGEST.width, out.width), least[1]) + 1, least[1])
+    whole = _round_up(min(LARGEST.depth, out.depth), micro.depth)
     depths = sorted({*range(BLOCK_CHANNELS, min(LARGEST.depth, out.depth), BLOCK_CHANNELS), whole})
     grid = np.meshgrid(heights, widths, np.array(depths), indexing="ij")
     every = np.stack([axis.ravel() for axis in grid], axis=1).astype(np.int64)
@@ -55,15 +57,15 @@ def fitting_blocks(work: NpuWork) -> Blocks:
 def fits(work: NpuWork, blocks: Blocks) -> NDArray[np.bool_]:
     """Return whether the operation fits the internal memory, for each block size; shape (n,)."""
     chip, needed = work.chip, input_blocks(work, blocks)
-    bytes = needed[:, 0] * needed[:, 1] * _up(needed[:, 2], GRANULE)
-    input_banks = _up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
+    bytes = needed[:, 0] * needed[:, 1] * _round_up(needed[:, 2], GRANULE)
+    input_banks = _round_up(2 * -(-bytes // BANK_BYTES), chip.input_granule)
     end_banks = max(chip.end_banks, LOOKUP_BANKS if work.lookup else 0)
     free = chip.banks - OUTPUT_BANKS - end_banks
     if work.kind is ComputeKind.ELEMENTWISE:
         return input_banks * (1 + work.binary) <= free
-    height = np.minimum(blocks[:, 0], work.output.height) if _one_row(work) else blocks[:, 0]
-    sums = height * blocks[:, 1] * _up(blocks[:, 2], GRANULE) * 4
-    sum_banks = _up(2 * -(-sums // BANK_BYTES), chip.sum_granule)
+    height = np.minimum(blocks[:, 0], work.output.height) if _has_single_row(work) else blocks[:, 0]
+    sums = height * blocks[:, 1] * _round_up(blocks[:, 2], GRANULE) * 4
+    sum_banks = _round_up(2 * -(-sums // BANK_BYTES), chip.sum_granule)
     return input_banks + sum_banks <= free
 
 
@@ -76,20 +78,20 @@ def input_blocks(work: NpuWork, blocks: Blocks) -> Blocks:
     micro, axes = work.chip.micro_block, list[Ints]()
     for k in range(2):
         seen = (blocks[:, k] - 1) * work.stride[k] + min(work.reach[k], WINDOW_PART)
-        axes.append(_up(-(-seen // work.upscale), micro[k]))
+        axes.append(_round_up(-(-seen // work.upscale), micro[k]))
     depth = blocks[:, 2]
     if not work.equal_depth:
         most = 16 if work.part_kernel else 32
-        depth = np.full_like(depth, _up(min(work.input.depth, most), GRANULE))
+        depth = np.full_like(depth, _round_up(min(work.input.depth, most), GRANULE))
     return np.stack([*axes, depth], axis=1)
 
 
-def _one_row(work: NpuWork) -> bool:
+def _has_single_row(work: NpuWork) -> bool:
     """Return whether a block has only one row of accumulators although the micro block has two
     rows, because the output and the window have one row each."""
     return work.chip.micro_block.height == 2 and (work.output.height, work.window.height) == (1, 1)
 
 
-def _up(x: Ints | int, step: int) -> Any:
+def _round_up(x: Ints | int, step: int) -> Any:
     """Return `x` rounded up to a multiple of `step`."""
     return -(-x // step) * step

@@ -58,7 +58,7 @@ class ConcatPiece(NamedTuple):
     packed: bool
 
 
-class Computed(NamedTuple):
+class ComputeTiming(NamedTuple):
     """The block size of an operation, its cycles on each unit of the NPU, and the job that
     represents it on the timeline."""
 
@@ -68,7 +68,9 @@ class Computed(NamedTuple):
 
 
 @lru_cache(maxsize=65536)
-def _computed(op: Operation, rows: int, read: int, segment: int, constants: int) -> Computed:
+def _compute_timing(
+    op: Operation, rows: int, read: int, segment: int, constants: int
+) -> ComputeTiming:
     """Return the block size and timing of an operation that computes `rows` output rows of a
     segment.
 
@@ -77,10 +79,10 @@ def _computed(op: Operation, rows: int, read: int, segment: int, constants: int)
     constants: size of the encoded weights and biases of the segment in bytes."""
     given = constants if op.weighted else None
     work = op.work(rows, segment, read=read, constant_bytes=given)
-    found = op.soonest(work)
+    found = op.fastest_block_and_cycles(work)
     assert found is not None
     block, cycles = found
-    return Computed(block, cycles, operation_job(cycles, work.chip))
+    return ComputeTiming(block, cycles, operation_job(cycles, work.chip))
 
 
 class Maps(NamedTuple):
@@ -111,12 +113,12 @@ class Compute(NamedTuple):
     part: ChannelPart
 
     @property
-    def computed(self) -> Computed:
-        """The block size and timing of this operation."""
+    def timing(self) -> ComputeTiming:
+        """The block size, cycles and timeline job of this operation."""
         lower, upper = self.op.reads(self.first, self.end)
         constants = self.part.bias_bytes + self.part.weight_bytes
         rows = self.end - self.first, upper - lower
-        return _computed(self.op, *rows, self.part.segment, constants)
+        return _compute_timing(self.op, *rows, self.part.segment, constants)
 
 
 class TableCopy(NamedTuple):
@@ -172,17 +174,17 @@ class NpuCall:
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
-                yield from one._rows(one.cuts(first, end), part)
+                yield from one._row_operations(one.cuts(first, end), part)
             return
         if self.op.function is NpuFunction.LOOKUP:
             assert self.constants is not None
             yield TableCopy(self.op, self.constants)
-        parts, cuts = self._parts(), self.cuts(first, end)
+        parts, cuts = self._stored_parts(), self.cuts(first, end)
         for k, part in enumerate(parts):
             for other in self.op.buffered:
                 if copied_before(self.op, other) == k:
-                    yield self._copied(parts[other])
-            yield from self._rows(cuts, self._near(part))
+                    yield self._copy_to_buffer(parts[other])
+            yield from self._row_operations(cuts, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
         """Return the numbers of rows of the intervals into which output rows [first, end) are
@@ -209,7 +211,7 @@ class NpuCall:
             )
             channel += channels
 
-    def _parts(self) -> list[ChannelPart]:
+    def _stored_parts(self) -> list[ChannelPart]:
         """Return the output channels of each segment, with the addresses at which their constants
         are stored."""
         if not self.encoded.segments:
@@ -223,21 +225,21 @@ class NpuCall:
             place = Place(place.base, place.offset_bytes + segment.size_bytes)
         return found
 
-    def _copied(self, part: ChannelPart) -> StreamTransfer:
+    def _copy_to_buffer(self, part: ChannelPart) -> StreamTransfer:
         """Return the copy of a part's constants from where they are stored into a buffer in
         scratch."""
-        target = self._near(part).place
+        target = self._with_read_addresses(part).place
         assert part.place is not None
         assert target is not None
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
-    def _near(self, part: ChannelPart) -> ChannelPart:
+    def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
         """Return the part with the addresses from which the operation reads its constants: those
         where they are stored, of a buffer in scratch, or of a prefetched copy."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)
-        if not op.near(part.segment):
+        if not op.reads_copy(part.segment):
             return part
         if part.segment < op.prefetched_segments:
             assert part.place is not None
@@ -250,12 +252,12 @@ class NpuCall:
         assert place is not None
         return part._replace(place=Place(place.base, place.offset_bytes + offset))
 
-    def _rows(self, cuts: Sequence[RowCut], part: ChannelPart) -> Iterator[Compute]:
+    def _row_operations(self, cuts: Sequence[RowCut], part: ChannelPart) -> Iterator[Compute]:
         """Yield the operations that compute the row intervals in `cuts` for the output channels of
         `part`."""
         for cut in cuts:
             if cut.maps is None:
-                yield from self._gathered(cut.first, part)
+                yield from self._gathering_operations(cut.first, part)
             else:
                 yield Compute(self.op, cut.first, cut.end, cut.maps, part)
 
@@ -264,23 +266,23 @@ class NpuCall:
         interval is as long as possible, starting with the first."""
         found: list[RowCut] = []
         while first < end:
-            until, maps = end, self._maps(first, end)
+            until, maps = end, self._feature_maps(first, end)
             if maps is None:
                 until = first
-                while more := self._maps(first, until + 1):
+                while more := self._feature_maps(first, until + 1):
                     until, maps = until + 1, more
             until = max(until, first + 1)
             found.append(RowCut(first, until, maps))
             first = until
         return tuple(found)
 
-    def _maps(self, first: int, end: int) -> Maps | None:
+    def _feature_maps(self, first: int, end: int) -> Maps | None:
         """Return the feature maps of the operation that computes output rows [first, end), or None
         if one of them needs more than two tiles."""
         op = self.op
         # An interval of several rows can be split instead, so only a single row may be read
         # backwards.
-        source = _map(
+        source = _feature_map(
             self.inputs[0], op.reads(first, end), op.in_row_bytes, backwards=end - first == 1
         )
         if source is None:
@@ -288,13 +290,13 @@ class NpuCall:
         second = None
         if op.second_tensor is not None:
             size = op.second_tensor.row_bytes
-            second = _map(self.inputs[1], op.second_rows(first, end), size)
+            second = _feature_map(self.inputs[1], op.second_rows(first, end), size)
             if second is None:
                 return None
-        result = _map(self.result, (first, end), op.out_row_bytes)
+        result = _feature_map(self.result, (first, end), op.out_row_bytes)
         return None if result is None else Maps(source, second, result)
 
-    def _gathered(self, row: int, part: ChannelPart) -> Iterator[Compute]:
+    def _gathering_operations(self, row: int, part: ChannelPart) -> Iterator[Compute]:
         """Yield the operations that copy the input rows of one output row to scratch, one operation
         for each input row, and then the operation that computes the output row."""
         lower, upper = self.op.reads(row, row + 1)
@@ -307,15 +309,15 @@ class NpuCall:
                 None,
                 (scratch.base, MapTiles(size, 1, at, 0)),
             )
-            like = one_row(self.op)
-            yield Compute(like, 0, 1, maps, ChannelPart(0, 0, like.out_c, None, 0, 0))
-        result = _map(self.result, (row, row + 1), self.op.out_row_bytes)
+            copy = row_copy(self.op)
+            yield Compute(copy, 0, 1, maps, ChannelPart(0, 0, copy.out_c, None, 0, 0))
+        result = _feature_map(self.result, (row, row + 1), self.op.out_row_bytes)
         assert result is not None
         window = (scratch.base, MapTiles(size, upper - lower, scratch.offset_bytes, 0))
         yield Compute(self.op, row, row + 1, Maps(window, None, result), part)
 
 
-def _map(
+def _feature_map(
     rows: StreamRows, interval: tuple[int, int], row_bytes: int, *, backwards: bool = False
 ) -> MapPlace | None:
     """Return the feature map of rows [lower, upper) of a tensor, where `interval` is (lower,
@@ -332,7 +334,7 @@ def rows_read(op: Operation, tensor: int, first: int, end: int) -> tuple[int, in
     return op.second_rows(first, end)
 
 
-def one_row(op: Operation) -> Operation:
+def row_copy(op: Operation) -> Operation:
     """Return the operation that copies one row of the input of `op`: a maximum over windows of one
     element."""
     return Operation(

@@ -21,7 +21,7 @@ def encoded_weights(offloaded: Offloaded, op: Operation, weights: Array) -> Enco
     every = weights.astype(np.int16).tobytes()
     rows, columns, inputs = weights.shape[1:]
     shape = (len(weights), rows, columns, inputs)
-    return encoded(WeightOrder.of(op), every, shape, bias, multipliers, shifts)
+    return encoded(WeightOrder.of_operation(op), every, shape, bias, multipliers, shifts)
 
 
 def channel_scaling(offloaded: Offloaded) -> ChannelScaling:

@@ -23,7 +23,7 @@ from penstock.accelerators.ethos_u.operators import (
     operands,
     pieces,
     plain_operation,
-    steps,
+    transposed_strides,
 )
 from penstock.accelerators.ethos_u.performance import best_block
 from penstock.uma import DType, Offloaded
@@ -81,7 +81,7 @@ def transposed_windows(offloaded: Offloaded) -> bool | str:
     if offloaded.main.kind != "TransposeConv":
         return True
     p, op = offloaded.parameters, plain_operation(offloaded)
-    moving = steps(p)
+    moving = transposed_strides(p)
     if len(moving) > 1 or not moving <= {1, LARGEST_UPSCALE}:
         return f"its strides are {p['stride_h']} x {p['stride_w']}"
     for axis, before in (("h", op.pad_top), ("w", op.pad_left)):

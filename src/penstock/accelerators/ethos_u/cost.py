@@ -20,7 +20,7 @@ from penstock.accelerators.ethos_u.call import (
 from penstock.accelerators.ethos_u.encoding import ConstantSegment
 from penstock.accelerators.ethos_u.operation import Operation, row_bytes
 from penstock.accelerators.ethos_u.timeline import timing
-from penstock.accelerators.ethos_u.waits import TABLE_BYTES, steps
+from penstock.accelerators.ethos_u.waits import TABLE_BYTES, timeline_steps
 from penstock.uma import Breakdown, Filling, Place, StreamRows, StreamTransfer
 
 TABLE, SCRATCH, PREFETCHED, ELSEWHERE, TENSORS = range(5)
@@ -33,7 +33,7 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
     """Return the cycles of a call that executes `actions`: elapsed cycles, and busy cycles of each
     unit of the NPU."""
     chip, done = op.configuration, tuple(actions)
-    every = [action.computed.cycles for action in done if isinstance(action, Compute)]
+    every = [action.timing.cycles for action in done if isinstance(action, Compute)]
     copied = sum(_copied_bytes(action) for action in done)
     busy = {
         "multipliers": sum(float(each.multipliers[0]) for each in every),
@@ -43,7 +43,7 @@ def cost_of(op: Operation, actions: Iterable[Action]) -> Breakdown:
         "constants": copied / chip.constants.bytes_per_cycle
         or sum(float(each.constants[0]) for each in every),
     }
-    taken = math.ceil(timing(steps(done, chip), chip))
+    taken = math.ceil(timing(timeline_steps(done, chip), chip))
     return Breakdown(taken, busy, chip.macs if op.weighted else None)
 
 
@@ -54,7 +54,9 @@ def _copied_bytes(action: Action) -> int:
     return TABLE_BYTES if isinstance(action, TableCopy) else 0
 
 
-def assumed(encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] = ()) -> Breakdown:
+def contiguous_cost(
+    encoded: EncodedOperation, rows: int, fillings: tuple[Filling, ...] = ()
+) -> Breakdown:
     """Return the cost of a call that computes `rows` rows in the middle of the output, assuming
     that the rows of every tensor are contiguous.
 

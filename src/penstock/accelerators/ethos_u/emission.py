@@ -21,10 +21,10 @@ EXTRA_BITS = 20
 """Number of bits by which TFLite shifts both terms of a sum left."""
 
 
-def emitted(action: Action) -> Any:
+def vela_operation(action: Action) -> Any:
     """Return the operation of Vela's API that performs an action."""
     if isinstance(action, Compute):
-        return _operation(action)
+        return _computation(action)
     if isinstance(action, StreamTransfer):
         return _copy(action.source, _range(action.target, action.size_bytes), action.size_bytes)
     at = (action.op.configuration.banks - LOOKUP_BANKS) * BANK_BYTES
@@ -32,7 +32,7 @@ def emitted(action: Action) -> Any:
     return _copy(action.source, inside, TABLE_BYTES)
 
 
-def _operation(action: Compute) -> Any:
+def _computation(action: Compute) -> Any:
     """Return Vela's operation for a computation, with the fastest block size."""
     api, op, part, maps = vela(), action.op, action.part, action.maps
     rows = action.first, action.end
@@ -43,7 +43,7 @@ def _operation(action: Compute) -> Any:
     made.ifm = _map(api, source, maps.source, op.packed_in, op.in_zero)
     made.ofm = _map(api, result, maps.result, op.packed_out, op.out_zero, (part.first, op.out_c))
     made.activation = _activation(api, op)
-    made.block_config = api.NpuShape3D(*action.computed.block)
+    made.block_config = api.NpuShape3D(*action.timing.block)
     if op.second is not None:
         _add_second(api, op, op.second, made, maps.second, rows)
     else:

@@ -60,7 +60,7 @@ class WeightOrder:
     slice_channels: int
 
     @staticmethod
-    def of(op: Operation) -> WeightOrder:
+    def of_operation(op: Operation) -> WeightOrder:
         """Return the order of the weights of operation `op`."""
         return WeightOrder(
             op.configuration.name,

@@ -46,7 +46,7 @@ def _sum_differences(op: Operation) -> bool | str:
     signs = (sign, 1) if second.is_left else (1, sign)
     wanted = [multiply(x << BITS, *s) for x, s in zip((left, right), scales, strict=True)]
     bits = EQUAL_BITS if is_simple(op) else BITS
-    found = [_raised(x, bits, *s) for x, s in zip((left, right), scales, strict=True)]
+    found = [_scaled_term(x, bits, *s) for x, s in zip((left, right), scales, strict=True)]
     limits = op.least - op.out_zero, op.most - op.out_zero
     sums = [
         np.clip(
@@ -67,7 +67,7 @@ def is_simple(op: Operation) -> bool:
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 
 
-def _raised(x: Array, bits: int, multiplier: int, shift: int) -> Array:
+def _scaled_term(x: Array, bits: int, multiplier: int, shift: int) -> Array:
     """Return the term `x` of a sum as the NPU scales it: multiplied by the scale and by 2 ** `bits`
     in a single step."""
     if (multiplier, shift) == HALF:
@@ -79,12 +79,12 @@ def _raised(x: Array, bits: int, multiplier: int, shift: int) -> Array:
 def average_is_exact(op: Operation) -> bool | str:
     """Return True if the NPU's average equals TFLite's for all elements in all windows of the
     operation, or else the reason why it does not."""
-    counts = {r * c for r in _counts(op, 0) for c in _counts(op, 1)}
-    odd = sorted(count for count in counts if not _divides(count))
+    counts = {r * c for r in _window_extents(op, 0) for c in _window_extents(op, 1)}
+    odd = sorted(count for count in counts if not _reciprocal_is_exact(count))
     return not odd or f"averages of {odd[0]} elements differ"
 
 
-def _counts(op: Operation, axis: int) -> set[int]:
+def _window_extents(op: Operation, axis: int) -> set[int]:
     """Return the distinct numbers of rows (`axis` 0) or columns (`axis` 1) of the windows of an
     operation, excluding padding."""
     size, out, kernel, stride, before = (
@@ -96,7 +96,7 @@ def _counts(op: Operation, axis: int) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _divides(count: int) -> bool:
+def _reciprocal_is_exact(count: int) -> bool:
     """Return whether the product with the reciprocal of `count` equals the rounded quotient, for
     all sums of `count` int8 elements. Both are monotonic, so it suffices to compare them where the
     quotient changes."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.accelerators.ethos_u.call import EncodedOperation
 from penstock.accelerators.ethos_u.constants import encoded_weights, lookup_table, ohwi_weights
-from penstock.accelerators.ethos_u.cost import assumed
+from penstock.accelerators.ethos_u.cost import contiguous_cost
 from penstock.accelerators.ethos_u.encoding import EncodedConstants
 from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
 from penstock.accelerators.ethos_u.operators import operands, pieces, plain_operation
@@ -39,12 +39,12 @@ class Variant:
 
     buffered: the call copies segments of constants into buffers before use if this is faster;
         otherwise, it reads them where they are stored.
-    share: if not 0, an earlier call has copied some segments; their number is element `share` - 1
-        of `prefetch_choices`.
+    prefetch_choice: if not 0, an earlier call has copied some segments; their number is element
+        `prefetch_choice - 1` of `prefetch_choices`.
     biases: an earlier call has copied all biases."""
 
     buffered: bool
-    share: int = 0
+    prefetch_choice: int = 0
     biases: bool = False
 
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
@@ -60,7 +60,7 @@ class Variant:
         if not plain.weighted:
             return plain, EncodedConstants(lookup_table(offloaded, plain), ())
         weights = ohwi_weights(offloaded)
-        if self.share:
+        if self.prefetch_choice:
             op = scheduled_for_prefetch(plain, weights.size)
         else:
             op = scheduled(plain, weights.size, buffered=self.buffered)
@@ -70,7 +70,7 @@ class Variant:
         op = replace(op, constant_bytes=sum(sizes), buffer_bytes=buffer)
         if self.biases:
             return replace(op, prefetched_biases=True), constants
-        counts = (0, *prefetch_choices(op))[self.share :][:1]
+        counts = (0, *prefetch_choices(op))[self.prefetch_choice :][:1]
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
     def fetch(self, offloaded: Offloaded) -> Fetch | None:
@@ -121,7 +121,7 @@ class Variant:
         """Return the cost of a call that computes `rows` rows of contiguous tensors and makes the
         copies of constants in `fillings`."""
         op, constants = self.operation(offloaded)
-        return assumed(_encoded(offloaded, op, constants), rows, fillings)
+        return contiguous_cost(_encoded(offloaded, op, constants), rows, fillings)
 
     def placed_cost(self, offloaded: Offloaded, call: PlacedCall) -> Breakdown:
         """Return the cost of a call whose tensors have addresses."""
@@ -130,7 +130,7 @@ class Variant:
             op, constants = self.operation(offloaded)
             encoded = _encoded(offloaded, op, constants)
             offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
-        return offloaded.cache[key].of(call)
+        return offloaded.cache[key].cost(call)
 
 
 def _encoded(offloaded: Offloaded, op: Operation, constants: EncodedConstants) -> EncodedOperation:

@@ -15,8 +15,8 @@ from penstock.accelerators.ethos_u.configurations import (
     EthosUConfiguration,
     MapShape,
 )
-from penstock.accelerators.ethos_u.performance import Block, Cycles, soonest
-from penstock.accelerators.ethos_u.tiles import ANYWHERE
+from penstock.accelerators.ethos_u.performance import Block, Cycles, fastest_block_and_cycles
+from penstock.accelerators.ethos_u.tiles import MOST_SCATTERED_ROWS
 from penstock.accelerators.ethos_u.work import ComputeKind, Extent, NpuWork
 
 STEP = 16
@@ -178,9 +178,9 @@ class Operation:
         """Whether an earlier call has copied any of the constants."""
         return self.prefetched_segments > 0 or self.prefetched_biases
 
-    def near(self, segment: int) -> bool:
-        """Return whether the constants of a segment are read from the memory that holds tensors:
-        from a buffer or from a prefetched copy."""
+    def reads_copy(self, segment: int) -> bool:
+        """Return whether the constants of a segment are read from a copy in the memory that holds
+        tensors: a buffer or a prefetched copy."""
         return bool(self.buffer_bytes) or segment < self.prefetched_segments
 
     @property
@@ -188,7 +188,7 @@ class Operation:
         """Bytes of scratch into which the input rows of one window can be copied; 0 if any window
         can be read in place."""
         rows = -(-self.reach_h // self.upscale)
-        return rows * self.in_row_bytes if rows > ANYWHERE and self.out_h > 1 else 0
+        return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -277,7 +277,7 @@ class Operation:
             constant_bytes = self._constant_bytes(rows, channels)
         chip = self.configuration
         return NpuWork(
-            chip.in_sram if self.near(segment) else chip,
+            chip.in_sram if self.reads_copy(segment) else chip,
             self.kind,
             MapShape(
                 read,
@@ -297,7 +297,7 @@ class Operation:
             packed_input=self.packed_in,
             packed_output=self.packed_out,
             constant_bytes=constant_bytes,
-            biases_near=self.prefetched_biases,
+            biases_in_tensor_memory=self.prefetched_biases,
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
@@ -319,14 +319,16 @@ class Operation:
         height, width, depth = second.shape
         return min(rows, height) * width * depth
 
-    def soonest(self, work: NpuWork) -> tuple[Block, Cycles] | None:
+    def fastest_block_and_cycles(self, work: NpuWork) -> tuple[Block, Cycles] | None:
         """Return the block size with the fewest cycles, and these cycles, or None if no block size
         fits the NPU's internal memory. If `block_depth` is not 0, only block sizes with this number
         of channels are considered."""
         if not self.block_depth:
-            return soonest(work)
+            return fastest_block_and_cycles(work)
         step = self.configuration.micro_block.depth
-        return soonest(work, min(self.block_depth, -(-work.output.depth // step) * step))
+        return fastest_block_and_cycles(
+            work, min(self.block_depth, -(-work.output.depth // step) * step)
+        )
 
     @property
     def _rate(self) -> float:

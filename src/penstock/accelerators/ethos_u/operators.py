@@ -118,7 +118,7 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
     """Return the changed parameters `p` of a transposed convolution that is computed as a
     convolution of the upscaled input."""
     return {
-        "upscale": max(steps(p), default=1),
+        "upscale": max(transposed_strides(p), default=1),
         "stride_h": 1,
         "stride_w": 1,
         "pad_top": p["kernel_h"] - 1 - p["pad_top"],
@@ -126,7 +126,7 @@ def _transposed(p: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def steps(p: Mapping[str, int]) -> set[int]:
+def transposed_strides(p: Mapping[str, int]) -> set[int]:
     """Return the strides of a transposed convolution, given its parameters by name. An axis along
     which input, window and output have one element each is ignored."""
     sides = ("in", "kernel", "out")

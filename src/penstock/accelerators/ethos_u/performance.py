@@ -69,7 +69,7 @@ class Cycles:
         """Cycles of the whole operation: those of the slowest unit."""
         return np.maximum(self.npu, np.maximum(self.features, self.constants))
 
-    def of(self, k: int) -> Cycles:
+    def for_block(self, k: int) -> Cycles:
         """Return the cycles for the candidate block size with index `k`, as arrays of one
         element."""
         return Cycles(*(getattr(self, field.name)[k : k + 1] for field in fields(self)))
@@ -78,9 +78,9 @@ class Cycles:
 def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
     """Return the cycles of an operation for each of the block sizes."""
     if work.kind is ComputeKind.ELEMENTWISE:
-        multipliers, output, commands, npu = _elementwise(work, blocks)
+        multipliers, output, commands, npu = _elementwise_cycles(work, blocks)
     else:
-        multipliers, output, commands, npu = _summing(work, blocks)
+        multipliers, output, commands, npu = _accumulating_cycles(work, blocks)
     chip = work.chip
     features = feature_bytes(work, blocks) / chip.features.bytes_per_cycle
     constants = constant_bytes(work, blocks) / chip.constants.bytes_per_cycle
@@ -90,7 +90,9 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
 
 
 @cache
-def soonest(work: NpuWork, depth: int | None = None) -> tuple[Block, Cycles] | None:
+def fastest_block_and_cycles(
+    work: NpuWork, depth: int | None = None
+) -> tuple[Block, Cycles] | None:
     """Return the block size with the fewest cycles, and these cycles, or None if no block size
     fits. Among equally fast block sizes, the largest is selected. `depth` fixes the number of
     channels."""
@@ -101,13 +103,13 @@ def soonest(work: NpuWork, depth: int | None = None) -> tuple[Block, Cycles] | N
         return None
     best = int(ranks[0])
     height, width, channels = blocks[best].tolist()
-    return (height, width, channels), taken.of(best)
+    return (height, width, channels), taken.for_block(best)
 
 
 def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
     """Return the block size with the fewest cycles, or None if no block size fits. `depth` fixes
     the number of channels."""
-    found = soonest(work, depth)
+    found = fastest_block_and_cycles(work, depth)
     return None if found is None else found[0]
 
 
@@ -129,19 +131,19 @@ def copying_cycles(chip: EthosUConfiguration, size_bytes: int) -> float:
 def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
     """Return the bytes of tensors that are read and written, for each block size. They include the
     bandwidth that is lost because bursts are shorter than the longest burst of the memory."""
-    out = _stored(work.output, work.packed_output)
-    written = _moved(work, blocks, out.elements, read=False)
+    out = _stored_shape(work.output, work.packed_output)
+    written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
-        same = _stored(work.output, work.packed_input)
+        same = _stored_shape(work.output, work.packed_input)
         second = work.second_elements
         more = same.elements * work.binary if second is None else second
-        return written + _moved(work, blocks, same.elements + more, read=True)
-    count = _ceil(np.array(work.output), _clipped(blocks, work.output))
+        return written + _transfer_bytes(work, blocks, same.elements + more, read=True)
+    count = _divide_up(np.array(work.output), _clipped(blocks, work.output))
     passes = count[:, 0] * count[:, 1] * (1 if work.equal_depth else count[:, 2])
     needed = _clipped(input_blocks(work, blocks), work.input)
-    depth = _stored(work.input, work.packed_input).depth
+    depth = _stored_shape(work.input, work.packed_input).depth
     read = needed[:, 0] * needed[:, 1] * depth * _window_parts(work) * passes
-    return written + _moved(work, blocks, read, read=True)
+    return written + _transfer_bytes(work, blocks, read, read=True)
 
 
 def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
@@ -149,20 +151,20 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
     once for each position of a block in rows and columns; a constant second input is read once."""
     if work.kind is ComputeKind.ELEMENTWISE:
         return np.full(len(blocks), float(work.constant_bytes))
-    count = _ceil(np.array(work.output), _clipped(blocks, work.output))
+    count = _divide_up(np.array(work.output), _clipped(blocks, work.output))
     return (count[:, 0] * count[:, 1] * work.constant_bytes).astype(float)
 
 
-def _summing(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the cycles of the multipliers, the output unit, command issue, and all three together,
     for operations that accumulate over windows."""
     out, block = np.array(work.output), _clipped(blocks, work.output)
     micro = _micro_block(work)
-    count = _ceil(out, micro).prod() / _ceil(block, micro).prod(axis=1)
+    count = _divide_up(out, micro).prod() / _divide_up(block, micro).prod(axis=1)
     output = np.ceil(work.rate * block.prod(axis=1))
     done = output
     if work.kind is not ComputeKind.POOLING:
-        home = work.chip.features if work.biases_near else work.chip.constants
+        home = work.chip.features if work.biases_in_tensor_memory else work.chip.constants
         latency = home.read_latency
         done = np.maximum(done, BIAS_BYTES * block[:, 2] * latency / BIAS_BURST)
     busy = _multiplier_cycles(work, blocks).astype(float)
@@ -174,9 +176,9 @@ def _summing(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Flo
     return busy * count + done, output * count + busy, commands * count, total + first + last
 
 
-def _elementwise(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the same cycles as `_summing`, for element-wise operations."""
-    elements = _stored(work.output, work.packed_output).elements
+def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the same cycles as `_accumulating_cycles`, for element-wise operations."""
+    elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
     commands = np.ceil((block / blocks.prod(axis=1) + work.rate) / 4 * elements)
@@ -187,11 +189,11 @@ def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
     """Return the cycles of the multipliers for one block of each size."""
     block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
     micro = _micro_block(work)
-    pieces = _ceil(block, micro)
+    pieces = _divide_up(block, micro)
     area = pieces[:, 0] * pieces[:, 1]
     weights = 4 * micro.depth
     total = np.zeros(len(blocks), np.int64)
-    for taps in _parts(work):
+    for taps in _window_part_taps(work):
         steps = 1
         rounds = np.ones(len(blocks), np.int64)
         if work.kind is ComputeKind.POOLING:
@@ -221,7 +223,7 @@ def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
     return np.where(area == 1, delay * waiting, 0)
 
 
-def _parts(work: NpuWork) -> list[int]:
+def _window_part_taps(work: NpuWork) -> list[int]:
     """Return the number of taps in each of the parts into which a window is split."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
@@ -231,7 +233,7 @@ def _parts(work: NpuWork) -> list[int]:
 
 def _window_parts(work: NpuWork) -> int:
     """Return the number of parts into which a window is split."""
-    return len(_parts(work))
+    return len(_window_part_taps(work))
 
 
 def _micro_block(work: NpuWork) -> MapShape:
@@ -248,18 +250,18 @@ def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
     """Return the cycles until the input of the first block is available, for each block size."""
     port, shape = work.chip.features, work.input
     elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
-    bytes = _moved(work, blocks, elements, read=True)
+    bytes = _transfer_bytes(work, blocks, elements, read=True)
     return port.read_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
 def _last_output(work: NpuWork, blocks: Blocks) -> Floats:
     """Return the cycles until the output of the last block is written, for each block size."""
     port, elements = work.chip.features, _clipped(blocks, work.output).prod(axis=1)
-    bytes = _moved(work, blocks, elements, read=False)
+    bytes = _transfer_bytes(work, blocks, elements, read=False)
     return port.write_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
-def _moved(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
+def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read: bool) -> Floats:
     """Return the port time of a transfer, in bytes: the number of bytes that the port could
     transfer in that time in bursts of maximum length.
 
@@ -295,7 +297,7 @@ def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 
 
-def _stored(shape: MapShape, packed: bool) -> MapShape:
+def _stored_shape(shape: MapShape, packed: bool) -> MapShape:
     """Return the shape of a tensor in memory. If `packed`, channels are rounded up to whole channel
     blocks."""
     return (
@@ -310,6 +312,6 @@ def _clipped(blocks: Blocks, shape: MapShape) -> Blocks:
     return np.minimum(blocks, np.array(shape))
 
 
-def _ceil(whole: Any, part: Any) -> Any:
+def _divide_up(whole: Any, part: Any) -> Any:
     """Return `whole` / `part`, rounded up."""
     return -(-np.asarray(whole) // np.asarray(part))

@@ -49,7 +49,7 @@ class PlacedCosts:
         """The operation without the sizes of its encoding."""
         return self.encoded.operation
 
-    def of(self, call: PlacedCall) -> Breakdown:
+    def cost(self, call: PlacedCall) -> Breakdown:
         """Return the cost of a call."""
         interval = call.first, call.end
         accesses = [

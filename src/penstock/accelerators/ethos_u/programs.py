@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from functools import cache
 
 from penstock.accelerators.ethos_u.call import EncodedOperation, NpuCall
-from penstock.accelerators.ethos_u.emission import emitted
+from penstock.accelerators.ethos_u.emission import vela_operation
 from penstock.accelerators.ethos_u.interpreter import driver_payload as words_of
 from penstock.accelerators.ethos_u.interpreter import execute
 from penstock.accelerators.ethos_u.vela import (
     command_words,
-    copies_done,
     driver_payload,
     payload_configuration,
+    with_copy_wait,
 )
 from penstock.uma import Array, Driver, StreamOperation, StreamTransfer
 
@@ -48,8 +48,8 @@ def encode(commands: Sequence[StreamOperation[EncodedOperation] | StreamTransfer
         transfers,
     )
     name = call.op.configuration.name
-    words = command_words([*map(emitted, call.actions(issued.first, issued.end))], name)
-    return driver_payload(copies_done(words) if transfers else words, name)
+    words = command_words([*map(vela_operation, call.actions(issued.first, issued.end))], name)
+    return driver_payload(with_copy_wait(words) if transfers else words, name)
 
 
 def submit(device: object, payload: Array, size: int, *bases: Array) -> None:

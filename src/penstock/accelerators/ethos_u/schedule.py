@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from penstock.accelerators.ethos_u.call import EncodedOperation
 from penstock.accelerators.ethos_u.configurations import BLOCK_CHANNELS
-from penstock.accelerators.ethos_u.cost import assumed
+from penstock.accelerators.ethos_u.cost import contiguous_cost
 from penstock.accelerators.ethos_u.operation import NpuFunction, Operation
 from penstock.accelerators.ethos_u.segments import with_prefetched_segments
 
@@ -36,18 +36,18 @@ def scheduled(plain: Operation, weights: int, *, buffered: bool) -> Operation:
     weights: size of the weights in bytes before encoding.
     buffered: permits copying segments into buffers before use. If that does not save cycles, the
         result has no buffers."""
-    direct = min(_orders(plain, weights, plain.out_c, 0), key=_cycles)
+    direct = min(_weight_orders(plain, weights, plain.out_c, 0), key=_cycles)
     if not buffered or plain.constants_in_sram:
         return direct
     tried = [
         op
-        for step in sorted({_step(plain, count) for count in SEGMENTS})
-        for op in _orders(plain, weights, step, max(1, weights * step // plain.out_c))
+        for step in sorted({_segment_channels(plain, count) for count in SEGMENTS})
+        for op in _weight_orders(plain, weights, step, max(1, weights * step // plain.out_c))
     ]
-    soonest = min(map(_cycles, tried), default=math.inf)
-    if soonest * TOLERANCE >= _cycles(direct):
+    fewest = min(map(_cycles, tried), default=math.inf)
+    if fewest * TOLERANCE >= _cycles(direct):
         return direct
-    good = (op for op in tried if _cycles(op) <= soonest * TOLERANCE)
+    good = (op for op in tried if _cycles(op) <= fewest * TOLERANCE)
     return min(good, key=lambda op: (op.scratch_bytes, _cycles(op)))
 
 
@@ -59,15 +59,15 @@ def scheduled_for_prefetch(plain: Operation, weights: int) -> Operation:
     weights: size of the weights in bytes before encoding."""
     tried = (
         op
-        for step in sorted({_step(plain, count) for count in SEGMENTS})
-        for op in _orders(plain, weights, step, max(1, weights * step // plain.out_c))
+        for step in sorted({_segment_channels(plain, count) for count in SEGMENTS})
+        for op in _weight_orders(plain, weights, step, max(1, weights * step // plain.out_c))
     )
     return min(
         tried, key=lambda op: _cycles(op) + _cycles(with_prefetched_segments(op, len(op.slices)))
     )
 
 
-def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
+def _weight_orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[Operation]:
     """Yield the operation with each order of weights for which a block fits the NPU's internal
     memory.
 
@@ -82,13 +82,13 @@ def _orders(plain: Operation, weights: int, step: int, buffer: int) -> Iterator[
             constant_bytes=weights,
             buffer_bytes=buffer,
         )
-        found = tried.soonest(tried.work(plain.out_h))
+        found = tried.fastest_block_and_cycles(tried.work(plain.out_h))
         if found is not None:
             (_, _, depth), _ = found
             yield replace(tried, block_depth=depth)
 
 
-def _step(plain: Operation, count: int) -> int:
+def _segment_channels(plain: Operation, count: int) -> int:
     """Return the number of output channels of a segment if there are about `count` segments. Only
     convolutions that are not depthwise are divided into segments."""
     if plain.function is not NpuFunction.CONVOLUTION:
@@ -99,4 +99,4 @@ def _step(plain: Operation, count: int) -> int:
 @lru_cache(maxsize=4096)
 def _cycles(op: Operation) -> float:
     """Return the cycles of a call that computes the whole output."""
-    return assumed(EncodedOperation(op), op.out_h).cycles
+    return contiguous_cost(EncodedOperation(op), op.out_h).cycles

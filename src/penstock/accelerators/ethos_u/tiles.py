@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-ANYWHERE = 3
+MOST_SCATTERED_ROWS = 3
 """Maximum number of rows that always form a single feature map, whatever their addresses."""
 
 
@@ -43,14 +43,14 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
     """
     if isinstance(offsets, range):  # in one piece
         return MapTiles(offsets.step, len(offsets), offsets.start, 0)
-    longest = _even(offsets)
-    found = [_cut(offsets, height, row_bytes) for height in range(longest, 0, -1)[:2]]
+    longest = _constant_pitch_rows(offsets)
+    found = [_with_first_tile(offsets, height, row_bytes) for height in range(longest, 0, -1)[:2]]
     possible = [tiles for tiles in found if tiles is not None]
     forwards = (tiles for tiles in possible if tiles.pitch > 0)
     return next(forwards, possible[0] if possible and backwards else None)
 
 
-def _cut(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
+def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
     """Return the feature map whose first tile has `height` rows, or None if the pitch is not
     constant."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
@@ -65,7 +65,7 @@ def _steps(offsets: Sequence[int]) -> set[int]:
     return {b - a for a, b in pairwise(offsets)}
 
 
-def _even(offsets: Sequence[int]) -> int:
+def _constant_pitch_rows(offsets: Sequence[int]) -> int:
     """Return the number of rows, from the first on, that are at a constant pitch."""
     steps = [b - a for a, b in pairwise(offsets)]
     return 1 + next((k for k, step in enumerate(steps) if step != steps[0]), len(steps))

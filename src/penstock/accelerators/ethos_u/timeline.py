@@ -81,21 +81,21 @@ def timing(steps: Iterable[Step], chip: EthosUConfiguration) -> float:
     clock = _Clock()
     for step in steps:
         if isinstance(step, QueueWait):
-            clock.until(step.queue, step.outstanding)
+            clock.advance_until(step.queue, step.outstanding)
         else:
-            clock.until(step.queue, most[step.queue] - 1)
-            clock.queues[step.queue].append(_Begun(step, step.cycles))
+            clock.advance_until(step.queue, most[step.queue] - 1)
+            clock.queues[step.queue].append(_IssuedJob(step, step.cycles))
     for queue in Queue:
-        clock.until(queue, 0)
+        clock.advance_until(queue, 0)
     return clock.now
 
 
 @dataclass(slots=True)
-class _Begun:
+class _IssuedJob:
     """An issued job, and the remaining cycles that it would take alone."""
 
     job: Job
-    left: float
+    remaining_cycles: float
 
 
 class _Clock:
@@ -104,9 +104,9 @@ class _Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.queues: dict[Queue, list[_Begun]] = {queue: [] for queue in Queue}
+        self.queues: dict[Queue, list[_IssuedJob]] = {queue: [] for queue in Queue}
 
-    def until(self, queue: Queue, outstanding: int) -> None:
+    def advance_until(self, queue: Queue, outstanding: int) -> None:
         """Advance the time until at most `outstanding` jobs of a queue are incomplete."""
         while len(self.queues[queue]) > outstanding:
             self._advance()
@@ -114,16 +114,16 @@ class _Clock:
     def _advance(self) -> None:
         """Advance the time until the next job completes."""
         running = [jobs for jobs in self.queues.values() if jobs]
-        slower = _slower([jobs[0].job for jobs in running])
-        passed = min(jobs[0].left for jobs in running)
+        slower = _slowdown([jobs[0].job for jobs in running])
+        passed = min(jobs[0].remaining_cycles for jobs in running)
         self.now += passed * slower
         for jobs in running:
-            jobs[0].left -= passed
-            if jobs[0].left < NEARLY_DONE:
+            jobs[0].remaining_cycles -= passed
+            if jobs[0].remaining_cycles < NEARLY_DONE:
                 del jobs[0]
 
 
-def _slower(jobs: list[Job]) -> float:
+def _slowdown(jobs: list[Job]) -> float:
     """Return the factor by which jobs that run at the same time slow each other down."""
     if len(jobs) == 1:
         return 1.0

@@ -54,10 +54,10 @@ def command_words(operations: Sequence[Any], name: str) -> list[int]:
     configuration named `name`."""
     with _silent():
         words = vela().npu_generate_register_command_stream(list(operations), npu(name))
-    return _within_fields(words)
+    return _truncated_operands(words)
 
 
-def _within_fields(words: Sequence[int]) -> list[int]:
+def _truncated_operands(words: Sequence[int]) -> list[int]:
     """Return the words with addresses and strides truncated to 40 bits, because Vela sets higher
     bits in negative strides."""
     found = list(words)
@@ -69,7 +69,7 @@ def _within_fields(words: Sequence[int]) -> list[int]:
     return found
 
 
-def copies_done(words: Sequence[int]) -> list[int]:
+def with_copy_wait(words: Sequence[int]) -> list[int]:
     """Return the words with a wait for all copies inserted before the last one, which is the stop
     command."""
     *before, stop = words

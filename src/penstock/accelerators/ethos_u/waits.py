@@ -50,7 +50,7 @@ class Accesses:
         return any(_overlap(a, b) for one, two in pairs for a in one for b in two)
 
 
-def steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
+def timeline_steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step]:
     """Yield the actions of a call as steps of the timeline, each preceded by the wait that it
     needs."""
     if all(isinstance(action, Compute) for action in actions):  # operations run in order
@@ -76,7 +76,7 @@ def steps(actions: Sequence[Action], chip: EthosUConfiguration) -> Iterator[Step
 def _job(action: Action, chip: EthosUConfiguration) -> Step:
     """Return the action as a job of the timeline."""
     if isinstance(action, Compute):
-        return action.computed.job
+        return action.timing.job
     size = action.size_bytes if isinstance(action, StreamTransfer) else TABLE_BYTES
     return copy_job(chip, size)
 

@@ -36,14 +36,14 @@ class NpuWork:
     rate: cycles per output element in the output unit.
     upscale: `upscale - 1` zeros are inserted after each input row and column.
     binary: whether a second input is a tensor.
-    second_elements: number of its elements that are read from the memory that holds tensors; None
-        if it has the shape of the output.
+    second_elements: number of elements of the second input that are read from the memory that holds
+        tensors; None if it has the shape of the output.
     lookup: whether a look-up table is applied to the output.
     part_kernel: whether weights are ordered by parts of the window with few channels, instead of by
         taps with many channels.
     packed_input, packed_output: whether the layout is NHCWB16.
     constant_bytes: size of encoded weights and biases, or of a constant second input.
-    biases_near: whether biases are read from the memory that holds tensors."""
+    biases_in_tensor_memory: whether biases are read from the memory that holds tensors."""
 
     chip: EthosUConfiguration
     kind: ComputeKind
@@ -61,7 +61,7 @@ class NpuWork:
     packed_input: bool = False
     packed_output: bool = False
     constant_bytes: int = 0
-    biases_near: bool = False
+    biases_in_tensor_memory: bool = False
 
     @property
     def reach(self) -> Extent:

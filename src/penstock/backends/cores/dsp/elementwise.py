@@ -67,7 +67,7 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     """A weighted sum and a shift."""
-    rows, found = _rows(op, site), weighted_pairs(op, site)
+    rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
     return Kernel("add_s8_dsp", params=(*rows, *found), by_rows=True)
@@ -75,7 +75,7 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 def _product(op: Mul, site: Site) -> Kernel | None:
     """A product and its proven requantisation."""
-    rows, found = _rows(op, site), certify(_channel(op, site), FRACTION_BITS)
+    rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
     form = found.form
@@ -118,7 +118,7 @@ def _range(site: Site, k: int) -> tuple[int, int]:
     return int(site.constant(k).min()), int(site.constant(k).max())
 
 
-def _rows(op: Add | Sub | Mul, site: Site) -> Params | None:
+def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
     """Parameters that split an output row into runs of elements.
 
     A run is a whole row if each input is as wide as the output or has one element per row;

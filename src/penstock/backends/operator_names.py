@@ -199,7 +199,7 @@ def attribute_names(kind: Kind) -> tuple[str, ...]:
 
 
 def attribute_members(kind: Kind, name: str) -> tuple[str, ...]:
-    """Names of the members of an attribute that is an enumeration; () for other attributes.
+    """Return the names of the members of an enumeration attribute; () for other attributes.
 
     >>> from penstock.ops.logistic import Logistic
     >>> attribute_members(Logistic, "numerics"), attribute_members(Logistic, "alpha")

@@ -1,1 +1,1 @@
-"""Core families: C kernels per instruction set, one folder each, and what the families share."""
+"""Core families: the optimised C kernels of one instruction set each, and code that they share."""

@@ -1,4 +1,4 @@
-"""CoreFamily: everything the compiler knows about the kernels of one instruction set."""
+"""CoreFamily: the kernels of one instruction set and their cycle model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.ir.op import Kernel, Op, Site
 
 KernelChoice = Callable[[Op, Site], Kernel | None]
-"""Returns the family's kernel for an operator, or None if it has none."""
+"""Returns the family's kernel for an operator, or None if the family has none for it."""
 
 
 def no_kernel(op: Op, site: Site) -> Kernel | None:
-    """The choice of a family without kernels of its own."""
+    """Return None: the kernel choice of a family without kernels of its own."""
     return None
 
 
@@ -22,16 +22,16 @@ class CoreFamily:
     """Processor cores that run the same kernels.
 
     A target selects a family by `kernels = NAME`.  Operators without a kernel of the family run in
-    portable C.  Compiler flags select a core, not a family, and are in the target file.
+    portable C.  Compiler flags depend on the core, not on the family, and are in the target file.
 
-    name                   as target files spell it; equals the name of the family's folder
-    instruction_set        what the kernels need, for messages and documentation
-    cores                  simulated cores that execute the kernels (`core` of a target file)
-    kernel                 the family's kernel for an operator; it may need scratch memory
-    fallback_kernel        one that needs no scratch, for operators whose `kernel` needs some
-    cycle_model            cycles of kernels; without one, the linear model of the target file holds
-    certifies_portable     whether portable kernels use proven requantisation as well; otherwise
-                           they compute it as the reference does
+    name                   the family's name in target files, equal to that of its folder
+    instruction_set        the instruction set that the kernels require, for messages
+    cores                  simulated cores that can execute the kernels (`core` of a target file)
+    kernel                 returns the kernel for an operator; the kernel may need scratch memory
+    fallback_kernel        returns a kernel without scratch, used if that of `kernel` needs scratch
+    cycle_model            model of the kernels' cycles; None for the linear model of the target
+    certifies_portable     whether portable kernels, too, use requantisation that is proved exact;
+                           otherwise they use the arithmetic of the reference
     """
 
     name: str
@@ -43,11 +43,11 @@ class CoreFamily:
     certifies_portable: bool = True
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:
-        """The kernel with its cycles on this family, as far as they are known."""
+        """Return the kernel with its cycles on this family, or unchanged if they are unknown."""
         return kernel if self.cycle_model is None else self.cycle_model.priced(op, site, kernel)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:
-        """Cycles of the whole output in one call; infinite if unknown."""
+        """Return the cycles of one call that computes the whole output; infinity if unknown."""
         if self.cycle_model is None:
             return float("inf")
         return self.cycle_model.cycles(op, site, kernel)

@@ -1,4 +1,4 @@
-"""Registry of core families: finds them by walking this folder; no other module names one.
+"""Registry of core families, which are discovered in this folder.
 
 A subfolder with a module `family.py` is a core family; the module defines `FAMILY`.
 """
@@ -18,7 +18,7 @@ from penstock.hardware.faults import closest, shown, wrong_field
 
 @cache
 def core_families() -> Mapping[str, CoreFamily]:
-    """The core families by name, sorted."""
+    """Return the core families by name, in alphabetical order."""
     packages = (
         f"{cores.__name__}.{m.name}" for m in pkgutil.iter_modules(cores.__path__) if m.ispkg
     )
@@ -28,7 +28,9 @@ def core_families() -> Mapping[str, CoreFamily]:
 
 
 def core_family(name: str, where: str = "kernels of the target's processor") -> CoreFamily:
-    """The core family of that name.  Raises TargetError if there is none."""
+    """Return the core family with the given name.
+
+    Raises TargetError, with the location `where`, if there is none."""
     families = core_families()
     if name not in families:
         raise wrong_field(

@@ -1,4 +1,4 @@
-"""Selects the kernel that computes a node on a processor core."""
+"""Selection of the kernels that compute a node on a processor core."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.ir.op import Kernel, Op, Site
 
 @dataclass(frozen=True, slots=True)
 class SelectedKernels:
-    """The kernel of a node and, if that needs scratch memory, a fallback kernel that needs none."""
+    """The kernel of a node and, if it needs scratch memory, a fallback kernel without scratch."""
 
     kernel: Kernel
     fallback: Kernel | None = None
 
 
 def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
-    """The kernels that compute a node on cores of a family, with their cycles.
+    """Return the kernels that compute an operator on cores of a family, with their cycles.
 
-    A fallback kernel that is at least as fast as the kernel with scratch replaces it."""
+    An optimised fallback kernel that is at least as fast as the kernel with scratch replaces it."""
     kernel = _with_portable(family.kernel(op, site), op, site, family)
     if not kernel.scratch_bytes:
         return SelectedKernels(family.priced(op, site, kernel))
@@ -35,7 +35,7 @@ def select_kernels(op: Op, site: Site, family: CoreFamily) -> SelectedKernels:
 
 
 def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamily) -> Kernel:
-    """The family's kernel, or the portable one if there is none."""
+    """Return the kernel `special` of the family, or the portable kernel if `special` is None."""
     if special is not None:
         return _with_constant_channels(special, op, site)
     kernel = op.kernel(site)
@@ -45,7 +45,9 @@ def _with_portable(special: Kernel | None, op: Op, site: Site, family: CoreFamil
 
 
 def _with_constant_channels(kernel: Kernel, op: Op, site: Site) -> Kernel:
-    """The kernel with the output channels that have the same value for every input."""
+    """Return the kernel with its field `constant_channels` set.
+
+    Constant channels are output channels that have the same value for every input."""
     if not isinstance(op, LayerOp) or not kernel.classes:
         return kernel
     is_constant, _ = constant_outputs(op, site)

@@ -1,4 +1,4 @@
-"""Loads targets and resolves their references to core families and simulated cores."""
+"""Loads targets and checks their references to core families and simulated cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.hardware.target import Target
 
 
 def load_checked_target(name: str) -> Target:
-    """The target that `load_target` returns, with its processor checked.
+    """Return the target that `load_target` returns, after `check_processor`.
 
     Raises UsageError or TargetError."""
     target = load_target(name)
@@ -20,9 +20,9 @@ def load_checked_target(name: str) -> Target:
 
 
 def check_processor(target: Target, file: str) -> None:
-    """Raises TargetError if the core family is unknown or the simulated core does not execute it.
+    """Raise TargetError if a core family is unknown, or the simulated core cannot run its kernels.
 
-    `file` names the target file in messages."""
+    `file`: the name of the target file, for messages."""
     for engine in target.engines:
         family = core_family(engine.kernels, f'{file}, [[engines]] "{engine.name}"')
         if target.core is not None and target.core not in family.cores:
@@ -30,7 +30,7 @@ def check_processor(target: Target, file: str) -> None:
 
 
 def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:
-    """The error about a core that does not exist or does not execute the kernels."""
+    """Return the error for a simulated core that does not exist or cannot run the kernels."""
     others = [other.name for other in core_families().values() if core in other.cores]
     alternative = f'take kernels = "{others[0]}" for this core' if others else ""
     return wrong_field(

@@ -1,4 +1,4 @@
-"""UMABackend, the description of an accelerator: registration, validation, memories, files.
+"""UMABackend, the base class of accelerator descriptions: registration, validation, source files.
 
 Source of the interface: TVM RFC 0060 (UMA).
 """

@@ -1,4 +1,4 @@
-"""UMABackend: the class that the author of an accelerator derives from.
+"""UMABackend: the base class of accelerator descriptions.
 
     class Npu(UMABackend):
         def __init__(self):
@@ -12,7 +12,7 @@
         def target_name(self):
             return "npu"
 
-The compiler sees only the frozen record that `accelerator` returns.
+The compiler uses only the frozen record that `UMABackend.accelerator` returns.
 
 Source: TVM RFC 0060 (UMA), "UMABackend References".
 """
@@ -49,14 +49,14 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph, Node
 
 REGISTERED: dict[str, UMABackend] = {}
-"""The backends that this process registered, by name."""
+"""The backends registered in this process, by target name."""
 
 
 class UMABackend(Registration):
     """Description of an accelerator; derived classes register its features in `__init__`.
 
-    With `merge_compiler_regions`, adjacent composites share a region number (RFC 0060,
-    "Configuration").
+    merge_compiler_regions: whether adjacent composites share a region number (RFC 0060,
+        "Configuration").
 
     >>> class Npu(UMABackend):
     ...     target_name = "npu"
@@ -68,10 +68,10 @@ class UMABackend(Registration):
         self._registered.merge_compiler_regions = merge_compiler_regions
 
     def register(self) -> None:
-        """Register the accelerator in this process; it precedes those of installed packages.
+        """Register the accelerator in this process; it hides an installed one of the same name.
 
-        A class may register again, as in a notebook; the later description replaces the earlier.
-        Source: RFC 0060, "Using a Custom Backend".
+        If a class of the same qualified name is registered already, as in a notebook, this object
+        replaces the earlier one.  Source: RFC 0060, "Using a Custom Backend".
 
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
@@ -95,9 +95,10 @@ class UMABackend(Registration):
         attributes: Mapping[str, object] | None = None,
         chip: Target | None = None,
     ) -> Graph:
-        """The graph after the accelerator's passes, with its matches as composites.
+        """Return the graph after the accelerator's graph passes, with its matches as composites.
 
-        Whether each composite has an implementation is decided later, by the compiler.
+        `attributes`: values that override defaults; `chip`: the target, by default the host.  The
+        result may contain composites without an implementation.
         Source: RFC 0060, "Using a Custom Backend".
 
         >>> from penstock.backends.pattern import is_constant, is_op, wildcard
@@ -115,10 +116,12 @@ class UMABackend(Registration):
     def accelerator(
         self, attributes: Mapping[str, object] | None = None, chip: Target | None = None
     ) -> Accelerator:
-        """The record that the compiler sees, given the user's attributes and the chip.
+        """Return the record that the compiler uses, with the attributes that the user set.
 
-        The default chip is the host.  Raises BackendError; UsageError if an attribute is unknown or
-        its value invalid."""
+        `chip`: the target to which the accelerator is attached, by default the host.
+
+        Raises BackendError if the description is invalid for the chip and the attributes, and
+        UsageError if an attribute is unknown or its value invalid."""
         self._check_target_name()
         chip = chip or load_target("host")
         checks.check_engine_name(self.target_name, chip, self._place)
@@ -144,7 +147,9 @@ class UMABackend(Registration):
         )
 
     def _open_choices(self, given: Mapping[str, object], chip: Target) -> Iterator[OpenChoice]:
-        """The other combinations of those attributes with choices that the user left open."""
+        """Yield the accelerator with other combinations of values of unset attributes.
+
+        The values are the registered choices; `given` holds the attributes that the user set."""
         own = self._registered
         names = [name for name in own.attributes if name not in given]
         for found in product(*(own.choices[name].items() for name in names)):
@@ -162,7 +167,7 @@ class UMABackend(Registration):
 
     @property
     def _identity(self) -> str:
-        """The qualified name of the class, which survives a new definition in a notebook."""
+        """The qualified name of the class, which a new definition in a notebook does not change."""
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def _check_target_name(self) -> None:
@@ -190,12 +195,12 @@ class UMABackend(Registration):
 
 
 def registered() -> Mapping[str, UMABackend]:
-    """The backends that this process registered, by name."""
+    """Return the backends registered in this process, by target name."""
     return dict(REGISTERED)
 
 
 def _on_nodes(judge: Judge, target: AcceleratorTarget) -> Callable[[Node], bool | str]:
-    """The judge as a function of a node, with the docstring of the original."""
+    """Return `judge` as a function of a composite node, with its name and docstring."""
 
     def judged(node: Node) -> bool | str:
         return judge(Offloaded(node, target))

@@ -1,4 +1,8 @@
-"""Validation of registrations: each check raises BackendError with the place of the mistake."""
+"""Validation of registrations.
+
+Each check raises BackendError unless its condition holds.  The argument `where` or `place` is the
+location of the mistake, which the error reports.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ TILER_METHODS = ("dims", "shapes", "cut", "nest", "prefer")
 
 
 def check_target_name(name: object, class_name: str) -> None:
-    """The name is a text of small letters, digits and underscores."""
+    """Raise BackendError unless `name` consists of lower-case letters, digits and underscores."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BackendError(
             "backend-046",
@@ -37,7 +41,7 @@ def check_target_name(name: object, class_name: str) -> None:
 
 
 def check_engine_name(name: str, chip: Target, where: str) -> None:
-    """No engine of the chip has the accelerator's name."""
+    """Raise BackendError if an engine of the chip has the accelerator's name."""
     taken = {engine.name for engine in chip.engines} | {"caller"}
     if chip.copier is not None:
         taken.add(chip.copier.name)
@@ -54,7 +58,9 @@ def check_engine_name(name: str, chip: Target, where: str) -> None:
 def check_pass(
     phase: PassPhase, function: object, phases: tuple[PassPhase, ...], kind: str, place: str
 ) -> None:
-    """The pass is callable and its phase is one of `phases`; `kind`: "a graph" or "a program"."""
+    """Raise BackendError unless `function` is callable and `phase` is one of `phases`.
+
+    `kind` is what the pass transforms: "a graph" or "a program"."""
     where = f"{place}, pass {name_of(function)}"
     require_callable(function, "pass", f"{kind} and an AcceleratorTarget", where)
     if phase not in phases:
@@ -69,7 +75,9 @@ def check_pass(
 def check_pattern(
     name: object, pattern: object, predicate: object, taken: Sequence[str], where: str
 ) -> None:
-    """The pattern has a name of its own, and the predicate is callable."""
+    """Raise BackendError unless pattern, name and predicate have the right types.
+
+    It is also an error if the name is one of `taken`."""
     if predicate is not None:
         require_callable(predicate, "predicate", "an Offloaded", where)
     if not is_name(name):
@@ -97,7 +105,7 @@ def check_pattern(
 
 
 def check_constraint(function: object, where: str) -> None:
-    """The constraint is callable, and its docstring states the rule."""
+    """Raise BackendError unless `function` is callable and has a docstring."""
     require_callable(function, "constraint", "an Offloaded", where)
     if not inspect.getdoc(function):
         raise BackendError(
@@ -110,7 +118,7 @@ def check_constraint(function: object, where: str) -> None:
 
 
 def check_strategy(op: object, strategy: object, level: object, where: str) -> None:
-    """The strategy is callable, the operator a text and the level an integer."""
+    """Raise BackendError unless `strategy` is callable, `op` a string and `level` an integer."""
     require_callable(strategy, "strategy", "attrs, inputs, out_type and target", where)
     if not isinstance(op, str) or type(level) is not int:
         raise BackendError(
@@ -128,7 +136,9 @@ def check_codegen(
     replace_call_extern: Callable[[Sequence[str]], str] | None,
     where: str,
 ) -> None:
-    """The format is known, and a stream has both an encoder and a driver function."""
+    """Raise BackendError unless the format is known and the functions are callable.
+
+    The format "stream" requires both `encoder` and `submit`; other formats must not have both."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:
         raise BackendError(
@@ -145,7 +155,9 @@ def check_codegen(
 
 
 def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> None:
-    """The tiler has all methods, and its operator or pattern exists."""
+    """Raise BackendError unless `tiler` has all methods of a tiler and `op` exists.
+
+    `op` must name an operator or be one of `patterns`."""
     candidate = cast(object, tiler)
     if missing := [m for m in TILER_METHODS if not callable(getattr(candidate, m, None))]:
         raise BackendError(
@@ -160,7 +172,7 @@ def check_tiler(op: str, tiler: Tiler, patterns: Sequence[str], where: str) -> N
 
 
 def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
-    """The error for two accelerators with the same name; `origins` states where each is defined."""
+    """Return the error for two accelerators with the same name; `origins` are their locations."""
     return BackendError(
         "backend-048",
         f'two accelerators are called "{name}"',
@@ -171,7 +183,7 @@ def name_clash(name: str, where: str, origins: tuple[str, str]) -> BackendError:
 
 
 def _stream_arguments(encoder: object, submit: object) -> str:
-    """Which of the arguments of a stream are given, as a phrase."""
+    """Return a phrase that lists which arguments of the format "stream" are given."""
     arguments = {"encoder": encoder, "submit": submit}
     given = [name for name, argument in arguments.items() if argument is not None]
     return f"with {' and '.join(given)}" if given else "without encoder and submit"

@@ -1,4 +1,4 @@
-"""Source files of an accelerator, read from the folder of its backend's module."""
+"""Reading of an accelerator's source files from the folder of its backend's module."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.errors import BackendError
 
 
 def read_sources(files: Files, bases: tuple[type, ...], where: str) -> tuple[tuple[str, str], ...]:
-    """The names and contents of files.
+    """Return the names and contents of files.
 
-    `bases` holds the backend's class and its base classes; files lie beside their modules, and the
-    first folder that has a file wins.  Raises BackendError."""
+    `bases`: the backend's class and its base classes.  Each file is searched for in the folders of
+    the modules that define them, in order.  Raises BackendError if a file cannot be read."""
     if isinstance(files, Mapping):
         return tuple(files.items())
     names = (files,) if isinstance(files, str) else files
@@ -40,7 +40,7 @@ def _read(name: str, bases: tuple[type, ...], where: str) -> str:
 
 
 def _folders(bases: tuple[type, ...]) -> Iterator[Path]:
-    """The folders of the modules that define the classes."""
+    """Yield the folders of the modules that define the classes."""
     for base in bases:
         with suppress(OSError, TypeError):  # a class typed into an interpreter has no file
             yield Path(inspect.getfile(base)).parent

@@ -1,4 +1,4 @@
-"""Memories of an accelerator: their validation, and their sizes under the user's attributes."""
+"""Memories of an accelerator: their validation, and their sizes for given attributes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def registered_memory(
     known: Sequence[str],
     place: str,
 ) -> RegisteredMemory:
-    """A validated memory; the size and the bandwidth of `region` are replaced by the arguments.
+    """Return a memory with the size and bandwidth of the arguments, and otherwise as `region`.
 
-    `known` holds the names of memories registered before.  Raises BackendError."""
+    `known`: the names of memories registered before; `place`: the location for errors.
+
+    Raises BackendError if a value is invalid or the name is taken."""
     if not is_name(region.name):
         why = f"its name is {region.name!r}, must be a text"
         raise _bad_memory(region.name, size, why, place)
@@ -38,10 +40,10 @@ def registered_memory(
 def resolved_memories(
     memories: Sequence[RegisteredMemory], attributes: Mapping[str, Value], chip: Target, place: str
 ) -> dict[str, MemoryRegion]:
-    """The memories under the user's attributes, by name, less those of size 0.
+    """Return the memories with their sizes and bandwidths for given attributes, by name.
 
-    Raises BackendError if the chip has a memory of the same name, or a function of the author
-    fails or returns an invalid figure."""
+    Memories of size 0 are omitted.  Raises BackendError if the chip has a memory of the same name,
+    or if a function of the backend fails or returns an invalid number."""
     found: dict[str, MemoryRegion] = {}
     for one in memories:
         memory = _resolved(one, attributes, place)
@@ -57,7 +59,7 @@ def resolved_memories(
 def _resolved(
     one: RegisteredMemory, attributes: Mapping[str, Value], place: str
 ) -> MemoryRegion | None:
-    """A memory under the user's attributes; None if its size is 0."""
+    """Return a memory with its size and bandwidth for given attributes; None if its size is 0."""
     size, bandwidth = one.size, one.bandwidth_bytes_per_cycle
     where = f'{place}, memory "{one.region.name}"'
     if callable(size):
@@ -72,7 +74,9 @@ def _resolved(
 
 
 def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
-    """The memory with its size in bytes.  Raises BackendError if a figure is invalid."""
+    """Return the memory with its size in bytes.
+
+    Raises BackendError if size, bandwidth or latency is invalid."""
     try:
         size_bytes = parse_size(size) if isinstance(size, str) else size
     except UsageError:
@@ -84,7 +88,7 @@ def _sized(memory: MemoryRegion, size: int | str, place: str) -> MemoryRegion:
 
 
 def _problem(memory: MemoryRegion) -> str:
-    """The first invalid figure of a memory, as a sentence; empty if all are valid."""
+    """Return which of size, bandwidth and latency is invalid, as a sentence; "" if none is."""
     if type(memory.size_bytes) is not int or memory.size_bytes < 1:
         return "its size must be a positive number of bytes"
     if not is_figure(memory.bandwidth_bytes_per_cycle, ABOVE_0):

@@ -1,4 +1,4 @@
-"""Registration: the methods by which the author of an accelerator describes it.
+"""Registration: the methods by which a backend registers the features of its accelerator.
 
 Source: TVM RFC 0060 (UMA), "UMABackend References".  The names of methods are those of the RFC.
 penstock adds constraints, memories, rooflines and tilers.
@@ -38,7 +38,7 @@ STRATEGY_LEVEL = 11
 
 
 class Registration(ABC):
-    """The registering half of `UMABackend`."""
+    """Base class of `UMABackend` with the methods that register features."""
 
     @functools.cached_property
     def _registered(self) -> Registrations:
@@ -47,11 +47,11 @@ class Registration(ABC):
     @property
     @abstractmethod
     def target_name(self) -> str:
-        """The accelerator's name for users: small letters, digits and underscores."""
+        """The name of the accelerator, made of lower-case letters, digits and underscores."""
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """The registered attributes with their defaults."""
+        """The defaults of the registered attributes, by name."""
         return dict(self._registered.attributes)
 
     def _register_target_attr(
@@ -62,12 +62,14 @@ class Registration(ABC):
         least: float | None = None,
         choices: Mapping[Any, str] | None = None,
     ) -> None:
-        """Register an attribute that users set with --accelerator npu:lanes=16.
+        """Register an attribute that users set, for example with --accelerator npu:lanes=16.
 
-        The type of the default, str, int, bool or float, is the type of the attribute.
-        `least` is a lower bound.  `choices` maps values to notes, for attributes that need no
-        other hardware; if a network does not fit, the compiler tries choices that the user left
-        open.  Source: RFC 0060, _register_target_attr, without `least` and `choices`.
+        default: the default value; its type, str, int, bool or float, is the attribute's type.
+        least: the smallest valid value.
+        choices: values that the same hardware supports, each with a note for users.  If a network
+            does not fit and the user did not set the attribute, the compiler tries these values.
+
+        Source: RFC 0060, _register_target_attr, without `least` and `choices`.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -77,7 +79,8 @@ class Registration(ABC):
         >>> npu.accelerator({"lanes": 16}).target.attrs
         {'lanes': 16}
 
-        Raises BackendError if the type is invalid, or the name taken or reserved."""
+        Raises BackendError if the type of the default is invalid, or if the name is invalid, taken
+        or reserved."""
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
         self._registered.choices[name] = choices or {default: ""}
@@ -85,9 +88,9 @@ class Registration(ABC):
             self._registered.least[name] = least
 
     def _register_graph_pass(self, phase: PassPhase, graph_pass: GraphPass) -> None:
-        """Register a pass (graph, AcceleratorTarget) -> graph.
+        """Register a graph pass: a function (graph, AcceleratorTarget) -> graph.
 
-        It runs before or after partitioning; passes of a phase run in order of registration.
+        The phase is before or after partitioning; passes of a phase run in order of registration.
         Source: RFC 0060, _register_relay_pass.
 
         >>> from penstock.uma import UMABackend
@@ -98,12 +101,12 @@ class Registration(ABC):
         >>> len(npu.accelerator().passes(PassPhase.PRE_PARTITIONING))
         1
 
-        Raises BackendError if the phase is not one of graphs."""
+        Raises BackendError if the pass is not callable or the phase is not one of graph passes."""
         checks.check_pass(phase, graph_pass, checks.GRAPH_PHASES, "a graph", self._place)
         self._registered.graph_passes.append((phase, graph_pass))
 
     def _register_program_pass(self, phase: PassPhase, program_pass: ProgramPass) -> None:
-        """Register a pass (program, AcceleratorTarget) -> program on the commands.
+        """Register a program pass: a function (program, AcceleratorTarget) -> program.
 
         Source: RFC 0060, _register_tir_pass.
 
@@ -115,16 +118,17 @@ class Registration(ABC):
         >>> len(npu.accelerator().passes(PassPhase.TIR_PHASE_0))
         1
 
-        Raises BackendError if the phase is not one of programs."""
+        Raises BackendError if the pass is not callable or the phase is not one of program
+        passes."""
         checks.check_pass(phase, program_pass, checks.PROGRAM_PHASES, "a program", self._place)
         self._registered.program_passes.append((phase, program_pass))
 
     def _register_relay_pass(self, phase: PassPhase, relay_pass: GraphPass) -> None:
-        """`_register_graph_pass` under its name in RFC 0060."""
+        """Synonym of `_register_graph_pass`, which has this name in RFC 0060."""
         self._register_graph_pass(phase, relay_pass)
 
     def _register_tir_pass(self, phase: PassPhase, tir_pass: ProgramPass) -> None:
-        """`_register_program_pass` under its name in RFC 0060."""
+        """Synonym of `_register_program_pass`, which has this name in RFC 0060."""
         self._register_program_pass(phase, tir_pass)
 
     def _register_pattern(
@@ -132,8 +136,9 @@ class Registration(ABC):
     ) -> None:
         """Register a pattern whose matches become composites.
 
-        If several patterns match, the one registered first wins.  `predicate` is a constraint for
-        this pattern only.  Source: RFC 0060, _register_pattern; TVM later added the predicate.
+        If several patterns match, the one registered first takes precedence.  `predicate` is a
+        constraint for this pattern only.  Source: RFC 0060, _register_pattern; TVM later added the
+        predicate.
 
         >>> from penstock.backends.pattern import is_constant, is_op, wildcard
         >>> from penstock.uma import UMABackend
@@ -144,16 +149,16 @@ class Registration(ABC):
         >>> [pattern.name for pattern in npu.accelerator().patterns]
         ['conv2d']
 
-        Raises BackendError if it is no pattern, or its name is taken."""
+        Raises BackendError if an argument has a wrong type or the name is taken."""
         where, taken = f'{self._place}, pattern "{name}"', self._registered.pattern_names
         checks.check_pattern(name, pattern, predicate, taken, where)
         self._registered.patterns.append((name, pattern, predicate))
 
     def _register_constraint(self, function: Judge) -> None:
-        """Register a rule for all composites.
+        """Register a constraint: a condition on every composite.
 
-        The docstring of the function states the rule for users.  The function returns True, or the
-        reason for a rejection as a text.  UMA has no constraints.
+        The function returns True to accept a composite, and False or a string with the reason to
+        refuse it.  Messages quote its docstring.  UMA has no constraints.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -167,7 +172,7 @@ class Registration(ABC):
         >>> [rule.__doc__ for rule in npu.accelerator().constraints]
         ['The output has at most 64 channels.']
 
-        Raises BackendError if it is not callable or has no docstring."""
+        Raises BackendError if the function is not callable or has no docstring."""
         where = f"{self._place}, constraint {name_of(function)}"
         checks.check_constraint(function, where)
         self._registered.constraints.append(function)
@@ -175,9 +180,10 @@ class Registration(ABC):
     def _register_operator_strategy(
         self, op: str, strategy: StrategyFunction, plevel: int = STRATEGY_LEVEL
     ) -> None:
-        """Register how composites run whose main operator, or whose pattern, is called `op`.
+        """Register the strategy for composites whose main operator or pattern is called `op`.
 
-        The highest level wins; the processor's kernels have level 10.
+        `strategy` returns the implementations of a composite.  `plevel` is its priority: higher
+        levels are tried first, and the processor's kernels have level 10.
         Source: RFC 0060, _register_operator_strategy.
 
         >>> from penstock.uma import UMABackend
@@ -188,7 +194,7 @@ class Registration(ABC):
         >>> [(strategy.op, strategy.level) for strategy in npu.accelerator().strategies]
         [('nn.conv2d', 12)]
 
-        Raises BackendError."""
+        Raises BackendError if an argument has a wrong type."""
         checks.check_strategy(op, strategy, plevel, f'{self._place}, strategy for "{op}"')
         self._registered.strategies.append(RegisteredStrategy(op, strategy, plevel))
 
@@ -203,17 +209,18 @@ class Registration(ABC):
         submit: Driver | None = None,
         format: str | None = None,
     ) -> None:
-        """Register how calls of the driver are written.
+        """Register how the commands of the accelerator are generated.
 
-        fmt: "c" for calls of driver functions, "stream" for bytes that an encoder returns.
-            `format` is a synonym, from the listing of the RFC.
-        includes: text at the head of the model's C, or a function that returns it.
-        replace_call_extern: returns a call, given the texts of its arguments as a sequence whose
-            `function` is the name of the driver function; by default, NAME(arguments).
-        encoder: returns the bytes of the commands of a call, for `submit`.
-        submit: the driver function that receives (stream, bytes, bases...).
-        sources: files of the driver's header and of a stub in C: contents by name, names of files
-            beside the backend's module, or a function of the AcceleratorTarget returning either.
+        fmt: "c" for C calls of driver functions, "stream" for command streams.  `format` is a
+            synonym, from the listing of the RFC.
+        includes: C text at the beginning of the model's C file, or a function that returns it.
+        replace_call_extern: a function that returns the C text of a driver call, given the C texts
+            of its arguments as a sequence with the attribute `function`, the name of the driver
+            function.  The default is NAME(arguments).
+        encoder: a function that returns the command stream of a kernel call as bytes.
+        submit: the driver function that receives (stream, size in bytes, base addresses...).
+        sources: the driver's header and a stub in C: file contents by name, names of files beside
+            the backend's module, or a function of the AcceleratorTarget that returns either.
 
         Source: RFC 0060, _register_codegen.
 
@@ -225,7 +232,7 @@ class Registration(ABC):
         >>> npu.accelerator().codegen.sources
         (('npu.h', 'void npu(int);'),)
 
-        Raises BackendError."""
+        Raises BackendError if the arguments are inconsistent or a file cannot be read."""
         wanted = fmt if format is None else format
         where = f"{self._place}, code generation"
         checks.check_codegen(wanted, encoder, submit, replace_call_extern, where)
@@ -251,9 +258,13 @@ class Registration(ABC):
     ) -> None:
         """Register a memory of the accelerator, available as `target.memories[name]`.
 
-        `size` is in bytes or a text such as "32KiB"; size and bandwidth may be functions of the
-        attributes.  A memory that holds "arena" may hold tensors between calls: the scheduler
-        assigns tensors to it, and the processor can access it.  UMA has no memories.
+        size: bytes, a string such as "32KiB", or a function of the attributes.
+        bandwidth_bytes_per_cycle: a number, or a function of the attributes.
+        holds: "scratch" for data during a call; "arena" for tensors between calls, which the
+            scheduler assigns to the memory and the processor can access.
+        budget: whether the search minimises the use of this memory.
+
+        UMA has no memories.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -263,7 +274,7 @@ class Registration(ABC):
         >>> npu.accelerator().target.memories["weights"].size_bytes
         32768
 
-        Raises BackendError."""
+        Raises BackendError if a value is invalid or the name is taken."""
         known = [memory.region.name for memory in self._registered.memories]
         region = MemoryRegion(name, 1, holds, 1.0, latency_cycles, budget)
         self._registered.memories.append(
@@ -273,17 +284,17 @@ class Registration(ABC):
     def _register_roofline(
         self, macs_per_cycle: float, bytes_per_cycle: float, cycles_per_call: float = 0.0
     ) -> None:
-        """Register the cost of implementations that state none.
+        """Register the roofline model, which applies to implementations without a cost function.
 
-        The default is one multiply-accumulate per cycle and the bandwidth of the chip's memory.
-        UMA has no costs.
+        The default model has one multiply-accumulate per cycle and the bandwidth of the memory that
+        holds the arena.  UMA has no costs.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
         >>> Npu()._register_roofline(macs_per_cycle=64, bytes_per_cycle=8, cycles_per_call=100)
 
-        Raises BackendError if a figure is invalid."""
+        Raises BackendError if a number is invalid."""
         roofline = Roofline(macs_per_cycle, bytes_per_cycle, cycles_per_call)
         roofline.check(self._place)
         self._registered.roofline = roofline
@@ -291,8 +302,9 @@ class Registration(ABC):
     def _register_tiler(self, op: str, tiler: Tiler) -> None:
         """Register the tiler of an operator or pattern, for kernels that use local memories.
 
-        The tiler registered last wins, so users may override the author's.  Kernels obtain it from
-        `offloaded.tiler(default)`.  UMA has no tilers, SMAUG has.
+        The tiler registered last takes precedence, so users can override the tiler of an installed
+        backend.  Kernels obtain it from `offloaded.tiler(default)`.  UMA has no tilers; the idea is
+        from SMAUG.
 
         >>> from penstock.tiling.least_traffic import LeastTraffic
         >>> from penstock.uma import UMABackend
@@ -303,23 +315,23 @@ class Registration(ABC):
         >>> [op for op, tiler in npu.accelerator().target.tilers]
         ['nn.conv2d']
 
-        Raises BackendError if it is no tiler, or the operator or pattern is unknown."""
+        Raises BackendError if `tiler` is not a tiler, or the operator or pattern is unknown."""
         where = f'{self._place}, tiler for "{op}"'
         checks.check_tiler(op, tiler, self._registered.pattern_names, where)
         self._registered.tilers.append((op, tiler))
 
     @property
     def _place(self) -> str:
-        """The place that errors about the description state."""
+        """The location that errors about the description report."""
         return f"accelerator {self.target_name}, class {type(self).__name__}"
 
     @property
     def _bases(self) -> tuple[type, ...]:
-        """The class and its bases, the class first, up to `UMABackend`."""
+        """The class and its base classes below `UMABackend`, the class itself first."""
         bases = type(self).__mro__
         return tuple(b for b in bases if issubclass(b, Registration) and not _is_own(b))
 
 
 def _is_own(base: type) -> bool:
-    """Whether a class is part of this package, not of an accelerator."""
+    """Return whether a class is part of this package, not of a backend."""
     return base.__module__.startswith("penstock.backends.uma.")

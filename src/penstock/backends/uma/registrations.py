@@ -1,4 +1,4 @@
-"""Registrations: what the author of an accelerator registered, in order."""
+"""Registrations: the features of an accelerator that its backend registered, in order."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from penstock.program.program import Driver
 from penstock.tiling.tiler import Tiler
 
 Judge = Callable[[Offloaded], bool | str]
-"""Whether an accelerator accepts a composite: True; or False or the reason as a text."""
+"""A constraint or predicate: returns True to accept a composite, else False or the reason."""
 
 SizeOf = Callable[[Mapping[str, Value]], int | str]
-"""The capacity of a memory, given the attributes; 0 omits the memory."""
+"""Returns the size of a memory, in bytes or as a string with unit, from the attributes.
+
+0 means that the accelerator does not have the memory."""
 BandwidthOf = Callable[[Mapping[str, Value]], float]
-"""The bandwidth of a memory in bytes per cycle, given the attributes."""
+"""Returns the bandwidth of a memory in bytes per cycle, from the attributes."""
 
 Files = Mapping[str, str] | Sequence[str]
-"""Contents by file name; or names of files in the folder of the backend's module."""
+"""File contents by file name, or names of files in the folder of the backend's module."""
 Sources = Files | Callable[[AcceleratorTarget], Files]
-"""Files, or a function that returns them if they depend on attributes."""
+"""Files, or a function that returns them, for files that depend on attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredStrategy:
-    """A strategy for an operator or a pattern, and its priority level."""
+    """A strategy function for the operator or pattern `op`, and its priority level."""
 
     op: str
     function: StrategyFunction
@@ -46,7 +48,7 @@ class RegisteredStrategy:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredCodegen:
-    """The arguments of `_register_codegen`, with files read unless a function returns them."""
+    """The arguments of `_register_codegen`; `sources` are (file name, contents) pairs, if known."""
 
     fmt: str = "c"
     includes: str | Callable[[], str] | None = None
@@ -58,7 +60,11 @@ class RegisteredCodegen:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredMemory:
-    """A memory; `region` holds 1 for a size or bandwidth that a function returns."""
+    """A memory whose size and bandwidth may depend on attributes.
+
+    region: the other properties; its size or bandwidth is 1 if a function returns it.
+    size: bytes, a string such as "32KiB", or a function of the attributes.
+    bandwidth_bytes_per_cycle: a number, or a function of the attributes."""
 
     region: MemoryRegion
     size: int | str | SizeOf
@@ -69,8 +75,11 @@ class RegisteredMemory:
 class Registrations:
     """All registrations of a backend.
 
-    `least` holds the lower bounds of numeric attributes, `choices` their permitted values with a
-    note on each."""
+    attributes: the default of each attribute, by name.
+    choices: values of each attribute that the compiler may try, with a note on each, by name.
+    least: the smallest valid values of some attributes, by name.
+    patterns: name, pattern and predicate of each pattern.
+    tilers: the name of an operator or pattern, and its tiler."""
 
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])

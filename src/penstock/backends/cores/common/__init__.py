@@ -1,1 +1,1 @@
-"""Shared by the core families: certified layers, kernel parameters, cycle models."""
+"""Code shared by the core families: certified layers, kernel parameters, cycle models."""

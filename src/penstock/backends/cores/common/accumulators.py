@@ -1,4 +1,4 @@
-"""Ranges of the accumulators of each output channel, and the reference's requantisation of them."""
+"""The range of the accumulators of each output channel, and their reference requantisation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.channels import Channels, reachable
 
 Weighted = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
-"""Operators that accumulate a bias and products with constant weights."""
+"""Operators whose accumulators are a bias plus products of inputs and constant weights."""
 Requantised = Weighted | RequantiseLast
-"""Operators that requantise accumulators channel by channel."""
+"""Operators that requantise accumulators with constants for each output channel."""
 
 
 def reference_channels(op: Requantised, site: Site) -> Channels:
-    """The reference's requantisation of each output channel, with the accumulator range."""
+    """Return the reference requantisation and the accumulator range of each output channel."""
     if not isinstance(op, RequantiseLast):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]
@@ -30,9 +30,9 @@ def reference_channels(op: Requantised, site: Site) -> Channels:
 
 
 def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channels:
-    """As `reference_channels`, with other weights (channels, taps).
+    """Return the same as `reference_channels`, but for other weights, of shape (channels, taps).
 
-    Padding taps read zeros, which lie inside the range of inputs."""
+    Padding needs no special case: it reads zeros, which are inside the range of the inputs."""
     x = site.inputs[0]
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
@@ -40,7 +40,7 @@ def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channe
 
 
 def weight_matrix(op: Weighted, site: Site) -> Int64s:
-    """Constant weights as a matrix (output channels, taps)."""
+    """Return the constant weights as a matrix of shape (output channels, taps)."""
     weights = site.constant(1).astype(np.int64)
     if isinstance(op, DepthwiseConv2D):
         return weights.reshape(-1, weights.shape[3]).T.copy()

@@ -1,11 +1,12 @@
-"""Cycle model of a core family: how often each part of a kernel runs, times its cycles.
+"""Cycle model of a core family: a weighted sum of how often the sections of a kernel run.
 
-A kernel is nested loops in C and assembly.  A count function states how often each of its parts
-runs for a whole output (`portable_counts.py`, and `counts.py` of a family).  The cycles of each
-part are in the family's `figures.toml`, which `python -m benchmarks.kernel_figures` fits to random
-layers on the simulated core; loops in assembly are counted in cycles directly and not fitted.  The
-generated C keeps compilers from specialising a kernel for its callers (`PENSTOCK_KERNEL` in
-`view.h`), so the figures hold in every network.
+A kernel is a loop nest in C and assembly.  A count function returns how often each section of the
+kernel runs while it computes a whole output (`portable_counts.py`, and `counts.py` of a family).
+The weights, cycles per run of a section, are in the family's `figures.toml`;
+`python -m benchmarks.kernel_figures` fits them to random layers on the simulated core.  For loops
+in assembly, the count function returns cycles.  The generated C prevents compilers from
+specialising a kernel for its callers (`PENSTOCK_KERNEL` in `view.h`), so that the weights hold in
+every network.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from penstock.backends.cores.common.portable_counts import Counts, portable_coun
 from penstock.ir.op import Kernel, Op, Site
 
 ASSEMBLY_CYCLES = "cycles"
-"""The part that is counted in cycles: loops in assembly."""
+"""Key of the count that is a number of cycles, those of loops in assembly."""
 Figures = Mapping[str, float]
-"""Cycles per run of each part of a kernel."""
+"""The fitted cycles per run of each section of a kernel, by the section's name."""
 
 
 def no_odd_cycles(kernel: Kernel) -> int:
-    """The default: no kernel takes longer for an odd number of pixels."""
+    """Return 0: no kernel takes longer for an odd number of pixels."""
     return 0
 
 
@@ -34,9 +35,10 @@ def no_odd_cycles(kernel: Kernel) -> int:
 class CycleModel:
     """Cycles of kernels on the cores of a family.
 
-    `package` is the family's package, which holds `figures.toml`.  `counts` states how often the
-    parts of a kernel run; it returns None for kernels that state their cycles themselves.
-    `odd_cycles` returns the cycles that a call adds if it computes an odd number of pixels."""
+    package: the name of the family's package, which contains `figures.toml`.
+    counts: returns how often each section of a kernel runs for the whole output; None for kernels
+        that are created with their cycles.
+    odd_cycles: returns the additional cycles of a call that computes an odd number of pixels."""
 
     package: str
     counts: Callable[[Op, Site, Kernel], Counts | None] = portable_counts
@@ -44,11 +46,11 @@ class CycleModel:
 
     @property
     def figures(self) -> Mapping[str, Figures]:
-        """The figures of each kernel, by its name."""
+        """The cycles per run of the sections of each kernel, by the kernel's name."""
         return _figures(self.package)
 
     def priced(self, op: Op, site: Site, kernel: Kernel) -> Kernel:
-        """The kernel with its cycles; unchanged if there are no figures or no counts for it."""
+        """Return the kernel with its cycles, or unchanged if they cannot be computed."""
         figures = self.figures.get(kernel.name)
         counts = self.counts(op, site, kernel)
         if figures is None or counts is None:
@@ -62,7 +64,7 @@ class CycleModel:
         return replace(kernel, work_cycles=round(work), odd_cycles=odd)
 
     def cycles(self, op: Op, site: Site, kernel: Kernel) -> float:
-        """Cycles of the whole output in one call; infinite if unknown."""
+        """Return the cycles of one call that computes the whole output; infinity if unknown."""
         found = self.priced(op, site, kernel)
         if found.work_cycles is None:
             return float("inf")

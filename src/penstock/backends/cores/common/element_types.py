@@ -13,10 +13,10 @@ Choice = Callable[[Op, Site], Kernel | None]
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:
-    """Decorator of a choice of kernels that declares the element types they are written for.
+    """Return a decorator that restricts a choice of kernels to the element types in `types`.
 
-    The decorated choice returns None for operators that `types` lacks, and at sites with other
-    element types, so that the next kernel is tried."""
+    The decorated choice returns None, so that another kernel is tried, for operators that are not
+    in `types` and for operators whose inputs or output have other element types."""
 
     def decorate(choose: Choice) -> Choice:
         @wraps(choose)

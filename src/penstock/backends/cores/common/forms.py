@@ -1,8 +1,7 @@
-"""Requantisation forms chosen and proved per channel, for portable kernels.
+"""Individual requantisation forms of channels, mainly for portable kernels.
 
-A form is the arithmetic that turns an accumulator into an output (`requantisation/form.py`).  Each
-channel has its own form, independent of its neighbours, as six numbers that `runtime/certified.h`
-reads."""
+A form is the arithmetic that converts an accumulator to an output (`requantisation/form.py`).  Each
+channel has its own form, which is encoded as six numbers that `runtime/certified.h` reads."""
 
 from __future__ import annotations
 
@@ -21,12 +20,16 @@ from penstock.requantisation.form import Class
 NUMBERS = 6
 """Numbers per channel in the table of forms."""
 _REFERENCE = {Rounding.DOUBLE: -1, Rounding.SINGLE: -2}
-"""First number of a channel whose exact arithmetic only the reference computes, by its rounding;
-otherwise the first number is the number of fraction bits."""
+"""First number of a channel without a proved form, which uses the arithmetic of the reference.
+
+The first number of other channels is their number of fraction bits."""
 
 
 def channel_forms(channels: Channels) -> tuple[str, Int64s]:
-    """The class letter of each channel, and the numbers of its form (channels, NUMBERS)."""
+    """Return the cheapest proved form of each channel.
+
+    The results are the classes, one letter per channel (`requantisation.form.Class`), and the
+    numbers that encode the forms, with shape (channels, NUMBERS)."""
     lone = certify_each(channels)
     rows = [_numbers(one, channels, c) for c, one in enumerate(lone)]
     classes = "".join(one.kind.value for one in lone)
@@ -43,9 +46,9 @@ def _numbers(lone: ChannelCertificate, channels: Channels, channel: int) -> tupl
 
 
 def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
-    """A portable kernel with the cheapest proven requantisation of each channel.
+    """Return a portable kernel with the cheapest requantisation proved exact for each channel.
 
-    Returns the kernel unchanged if the operator does not requantise channel by channel."""
+    The kernel is unchanged if the operator does not requantise channel by channel."""
     if not isinstance(op, Requantised):
         return kernel
     classes, forms = _forms(op, site)
@@ -56,7 +59,7 @@ def with_forms(op: Op, site: Site, kernel: Kernel) -> Kernel:
 
 
 def form_table(forms: Int64s) -> Table:
-    """The numbers of all channels as the int32 table that a kernel reads."""
+    """Return the numbers that encode forms as the int32 table that a kernel reads."""
     return Table.of(forms.astype(np.int32).ravel())
 
 

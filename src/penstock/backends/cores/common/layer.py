@@ -1,7 +1,7 @@
-"""CertifiedLayer: weights, biases and proven requantisation of a convolution or matrix product.
+"""CertifiedLayer: a convolution or matrix product whose requantisation is proved exact.
 
-Output channels whose value is the same for every input (constant channels) get zero weights; the
-others are called variable channels.
+Constant channels are output channels that have the same value for every input; their weights are
+replaced by zeros.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ from penstock.requantisation.channels import Booleans, Channels
 from penstock.requantisation.form import Form
 
 CHANNELS_PER_BASE = 4
-"""Consecutive channels that share the base of their requantisation form."""
+"""Number of consecutive channels that share the base of their requantisation form."""
 LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
+"""Operators whose requantisation can be certified."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CertifiedLayer:
-    """A layer in the channel order of a kernel, with one requantisation form for all channels but
-    those listed as `outside`.
+    """A layer whose output channels are in the order of a kernel.
 
-    weights        (channels, taps), in the kernel's order
-    bias           (channels,): added to the dot product of weights and stored inputs, so it
+    One requantisation form serves all channels, except those listed in `outside`.
+
+    weights        (channels, taps), in the kernel's channel order
+    bias           (channels,); the accumulator is bias + weights * stored inputs, so that the bias
                    contains the correction for the input's zero point
-    form           requantisation form of the channels that are not outside
-    least, most    bounds of the output values (fused activation)
-    classes        requantisation class of each channel, a letter each, in the operator's order
-    outside        positions, in the kernel's order, of channels that need a form of their own
-    forms          (outside channels, NUMBERS): the forms of those
+    form           the shared requantisation form
+    least, most    inclusive bounds of the output values (fused activation)
+    classes        requantisation class of each channel, one letter each, in the operator's order
+    outside        indices, in the kernel's channel order, of channels with a form of their own
+    forms          (channels in `outside`, NUMBERS): their encoded forms (`forms.py`)
     """
 
     weights: Int64s
@@ -57,13 +59,14 @@ class CertifiedLayer:
 
     @property
     def offset(self) -> Int64s:
-        """Biases at the precision of the form, wrapped to int32: only the sum of bias and products
-        is guaranteed to fit."""
+        """Biases shifted to the precision of the form, plus its offsets, wrapped to int32.
+
+        Wrapping is correct because the sum of bias and products is proved to fit int32."""
         return wrap_int32((self.bias << self.form.fraction_bits) + self.form.offset)
 
     @property
     def clamps(self) -> tuple[tuple[str, int], ...]:
-        """Kernel parameters of the requantisation that all channels share."""
+        """The part of the form that all channels share, as (name, value) of kernel parameters."""
         form = self.form
         return (
             ("least", self.least),
@@ -76,10 +79,13 @@ class CertifiedLayer:
 def certified_layer(
     op: Op, site: Site, fraction_bits: int, order: Int64s, most_outside: int = 0
 ) -> CertifiedLayer | None:
-    """The layer of a node with proven requantisation, its output channels in `order`.
+    """Return the certified layer of an operator.
 
-    Sums have `fraction_bits` extra bits; each `CHANNELS_PER_BASE` channels share a base.  Returns
-    None if the operator is no layer, or if more than `most_outside` channels need a form of their
+    fraction_bits: the number of bits by which the form shifts accumulators to the left.
+    order: the output channels to include, in the kernel's order.
+    most_outside: the largest number of channels that may need a form of their own.
+
+    Returns None if the operator is not a `LayerOp`, or if more channels need a form of their
     own."""
     if not isinstance(op, LayerOp):
         return None
@@ -100,14 +106,16 @@ def certified_layer(
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
-    """The proof that one requantisation form is exact, and the channels that it excludes."""
+    """Return a requantisation form proved exact for a layer, and the channels that it excludes.
+
+    The arguments are those of `certified_layer`."""
     channels = variable_channels(op, site).only(np.array(order))
     return certify(channels, fraction_bits, CHANNELS_PER_BASE)
 
 
 @lru_cache(maxsize=64)
 def variable_weights(op: LayerOp, site: Site) -> Int64s:
-    """Weights (channels, taps), zero in constant channels; read-only."""
+    """Return the weights, (channels, taps), with zeros for constant channels; read-only."""
     weights = weight_matrix(op, site)
     weights[constant_outputs(op, site)[0]] = 0
     weights.setflags(write=False)
@@ -116,12 +124,14 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Whether each channel is constant, and an output value that each channel can have."""
+    """Return whether each channel is constant, and one possible output value of each channel."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """The reference's requantisation of a layer whose constant channels have zero weights."""
+    """Return the reference requantisation and the accumulator range of each output channel.
+
+    Constant channels have zero weights, so that their range is a single value."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -1,4 +1,4 @@
-"""Kernel parameters that several core families compute alike."""
+"""Kernel parameters that several core families use."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from penstock.requantisation.pairs import INPUTS, weighted_sum
 
 
 def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Parameters `inner_lower`, `inner_upper`: the half-open range of outputs whose windows lie
-    entirely inside an axis of `extent` elements."""
+    """Return the parameters `inner_lower` and `inner_upper` of a kernel.
+
+    They are the half-open range of outputs whose windows are entirely inside an input axis of
+    `extent` elements."""
     lower = -(-window.before // window.stride)
     upper = (extent - window.extent + window.before) // window.stride + 1
     return ("inner_lower", lower), ("inner_upper", max(0, upper))
 
 
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Parameters of a kernel that adds tensors of equal shape as a weighted sum and a shift.
+    """Return the parameters of a kernel that computes a shifted weighted sum of two tensors.
 
-    Returns None if shapes differ or no weighted sum equals the operator on all inputs."""
+    Returns None if the tensors differ in shape, or if no such sum equals the operator for all
+    pairs of input elements."""
     shape = site.output.shape
     if any(x.shape != shape for x in site.inputs):
         return None
@@ -37,8 +40,9 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
 
 
 def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Parameters of the weighted sum and shift that equals the operator on all pairs of int8
-    inputs; None if there is none."""
+    """Return the parameters of a shifted weighted sum that equals the operator on int8 elements.
+
+    Returns None if no such sum equals the operator for all pairs of elements."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     outputs = _every_pair(op, site)
@@ -54,7 +58,7 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 
 def _every_pair(op: Add | Sub, site: Site) -> Int64s:
-    """Outputs (256, 256) for all pairs of int8 inputs, computed by the operator itself."""
+    """Return the operator's outputs for all pairs of int8 elements, with shape (256, 256)."""
     shape = (256, 256)
     left, right, output = (type.with_shape(shape) for type in (*site.inputs, site.output))
     a, b = np.broadcast_arrays(INPUTS[:, None], INPUTS)

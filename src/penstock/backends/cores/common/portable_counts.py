@@ -1,6 +1,6 @@
-"""Counts how often each part of a portable kernel runs for a whole output.
+"""Counts how often each section of a portable kernel runs while it computes a whole output.
 
-A kernel is a loop nest.  Its cycles are linear in the number of times that each part runs:
+A kernel is a loop nest.  Its cycles are a linear function of these counts:
 
     row      a row of the output                  output   an output element
     pixel    a column of an output row            loop     an entry into an innermost loop
@@ -8,7 +8,7 @@ A kernel is a loop nest.  Its cycles are linear in the number of times that each
     copy     a run of bytes that is copied        byte     a byte of such a run
     fill     a run of bytes that is filled        filled   a byte of such a run
 
-`cycle_model.py` multiplies the counts by the cycles of each part.
+`cycle_model.py` multiplies the counts by the cycles per run of each section.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.region import Region
 
 MOST_SMALL_BYTES = 16
-"""Longest run of constant size that compilers copy inline instead of calling memcpy."""
+"""Largest constant number of bytes that compilers copy inline instead of calling memcpy."""
 Counts = Mapping[str, float]
-"""Number of runs of each part of a kernel."""
+"""How often each section of a kernel runs, by the section's name."""
 Params = Mapping[str, int]
 """Parameters of a kernel by name (`Kernel.params`)."""
 
 
 def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
-    """How often the parts of a portable kernel run; None if the kernel is not portable."""
+    """Return how often each section of a portable kernel runs; None for other kernels."""
     count = COUNT_FUNCTIONS.get(kernel.name)
     if count is None and kernel.name != op.kernel(site).name:
         return None
@@ -38,15 +38,17 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def _elementwise(op: Op, site: Site) -> Counts:
-    """Counts of kernels that compute single output elements or vectors along the last axis."""
+    """Return the counts of kernels that compute single output elements or whole pixels."""
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
     return {"pixel": y.elements // y.shape[-1], "output": y.elements, "step": work.macs}
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Taps inside the input, summed over the output rows and over the output columns of one image;
-    and the number of images."""
+    """Return two sums of taps, as of `taps_inside`, and the number of images.
+
+    The sums count taps along the rows, over all output rows of an image, and likewise along the
+    columns."""
     images = site.output.shape[0]
     return (
         taps_inside(p["in_h"], p["out_h"], p["kernel_h"], p["stride_h"], p["pad_top"],
@@ -60,9 +62,10 @@ def _windows(p: Params, site: Site) -> tuple[int, int, int]:
 def taps_inside(
     extent: int, outputs: int, taps: int, stride: int, before: int, dilation: int
 ) -> int:
-    """Taps inside an axis of `extent` elements, summed over the windows of all outputs along it.
+    """Return the number of taps that are inside an input axis, summed over all outputs along it.
 
-    `before` is the padding before the first element.
+    The axis has `extent` elements and is preceded by `before` elements of padding.  Each of the
+    `outputs` windows has `taps` taps, `dilation` apart; windows are `stride` apart.
 
     >>> taps_inside(extent=4, outputs=4, taps=3, stride=1, before=1, dilation=1)
     10
@@ -75,9 +78,9 @@ def taps_inside(
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Counts of `conv2d_s8`.
+    """Return the counts of `conv2d_s8`.
 
-    A window row is one innermost loop if its taps are adjacent; otherwise each tap is one."""
+    One innermost loop processes a row of a window if its taps are contiguous, or else one tap."""
     rows, columns, images = _windows(p, site)
     channels, depth = p["out_c"], p["in_c"] // p["groups"]
     is_run = p["groups"] == 1 and p["dilation_w"] == 1
@@ -113,8 +116,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _reduction(p: Params, site: Site) -> Counts:
-    """Counts of reductions: each output looks up its input rows; innermost loops run over
-    channels."""
+    """Return the counts of reductions, whose innermost loops run over channels."""
     outputs = site.output.elements
     reads = outputs * p["span_n"] * p["span_h"]
     loops = reads * p["span_w"]
@@ -122,7 +124,9 @@ def _reduction(p: Params, site: Site) -> Counts:
 
 
 def _running(p: Params, site: Site) -> Counts:
-    """Counts of kernels that carry accumulators of a window from one input row to the next."""
+    """Return the counts of pools that process a window one input row at a time.
+
+    The output holds the intermediate results between rows."""
     rows = row_count(site.inputs[0].shape)
     columns = taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], 1)
     return {
@@ -147,14 +151,15 @@ def _rearranged(p: Params, site: Site) -> Counts:
 
 
 def _copied(copies: int, size_bytes: int) -> Counts:
-    """Counts of copies of equal size; compilers inline small ones."""
+    """Return the counts of `copies` copies of `size_bytes` bytes; compilers inline small ones."""
     small = "small " * (size_bytes <= MOST_SMALL_BYTES)
     return {f"{small}copy": copies, f"{small}byte": copies * size_bytes}
 
 
 def _strided(p: Params, site: Site) -> Counts:
-    """Counts of `strided`, which copies the channels of a pixel as one run, or one by one if their
-    step is not 1, and fills padding."""
+    """Return the counts of `strided`, which copies elements of pixels and fills padding.
+
+    It copies the channels of a pixel at once if their step is 1, or else one by one."""
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)
@@ -198,9 +203,9 @@ def _concatenated_columns(p: Params, site: Site) -> Counts:
 
 
 def _transposed(p: Params, site: Site) -> Counts:
-    """Counts of `transpose_conv_s8`.
+    """Return the counts of `transpose_conv_s8`.
 
-    A tap of an output reads an input only at positions that the stride divides."""
+    A tap contributes to an output only if the stride divides the distance between them."""
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
     products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]
@@ -236,4 +241,4 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "total_s8": _reduction,
     "transpose_conv_s8": _transposed,
 }
-"""Count functions by kernel name; `_elementwise` serves the other kernels."""
+"""Count functions by kernel name; `_elementwise` applies to all other portable kernels."""

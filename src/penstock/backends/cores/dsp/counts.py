@@ -1,8 +1,9 @@
-"""Counts how often each part of a DSP kernel runs for a whole output.
+"""Counts how often each section of a DSP kernel runs while it computes a whole output.
 
-Loops in assembly are counted in cycles, instruction by instruction, with the timing of
-`simulators/cortex_m_timing.py`; the C code around them is counted in parts, as in
-`common/portable_counts.py`.
+For loops in assembly, the cycles are counted, instruction by instruction, with the timing of
+`simulators/cortex_m_timing.py` (key "cycles").  For the surrounding C code, the runs of its
+sections are counted, as in `common/portable_counts.py`; "window four", for example, copies four
+bytes of a window.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ PAIRED = "conv2d_s8_dsp"
 BLOCK_PAIRS = 4
 """Pairs of inputs per iteration of the unrolled loop."""
 TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
-"""Cycles of a tile of two windows and four outputs: prologue, epilogue and the first two pairs of
-inputs; each further block of four pairs; a half block of two pairs; corrections."""
+"""Cycles of two windows and four outputs: prologue, epilogue and the first two pairs of inputs;
+each further block of four pairs; a half block of two pairs; corrections of signed forms."""
 ROW_BLOCK, ROW_FOUR, ROW_QUAD = 87, 25, 62
-"""Cycles of one window and four outputs: sixteen inputs; four inputs; prologue and epilogue."""
+"""Cycles of one window and four outputs: per sixteen inputs; per four remaining inputs; prologue
+and epilogue."""
 RUNS_QUAD, RUN, RUNS_BLOCK, RUNS_FOUR = 76, 20, 155, 46
-"""Cycles of two pixels read in place and four outputs: prologue and epilogue; a contiguous run;
-sixteen inputs of it; four inputs."""
+"""Cycles of two pixels read in place and four outputs: prologue and epilogue; per contiguous run;
+per sixteen inputs of a run; per four remaining inputs of a run."""
 LONE_QUAD, LONE_BLOCK, LONE_FOUR = 64, 87, 25
-"""As above, for one pixel; a run takes `RUN` cycles, too."""
+"""Cycles of one pixel read in place and four outputs: prologue and epilogue; per sixteen inputs of
+a run; per four remaining inputs.  Each run takes `RUN` cycles as well."""
 
 
 def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
-    """How often the parts of a kernel run; None if it is not a DSP kernel."""
+    """Return how often each section of a DSP kernel runs; None for other kernels."""
     count = COUNT_FUNCTIONS.get(kernel.name)
     if count is None:
         return None
@@ -38,27 +41,34 @@ def dsp_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
 
 
 def tile_cycles(pairs: int, signed: int) -> int:
-    """Cycles of two windows and four outputs, for the given number of pairs of inputs."""
+    """Return the cycles of two windows and four outputs.
+
+    `pairs`: pairs of inputs per window; `signed`: 1 if the form has corrections, otherwise 0."""
     blocks, rest = divmod(pairs - 2, BLOCK_PAIRS)
     return TILE + BLOCK * blocks + HALF_BLOCK * (rest > 0) + CORRECTIONS * signed
 
 
 def row_cycles(fours: int, signed: int) -> int:
-    """Cycles of one window and four outputs, for the given number of inputs divided by four."""
+    """Return the cycles of one window and four outputs.
+
+    `fours`: the number of inputs divided by four; `signed`: 1 if the form has corrections."""
     blocks, rest = divmod(fours, 4)
     return ROW_QUAD + ROW_BLOCK * blocks + ROW_FOUR * rest + CORRECTIONS * signed // 2
 
 
 def _clamped(p: Params, site: Site) -> int:
-    """Number of outputs clamped in a separate step: all of them, if the bounds are not int8's."""
+    """Return the number of outputs that are clamped in a separate step.
+
+    These are all outputs if the bounds of the activation are narrower than int8, else none."""
     return site.output.elements * (p["least"] > -128 or p["most"] < 127)
 
 
 def odd_cycles(kernel: Kernel) -> int:
-    """Cycles that a call adds if it computes an odd number of pixels; 0 for most kernels.
+    """Return the additional cycles of a call that computes an odd number of pixels.
 
-    The work is counted as half the cycles of a pair per pixel.  The last pixel of an odd number is
-    computed alone if it can be read in place, and otherwise as if it were a pair."""
+    They are 0 except for `conv2d_s8_dsp`, whose counts charge half the cycles of a pair for each
+    pixel.  The last pixel is computed alone if it can be read in place, or else takes as long as a
+    pair."""
     if kernel.name != PAIRED:
         return 0
     p = dict(kernel.params)
@@ -71,15 +81,15 @@ def odd_cycles(kernel: Kernel) -> int:
 
 
 def _quads(p: Params) -> int:
-    """Groups of four output channels, the last of which may be incomplete."""
+    """Return the number of groups of four output channels; the last group may be incomplete."""
     return p["quads"] + (p["quads_rest"] > 0)
 
 
 def _convolution(p: Params, site: Site) -> Counts:
-    """Counts of `conv2d_s8_dsp`.
+    """Return the counts of `conv2d_s8_dsp`.
 
-    The kernel gathers two neighbouring windows at once if all their taps lie inside the input, and
-    other windows singly."""
+    The kernel gathers two neighbouring windows at once if all their taps are inside the input, and
+    other windows one by one."""
     images, height, width, channels = site.output.shape
     twos, lone, lines = _windows(p)
     fours, singles, taps = p["row_fours"], p["row_rest"], p["kernel_h"]
@@ -115,7 +125,10 @@ def _convolution(p: Params, site: Site) -> Counts:
 
 
 def _windows(p: Params) -> tuple[int, int, int]:
-    """Per image: twos of windows, single windows, and window rows gathered for single windows."""
+    """Return three counts per image that describe how windows are gathered.
+
+    They are pairs of windows gathered at once, windows gathered alone, and rows of the latter that
+    are gathered column by column since they are partly outside the input."""
     width = p["out_w"]
     before = min(width, p["inner_lower"])
     inner = max(0, min(width, p["inner_upper"]) - before)
@@ -136,9 +149,9 @@ def _windows(p: Params) -> tuple[int, int, int]:
 
 
 def _direct(p: Params, site: Site) -> Counts:
-    """Counts of `conv2d_direct_s8_dsp`, which computes two pixels at a time.
+    """Return the counts of `conv2d_direct_s8_dsp`, which computes two pixels at a time.
 
-    It reads window rows as runs if both windows lie inside the input, and otherwise single taps."""
+    A run is a window row if both windows are inside the input, or else a single tap."""
     images, height, width, _ = site.output.shape
     fours = p["in_c"] // QUAD
     lower, upper = p["inner_lower"], p["inner_upper"]
@@ -177,7 +190,9 @@ def _direct(p: Params, site: Site) -> Counts:
 
 
 def _groups(p: Params, site: Site) -> Counts:
-    """Counts of `conv2d_groups_s8_dsp`, which computes two pixels of a merged group at a time."""
+    """Return the counts of `conv2d_groups_s8_dsp`.
+
+    It computes two pixels of a merged group (`grouped.py`) at a time."""
     images, height, width, _ = site.output.shape
     taps = p["kernel_h"] * p["kernel_w"]
     blocks, rest = divmod(p["group_in"] // QUAD, 4)
@@ -200,7 +215,7 @@ def _groups(p: Params, site: Site) -> Counts:
 
 
 def _depthwise(p: Params, site: Site) -> Counts:
-    """Counts of the depthwise kernels, which compute four channels at a time.
+    """Return the counts of the depthwise kernels, which compute four channels at a time.
 
     If 4 does not divide the number of channels, the last four overlap those before."""
     images, height, width, _ = site.output.shape
@@ -232,8 +247,9 @@ def _depthwise(p: Params, site: Site) -> Counts:
 
 
 def _runs(p: Params, images: int) -> int:
-    """How often tap addresses are computed: once per inner row for its inner columns, and for each
-    other pixel."""
+    """Return how often a depthwise kernel computes the addresses of taps.
+
+    It computes them once for all inner columns of an inner row, and for each other pixel."""
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]
@@ -256,7 +272,7 @@ def _fully_connected(p: Params, site: Site) -> Counts:
 
 
 def _pool(p: Params, site: Site) -> Counts:
-    """Counts of `pool2d_s8_dsp`, which computes eight channels at a time.
+    """Return the counts of `pool2d_s8_dsp`, which computes eight channels at a time.
 
     If 8 does not divide the number of channels, the last eight overlap those before."""
     images, height, width, channels = site.output.shape
@@ -279,7 +295,7 @@ def _pool(p: Params, site: Site) -> Counts:
 
 
 def _pairs(p: Params, site: Site) -> Counts:
-    """Counts of the elementwise kernels, which compute four elements at a time.
+    """Return the counts of the element-wise kernels, which compute four elements at a time.
 
     If 4 does not divide the length of a run, its last four elements overlap those before."""
     rows = row_count(site.output.shape)

@@ -9,7 +9,7 @@ from penstock.ir.op import Kernel, Op, Site
 
 
 def counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
-    """How often the parts of a DSP kernel or a portable kernel run; None for other kernels."""
+    """Return how often each section of a DSP or portable kernel runs; None for other kernels."""
     return dsp_counts(op, site, kernel) or portable_counts(op, site, kernel)
 
 

@@ -19,16 +19,17 @@ from penstock.requantisation.channels import Channels
 
 FOUR = 4
 FRACTION_BITS = 12
-"""Extra bits of a product of two int8 numbers, which has 17 bits with its sign."""
+"""Fraction bits of the requantisation form; a product of two inputs has 17 bits with its sign."""
 Params = tuple[tuple[str, int], ...]
-"""Kernel parameters: names and values."""
+"""Kernel parameters as (name, value) pairs."""
 
 
 def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
-    """A lookup table if one input is a constant with a single value; otherwise a kernel with proven
-    arithmetic that computes four elements at a time.
+    """Return the kernel for an element-wise operator.
 
-    Returns None if nothing is proven or portable C is faster."""
+    It is a lookup table if one input is a constant whose elements are equal.  Otherwise it computes
+    four elements at a time, with arithmetic that is proved exact.  Returns None if there is no such
+    kernel or portable C is faster."""
     found = _looked_up(op, site)
     if found is None:
         found = _product(op, site) if isinstance(op, Mul) else _sum(op, site)
@@ -39,8 +40,9 @@ def elementwise_kernel(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
-    """A lookup table from the variable input to the output; None unless the other input is a
-    constant with a single value."""
+    """Return a kernel that looks up each output in a table, by the element of one input.
+
+    Returns None unless the other input is a constant whose elements are equal."""
     for k, constant in enumerate(site.constants):
         x = site.inputs[1 - k]
         if constant is not None and x.shape == site.output.shape:
@@ -57,7 +59,7 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
 
 
 def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
-    """Outputs for every int8 value of one input; input `k` is constant and has value `other`."""
+    """Return the outputs for every int8 value of one input, where input `k` has value `other`."""
     left, right, output = (type.with_shape(ELEMENTS.shape) for type in (*site.inputs, site.output))
     every, same = ELEMENTS.astype(np.int8), np.repeat(other, len(ELEMENTS))
     inputs = (every, same) if k else (same, every)
@@ -66,7 +68,9 @@ def _outputs(op: Add | Sub | Mul, site: Site, k: int, other: Array) -> Array:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """A weighted sum and a shift."""
+    """Return a kernel that computes a shifted weighted sum; None if it would not be exact.
+
+    It also returns None if `_run_params` does."""
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
@@ -74,7 +78,9 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
-    """A product and its proven requantisation."""
+    """Return a kernel that computes products; None if requantisation is not proved exact.
+
+    It also returns None if `_run_params` does."""
     rows, found = _run_params(op, site), certify(_channel(op, site), FRACTION_BITS)
     if rows is None or found.outside.any():
         return None
@@ -97,7 +103,7 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """The reference's requantisation of products, whose range follows from the input ranges."""
+    """Return the reference requantisation of products, and the range of the products."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)
@@ -112,17 +118,17 @@ def _channel(op: Mul, site: Site) -> Channels:
 
 
 def _range(site: Site, k: int) -> tuple[int, int]:
-    """The least and the greatest value of input `k`, both included."""
+    """Return the smallest and the largest possible value of input `k`."""
     if site.constants[k] is None:
         return -128, 127
     return int(site.constant(k).min()), int(site.constant(k).max())
 
 
 def _run_params(op: Add | Sub | Mul, site: Site) -> Params | None:
-    """Parameters that split an output row into runs of elements.
+    """Return the kernel parameters that divide an output row into runs of elements.
 
-    A run is a whole row if each input is as wide as the output or has one element per row;
-    otherwise it is a pixel.  Returns None if runs have fewer than four elements."""
+    A run is a whole row if each input has either all elements of the row or a single one; otherwise
+    it is a pixel.  Returns None if runs have fewer than four elements."""
     steps = dict(broadcast.params(site))
     _, _, width, channels = broadcast.extended(site.output.shape)
     shapes = [broadcast.extended(x.shape)[2:] for x in site.inputs]

@@ -1,8 +1,8 @@
-"""Grouped convolutions, and depthwise ones with a channel multiplier, on DSP cores.
+"""Grouped convolutions, and depthwise convolutions with a channel multiplier, on DSP cores.
 
-The kernel reads inputs in fours.  Neighbouring groups are therefore merged until their input depth
-is a multiple of four; weights between an output of one group and an input of another are zero.
-Merging all groups yields an ordinary convolution.
+The kernel reads four inputs at a time.  Neighbouring groups are therefore merged until their number
+of input channels is a multiple of four; the weight of an input in one group for an output of
+another is zero.  Merging all groups yields an ordinary convolution.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 
 MOST_TAPS = 25
-"""Size of the kernel's array of pointers to taps."""
+"""Largest number of taps of the kernel, the size of its array of pointers."""
 MOST_MERGED = 4
-"""Largest number of groups merged into an ordinary convolution, whose weights take that many times
-as much memory."""
+"""Largest number of groups that are merged into an ordinary convolution.
+
+The factor by which the size of the weights grows is the number of groups."""
 GroupedOp = Conv2D | DepthwiseConv2D
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelGroups:
-    """`count` groups of `depth` input and `outputs` output channels each.
+    """The channel groups of a convolution.
 
-    The kernel processes `merged` consecutive groups as one.  If `merged` does not divide `count`,
-    the last merged group overlaps the one before."""
+    count: number of groups.
+    depth, outputs: numbers of input and output channels of each group.
+    merged: number of consecutive groups that the kernel processes as one merged group.  If it does
+        not divide `count`, the last merged group overlaps the one before."""
 
     count: int
     depth: int
@@ -43,14 +46,14 @@ class ChannelGroups:
 
     @staticmethod
     def of(op: GroupedOp, site: Site) -> ChannelGroups:
-        """The groups of an operator, not merged."""
+        """Return the groups of an operator, not merged."""
         channels = site.inputs[0].shape[3]
         depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
         return ChannelGroups(channels // depth, depth, site.output.shape[3] * depth // channels)
 
     @property
     def starts(self) -> list[int]:
-        """The first group of each merged group.
+        """The index of the first group of each merged group.
 
         >>> ChannelGroups(6, 1, 2, merged=4).starts
         [0, 2]
@@ -60,14 +63,18 @@ class ChannelGroups:
 
     @property
     def order(self) -> Int64s:
-        """Output channels, merged group by merged group, each padded to fours with its last one."""
+        """The output channels of each merged group in turn.
+
+        The last channel of a merged group is repeated until 4 divides the number of channels."""
         outputs = self.merged * self.outputs
         fours = np.minimum(np.arange(-(-outputs // tiles.QUAD) * tiles.QUAD), outputs - 1)
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
-        """Weights (channels in `order`, taps, merged depth), zero between groups, from weights
-        (channels in `order`, taps * depth)."""
+        """Return weights for merged groups, with zeros for inputs of other groups.
+
+        `weights` has shape (channels, taps * depth), and the result (channels, taps, merged *
+        depth), where channels are those in `order`."""
         order = self.order
         each = len(order) // len(self.starts)
         member = order // self.outputs - np.repeat(self.starts, each)
@@ -78,8 +85,10 @@ class ChannelGroups:
 
 
 def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
-    """A kernel that computes two pixels and four outputs of a merged group at a time and reads its
-    inputs in place; None if groups cannot be merged or requantisation is not proven."""
+    """Return a kernel that computes two pixels of four outputs of a merged group at a time.
+
+    It reads its inputs in place.  Returns None if there are too few groups to merge, if the window
+    has more than `MOST_TAPS` taps, or if requantisation is not proved exact."""
     taps = op.rows.size * op.columns.size
     possible = list(_merged(ChannelGroups.of(op, site)))
     if not possible or taps > MOST_TAPS:
@@ -116,7 +125,9 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
 
 def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
-    """Merges that make the input depth a multiple of four: the fewest groups, and twice as many."""
+    """Yield ways to merge groups such that the number of inputs is a multiple of four.
+
+    They merge the smallest possible number of groups, and twice that number."""
     least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
@@ -124,13 +135,15 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
 
 
 def _products(groups: ChannelGroups, taps: int) -> int:
-    """Multiplications per pixel, including those by zero weights and by padding outputs."""
+    """Return the multiplications per pixel, including those by zero and for repeated channels."""
     outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 
 
 def as_one_group(op: GroupedOp, site: Site) -> tuple[Conv2D, Site] | None:
-    """The equivalent ordinary convolution; None if there are more than `MOST_MERGED` groups."""
+    """Return the equivalent ordinary convolution and its site.
+
+    Returns None if there are more than `MOST_MERGED` groups."""
     groups = ChannelGroups.of(op, site)
     if groups.count > MOST_MERGED:
         return None

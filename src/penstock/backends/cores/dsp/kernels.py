@@ -1,7 +1,8 @@
-"""Selects and packs kernels for cores with the DSP extension: Cortex-M4, M7 and M33.
+"""Selection of kernels for cores with the DSP extension: Cortex-M4, M7 and M33.
 
 The extension multiplies pairs of 16-bit numbers.  Kernels therefore widen int8 inputs to 16 bits,
-store two weights as one 16-bit number, and compute four output channels ("a quad") together.
+store two weights as one 16-bit number, and compute four output channels ("a quad") together.  The
+scales of a channel are the constants of its requantisation form, including the bias.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MOST_STACK_BYTES = 192
 MOST_RUNS = 25
 """Largest number of contiguous runs per window in `conv2d_direct_s8_dsp`."""
 _UNUSED = np.zeros(1, np.int16)
-"""Stands for a table that the kernel does not read: C has no empty arrays."""
+"""Placeholder for a table that the kernel does not read, because C has no empty arrays."""
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -55,12 +56,12 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     AveragePool2D: INT8,
     MaxPool2D: INT8,
 }
-"""Element types of the kernels by operator."""
+"""The element types that the kernels support, by operator."""
 
 
 @for_element_types(ELEMENT_TYPES)
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
-    """The DSP kernel of an operator; None if it has none or portable C is faster."""
+    """Return the DSP kernel for an operator; None if there is none or portable C is faster."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
@@ -83,8 +84,10 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
-    """The fastest kernel of a grouped convolution: grouped, ungrouped with zero weights between the
-    groups, depthwise with a channel multiplier, or portable."""
+    """Return the fastest of the kernels that can compute a grouped convolution.
+
+    These are the grouped kernel, the ordinary kernel with zero weights between groups, the
+    depthwise kernel with a channel multiplier, and the portable kernel."""
     one = as_one_group(op, site)
     found = (group_kernel(op, site), None if one is None else _convolution(*one))
     found += (_depthwise(op, site),) if isinstance(op, DepthwiseConv2D) else ()
@@ -95,8 +98,10 @@ def _grouped(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """A convolution kernel for all output channels or, if that is faster, for variable channels
-    only; it then copies the constant channels from a table."""
+    """Return the faster of two ordinary convolution kernels; None if neither is possible.
+
+    One computes all output channels; the other copies constant channels from a table and computes
+    only the variable ones."""
     is_constant, _ = constant_outputs(op, site)
     channels = np.arange(len(is_constant))
     every = _im2col(op, site, channels)
@@ -111,11 +116,12 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kernel | None:
-    """A kernel that gathers two windows in working memory (im2col) and multiplies them by the
-    weights of four output channels at a time.
+    """Return a kernel that gathers two windows in working memory (im2col).
 
-    Sums fit 24 bits.  If `channels` are not all output channels, outputs are collected in working
-    memory and then scattered over the pixel.  Returns None if requantisation is not proven."""
+    It multiplies them by the weights of four output channels at a time.  Accumulators of `channels`
+    must fit 24 bits.  If `channels` are not all output channels, their outputs are collected in
+    working memory and then scattered over the pixel.  Returns None if requantisation is not proved
+    exact."""
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
@@ -165,8 +171,10 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
 ) -> tuple[tuple[str, Table], ...]:
-    """Tables of the channels with a form of their own: position, weights in window order, bias and
-    form of each."""
+    """Return the tables of the channels with a form of their own (`layer.outside`).
+
+    They contain, for each such channel, its index, its weights in window order, its bias and its
+    encoded form."""
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
@@ -179,32 +187,31 @@ def _outside(
 
 
 def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
-    """The taps of a window in the order in which kernels widen it."""
+    """Return the indices of a window's elements in the order in which kernels widen them."""
     return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
-    """An output pixel that holds the value of every constant channel."""
+    """Return an output pixel with the value of every constant channel."""
     return constant_outputs(op, site)[1].astype(np.int8)
 
 
 @for_element_types(ELEMENT_TYPES)
 def fallback_kernel(op: Op, site: Site) -> Kernel | None:
-    """The fallback kernel of a convolution: one that needs no scratch."""
+    """Return a kernel without scratch for a convolution; None for other operators."""
     if not isinstance(op, Conv2D):
         return None
     return direct_kernel(op, site) or _portable(op, site)
 
 
 def _portable(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel:
-    """The portable kernel, with proven requantisation."""
+    """Return the portable kernel, with requantisation that is proved exact."""
     return with_forms(op, site, op.kernel(site))
 
 
 @for_element_types(ELEMENT_TYPES)
 def direct_kernel(op: Op, site: Site) -> Kernel | None:
-    """A convolution kernel that reads its inputs in place, four channels at a time; None if the
-    operator has none."""
+    """Return a convolution kernel that reads its inputs in place; None if there is none."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
             return _direct(op, site)
@@ -213,10 +220,11 @@ def direct_kernel(op: Op, site: Site) -> Kernel | None:
 
 
 def _direct(op: Conv2D, site: Site) -> Kernel | None:
-    """The kernel that computes two pixels and four output channels at a time.
+    """Return a kernel that computes two pixels of four output channels at a time.
 
-    Sums fit 24 bits.  Returns None if the input channels are no multiple of four, the window is too
-    large, or requantisation is not proven."""
+    It reads its inputs in place, four channels at a time.  Returns None if the number of input
+    channels is not a multiple of four, if the window has more than `MOST_RUNS` taps, or if
+    requantisation is not proved exact."""
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
@@ -250,10 +258,10 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
 def _packed(
     op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s, most_outside: int = 0
 ) -> tuple[CertifiedLayer, Table] | None:
-    """The layer of the given output channels, and its packed weights.
+    """Return the certified layer of the output channels `channels`, and its packed weights.
 
-    Channels with a form of their own get zero weights.  Returns None if too many need one, or if
-    two weights do not fit 16 bits."""
+    Channels with a form of their own have zero weights in the latter.  Returns None if more than
+    `most_outside` channels need a form of their own, or if two weights do not fit 16 bits."""
     layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
@@ -264,15 +272,16 @@ def _packed(
 
 
 def _padding_pixel(op: Conv2D | DepthwiseConv2D, x: TensorType) -> Table:
-    """One pixel of input padding; a single element if the layer has no padding."""
+    """Return one pixel of input padding; a single element if the layer has no padding."""
     return Table.of(np.full(x.shape[3] if _padding(op) else 1, x.zero_point, np.int8))
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The kernel that computes four channels at a time; None if it does not support the layer.
+    """Return the depthwise kernel, which computes four channels at a time.
 
     With a channel multiplier m, the kernel makes m passes; pass k computes output k of every input
-    channel."""
+    channel.  Returns None if the layer has fewer than four channels or too many taps, or if
+    requantisation is not proved exact."""
     x, windows = site.inputs[0], op.multiplier
     count = op.rows.size * op.columns.size
     if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
@@ -310,8 +319,10 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
-    """The kernel that computes four outputs at a time; None if the number of inputs is no multiple
-    of four or requantisation is not proven."""
+    """Return the fully connected kernel, which computes four outputs at a time.
+
+    Returns None if the number of inputs is not a multiple of four, if requantisation is not proved
+    exact, or if two weights do not fit 16 bits."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     if depth % tiles.QUAD:
@@ -337,10 +348,10 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 _NO_COLUMNS = (("inner_lower", 0), ("inner_upper", 0))
-"""No output column has window rows that are contiguous in memory."""
+"""Kernel parameters: no output column has window rows that are contiguous in memory."""
 
 
 def _padding(op: Conv2D | DepthwiseConv2D) -> int:
-    """Number of padding rows and columns, over all sides."""
+    """Return the total number of padding rows and columns."""
     windows = (op.rows, op.columns)
     return sum(window.before + window.after for window in windows)

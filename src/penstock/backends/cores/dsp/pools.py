@@ -10,14 +10,14 @@ from penstock.ops.max_pool2d import MaxPool2D
 
 LEAST_CHANNELS = 8
 MOST_TAPS = 256
-"""Largest number of int8 elements whose sum fits 16 bits."""
+"""Largest number of taps: the sum of that many int8 elements fits 16 bits."""
 
 
 def pool_kernel(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel:
-    """The faster of the DSP kernel, which computes eight channels at a time, and the portable one.
+    """Return the faster of the DSP kernel and the portable kernel.
 
-    The portable kernel also takes layers with fewer channels, with large windows, and with windows
-    that lie entirely in the padding."""
+    The DSP kernel computes eight channels at a time.  It does not support layers with fewer
+    channels, with large windows, or with windows that are entirely in the padding."""
     portable, found = op.kernel(site), _in_eights(op, site)
     if found is not None and DSP_CYCLES.cycles(op, site, found) <= DSP_CYCLES.cycles(
         op, site, portable
@@ -39,5 +39,5 @@ def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
 
 
 def _covers_inputs(window: Window) -> bool:
-    """Whether taps are adjacent and every window has at least one tap inside the input."""
+    """Return whether taps are contiguous and every window has at least one tap inside the input."""
     return window.dilation == 1 and max(window.before, window.after) < window.size

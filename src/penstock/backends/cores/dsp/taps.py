@@ -1,4 +1,7 @@
-"""Packs depthwise weights and scales for four channels at a time, as `runtime/taps.h` reads."""
+"""Packing of depthwise weights and scales in groups of four channels, for `runtime/taps.h`.
+
+The scales of a channel are the constants of its requantisation form, including the bias.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,18 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.op import Table
 
 FRACTION_BITS = 9
-"""Extra bits of sums."""
+"""Fraction bits of the requantisation form."""
 QUAD = 4
 MOST_TAPS = 25
-"""Size of the kernel's array of pointers to taps."""
+"""Largest number of taps of the kernel, the size of its array of pointers."""
 _EVEN_THEN_ODD = [0, 2, 1, 3]
-"""Order in which widening four bytes yields them."""
+"""Order of four bytes after they are widened to two pairs of 16-bit numbers."""
 
 
 def fours(channels: int) -> Int64s:
-    """The channels of each quad (quads, 4).
+    """Return the channels of each group of four, with shape (groups, 4).
 
-    If 4 does not divide `channels`, the last quad overlaps the one before.
+    If 4 does not divide `channels`, the last group overlaps the one before.
 
     >>> fours(6).tolist()
     [[0, 1, 2, 3], [2, 3, 4, 5]]
@@ -30,13 +33,15 @@ def fours(channels: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table:
-    """Weights (channels, taps), reordered to (quads, taps, 4)."""
+    """Return weights of shape (channels, taps), reordered to (groups, taps, 4 channels)."""
     quads = weights.reshape(-1, QUAD, weights.shape[1])
     return Table.of(quads.swapaxes(1, 2).astype(np.int8).ravel())
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Per quad: one base, then the offsets, corrections and factors of channels 0, 2, 1, 3."""
+    """Return the scales of each group of four channels as int32 words.
+
+    A group has one base, then offsets, corrections and factors, each of channels 0, 2, 1, 3."""
     form = layer.form
     columns = np.stack([layer.offset, form.correction, form.factor])
     quads = columns.reshape(3, -1, QUAD)[:, :, _EVEN_THEN_ODD].swapaxes(0, 1)

@@ -1,4 +1,7 @@
-"""Packs weights and scales for four output channels at a time, as `runtime/tile.h` reads them."""
+"""Packing of weights and scales in groups of four output channels, for `runtime/tile.h`.
+
+The scales of a channel are the constants of its requantisation form, including the bias.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.op import Table
 
 FRACTION_BITS = 8
-"""Extra bits of sums."""
+"""Fraction bits of the requantisation form."""
 QUAD = 4
-"""Output channels computed together."""
+"""Number of output channels that kernels compute together."""
 _EVEN_THEN_ODD = (0, 2, 1, 3)
+"""Order of four bytes after they are widened to two pairs of 16-bit numbers."""
 
 
 def window_order(rows: int, row_elements: int) -> Int64s:
-    """Inputs of a window in the order in which kernels widen them.
+    """Return the indices of a window's elements in the order in which kernels widen them.
 
-    First come the complete fours of every row, even bytes before odd ones, then the remaining
-    elements of the rows.
+    The complete groups of four elements of all rows come first, each with even elements before odd
+    ones.  The remaining elements of all rows follow.
 
     >>> window_order(2, 5).tolist()
     [0, 2, 1, 3, 5, 7, 6, 8, 4, 9]
@@ -31,8 +35,10 @@ def window_order(rows: int, row_elements: int) -> Int64s:
 
 
 def packed_weights(weights: Int64s) -> Table | None:
-    """Weights (channels, taps) packed in pairs, taps padded to fours; None if a pair does not fit a
-    16-bit number."""
+    """Return weights of shape (channels, taps), packed for SMLAD as in `runtime/tile.h`.
+
+    A 16-bit number holds the weights of two channels for one tap, as w0 + 256 * w1; channels and
+    taps are padded with zeros to multiples of four.  Returns None if two weights do not fit."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // QUAD) * QUAD, -(-taps // QUAD) * QUAD), np.int64)
     padded[:channels, :taps] = weights
@@ -44,8 +50,10 @@ def packed_weights(weights: Int64s) -> Table | None:
 
 
 def packed_scales(layer: CertifiedLayer) -> Table:
-    """Per quad: offsets of channels 1, 3, 0, 2, factors and corrections of channels 0 to 3, one
-    base."""
+    """Return the scales of each group of four channels as int32 words.
+
+    A group has the offsets of channels 1, 3, 0, 2, the factors and the corrections of channels 0 to
+    3, and one base."""
     count = len(layer.offset)
     form = layer.form
     columns = np.zeros((-(-count // QUAD) * QUAD, 4), np.int64)

@@ -1,4 +1,4 @@
-"""Core family `mve`: Cortex-M55.  Its cores have the DSP extension, too, and run those kernels."""
+"""Core family `mve`: Cortex-M55, which runs DSP kernels where there is no MVE kernel."""
 
 from __future__ import annotations
 

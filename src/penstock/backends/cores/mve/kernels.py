@@ -1,6 +1,7 @@
-"""Selects and packs kernels for cores with MVE: Cortex-M55.
+"""Selection of kernels for cores with MVE (Cortex-M55), and packing of their constants.
 
-A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.
+A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.  The scales of a
+channel are the constants of its requantisation form, including the bias (`requantisation/form.py`).
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ from penstock.ops.sub import Sub
 from penstock.requantisation.channels import reachable
 
 FRACTION_BITS = (9, 8)
-"""Extra bits of sums, in the order in which they are tried."""
+"""Numbers of fraction bits of a requantisation form, in the order in which they are tried."""
 MOST_STRIP_BYTES = 4096
 """Largest scratch for the windows of an output row."""
 LEAST_POOLED, MOST_POOLED = 16, 255
-"""Window sizes of the pooling kernel: smaller ones are faster in portable C, sums of larger ones
-may exceed 16 bits."""
+"""Window sizes, in elements, of the pooling kernel.
+
+Smaller windows are faster in portable C; sums of larger windows may exceed 16 bits."""
 VECTOR, QUAD, EIGHT, NINE = 16, 4, 8, 9
 LANES = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
-"""Channels of a block of sixteen, in the order in which widening yields them."""
+"""The channels of a block of sixteen in the order that results from widening bytes to words."""
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -47,11 +49,11 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Sub: INT8,
     AveragePool2D: INT8,
 }
-"""Element types of the kernels by operator."""
+"""The element types that the kernels support, by operator."""
 
 
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
-    """The MVE kernel of an operator or, if it has none, its DSP kernel; None if it has neither."""
+    """Return the MVE kernel for an operator, or else its DSP kernel; None if there is neither."""
     return _with_vectors(op, site) or dsp_kernel(op, site)
 
 
@@ -75,14 +77,16 @@ def _with_vectors(op: Op, site: Site) -> Kernel | None:
 
 
 def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int] | None:
-    """A layer with proven requantisation, and the number of extra bits of its sums; None if no
-    number of bits admits a proof."""
+    """Return the certified layer of an operator, and the fraction bits of its form.
+
+    `order`: the output channels in the kernel's order.  Returns None if no form is proved exact for
+    all channels."""
     found = ((certified_layer(op, site, bits, order), bits) for bits in FRACTION_BITS)
     return next(((layer, bits) for layer, bits in found if layer is not None), None)
 
 
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
-    """Kernel parameters of the requantisation."""
+    """Return the kernel parameters of the requantisation; `bits`: fraction bits of the form."""
     form = layer.form
     return (
         ("least", layer.least),
@@ -94,9 +98,10 @@ def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The kernel that computes two windows and four output channels at a time.
+    """Return the convolution kernel, which computes two pixels of four output channels at a time.
 
-    Each output reads all input channels.  Returns None if requantisation is not proven."""
+    Each output channel must read all input channels.  Returns None if requantisation is not
+    proved exact."""
     x, outputs = site.inputs[0], site.output.shape[3]
     found = _layer(op, site, np.arange(outputs))
     if found is None:
@@ -146,7 +151,10 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strips: int, steps: int) -> int:
-    """Number of instructions that gather the windows."""
+    """Return the number of instructions that gather the windows.
+
+    The windows of an output row are in a strip of `strips` columns, or separate if that is 0; a
+    window occupies `steps` vectors."""
     images, height, width, _ = site.output.shape
     if strips:
         copies = images * height * op.rows.size * strips
@@ -155,9 +163,10 @@ def _gather(op: Conv2D | DepthwiseConv2D, site: Site, strips: int, steps: int) -
 
 
 def _strips(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
-    """Number of columns of the strip that holds all windows of an output row, or 0 for no strip.
+    """Return the columns of the strip that holds all windows of an output row; 0 for no strip.
 
-    A strip is gathered if its columns fill vectors, windows overlap, and it is small."""
+    The kernel uses a strip if windows overlap, a column fills at least a vector, and the strip has
+    at most `MOST_STRIP_BYTES` bytes."""
     channels = site.inputs[0].shape[3]
     strips = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
     shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
@@ -166,8 +175,10 @@ def _strips(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
 
 
 def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], steps: int) -> int:
-    """Upper bound of the output columns whose windows can be read in place: as whole vectors of
-    contiguous bytes that end inside the row; 0 if there are none."""
+    """Return the exclusive upper bound of output columns whose windows can be read in place.
+
+    Such a window is contiguous, and the `steps` vectors that contain it end inside the input row.
+    The result is 0 if there are none.  `shape` is the shape of the input."""
     if op.rows.size > 1:
         return 0
     last = shape[2] - -(-steps * VECTOR // shape[3])
@@ -175,14 +186,15 @@ def _in_place_columns(op: Conv2D | DepthwiseConv2D, shape: tuple[int, ...], step
 
 
 def _inner_range(window: Window, extent: int) -> tuple[int, int]:
-    """Half-open range of outputs whose windows lie inside an axis of `extent` elements."""
+    """Return the half-open range of outputs whose windows are inside an input axis of `extent`."""
     lower = -(-window.before // window.stride)
     return lower, max(0, (extent - window.extent + window.before) // window.stride + 1)
 
 
 def _packed_weights(weights: Int64s, together: int) -> Table:
-    """Weights (channels, taps), reordered to (channels / together, vectors, together, 16), padded
-    with zeros."""
+    """Return weights of shape (channels, taps), reordered and padded with zeros.
+
+    The order is (groups of `together` channels, vectors, channels of the group, lanes)."""
     channels, taps = weights.shape
     padded = np.zeros((-(-channels // together) * together, -(-taps // VECTOR) * VECTOR), np.int8)
     padded[:channels, :taps] = weights
@@ -191,8 +203,10 @@ def _packed_weights(weights: Int64s, together: int) -> Table:
 
 
 def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
-    """Per `together` channels: the base of each four, then offsets, corrections (of signed forms
-    only) and factors."""
+    """Return the scales of each group of `together` channels as int32 words.
+
+    A group has one base per four channels, then all offsets, corrections (of signed forms only) and
+    factors."""
     columns = _form_rows(layer)
     padded = np.zeros((len(columns), -(-columns.shape[1] // together) * together), np.int64)
     padded[:, : columns.shape[1]] = columns
@@ -203,15 +217,18 @@ def _packed_scales(layer: CertifiedLayer, together: int) -> Table:
 
 
 def _form_rows(layer: CertifiedLayer) -> Int64s:
-    """Rows of base, offset, correction (of signed forms only) and factor, one column a channel."""
+    """Return base, offset, correction (of signed forms only) and factor as rows of an array.
+
+    Each channel has a column."""
     form = layer.form
     corrections = (form.correction,) if form.corrects else ()
     return np.stack([form.base, layer.offset, *corrections, form.factor])
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The kernel for 3x3 windows that computes sixteen channels of a pixel, or eight channels of
-    two pixels, at a time; None if it does not support the layer."""
+    """Return the depthwise kernel for 3x3 windows; None if it does not support the layer.
+
+    The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time."""
     x = site.inputs[0]
     channels, together = x.shape[3], _together(op, site)
     if not together:
@@ -249,8 +266,10 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _together(op: DepthwiseConv2D, site: Site) -> int:
-    """Pixels computed together: 2 for eight channels, 1 for sixteen or more, 0 if the kernel does
-    not support the layer."""
+    """Return the number of pixels that the depthwise kernel computes together.
+
+    It is 2 for eight channels, 1 for sixteen or more, and 0 if the kernel does not support the
+    layer."""
     channels = site.inputs[0].shape[3]
     if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
         return 0
@@ -260,10 +279,10 @@ def _together(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _blocks(channels: int) -> Int64s:
-    """Channels of each block (blocks, 16).
+    """Return the channels of each block of sixteen, with shape (blocks, 16).
 
-    If 16 does not divide `channels`, the last block overlaps the one before; eight channels occur
-    twice in their only block.
+    If 16 does not divide `channels`, the last block overlaps the one before.  If there are only
+    eight channels, the only block contains each channel twice.
 
     >>> _blocks(20)[:, 0].tolist(), _blocks(8).tolist()[0][7:9]
     ([0, 4], [7, 0])
@@ -274,15 +293,19 @@ def _blocks(channels: int) -> Int64s:
 
 
 def _pairs_fit(weights: Int64s) -> bool:
-    """Whether the sum of the products of two neighbouring taps always fits 16 bits."""
+    """Return whether the products of two neighbouring taps always have a sum that fits 16 bits.
+
+    `weights`: of shape (channels, taps)."""
     pairs = weights[:, : NINE - 1].reshape(-1, 2)
     lower, upper = reachable(pairs, np.zeros(len(pairs), np.int64), -128, 128)
     return bool(lower.min() >= -(2**15) and upper.max() <= 2**15)
 
 
 def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
-    """Blocks (blocks, bytes): weights tap by tap, then offsets, corrections (of signed forms only)
-    and factors, then the base of each four channels."""
+    """Return weights and scales of each block of sixteen channels, with shape (blocks, bytes).
+
+    A block has the weights tap by tap, then offsets, corrections (of signed forms only) and
+    factors, then one base per four channels."""
     weights = np.zeros((len(layer.weights) // VECTOR, NINE, VECTOR), np.int8)
     lanes = layer.weights.reshape(-1, VECTOR, NINE)
     weights[:, :, LANES] = lanes.swapaxes(1, 2)
@@ -292,8 +315,9 @@ def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 
 
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
-    """How often tap addresses are computed: once per inner row for its inner columns, and for each
-    other pixel."""
+    """Return how often the kernel computes the addresses of taps.
+
+    It computes them once for all inner columns of an inner row, and for each other pixel."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)
@@ -303,7 +327,9 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
-    """The kernel that computes eight outputs at a time; None if requantisation is not proven."""
+    """Return the fully connected kernel, which computes eight outputs at a time.
+
+    Returns None if requantisation is not proved exact."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
     found = _layer(op, site, np.arange(outputs))
@@ -335,8 +361,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """The kernel that adds tensors of equal shape as a weighted sum and a shift; None if that is
-    not exact."""
+    """Return the kernel that computes a shifted weighted sum of two tensors of equal shape.
+
+    Returns None if no such sum equals the operator."""
     found = sum_params(op, site)
     if found is None:
         return None
@@ -350,8 +377,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _average_pool(op: AveragePool2D, site: Site) -> Kernel | None:
-    """The kernel that computes eight channels at a time; None if 8 does not divide the channels or
-    the window has fewer than `LEAST_POOLED` or more than `MOST_POOLED` elements."""
+    """Return the average pooling kernel, which computes eight channels at a time.
+
+    Returns None if 8 does not divide the number of channels, or if the window has fewer than
+    `LEAST_POOLED` or more than `MOST_POOLED` elements."""
     elements = op.rows.size * op.columns.size
     if site.output.shape[3] % EIGHT or not LEAST_POOLED <= elements <= MOST_POOLED:
         return None

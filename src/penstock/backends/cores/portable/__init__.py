@@ -1,1 +1,1 @@
-"""Portable C11 kernels alone."""
+"""Core family without optimised kernels: all operators run in portable C11."""

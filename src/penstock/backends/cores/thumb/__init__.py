@@ -1,1 +1,1 @@
-"""Kernels for Armv6-M, whose multiplier keeps the low 32 bits."""
+"""Kernels for Armv6-M, whose multiplier yields only the low 32 bits of a product."""

@@ -1,63 +1,74 @@
 """Cycles of the Thumb kernels on a Cortex-M0+ with zero-wait memories.
 
 Loops in assembly are counted instruction by instruction with the timing of
-`simulators/cortex_m_timing.py`; the code around them is a linear fit to layers of real networks on
-the simulated core.  Convolution kernels compute two pixels at a time.
+`simulators/cortex_m_timing.py`; cycles of the surrounding C code are a linear fit to layers of real
+networks on the simulated core.
+
+Convolution kernels compute two pixels at a time.  `signed` arguments tell whether the
+requantisation form corrects some accumulators, which takes extra cycles ("corrections").
 """
 
 from __future__ import annotations
 
 OUTPUTS, CORRECTIONS = 48, 11
-"""Requantisation of one channel of two pixels; corrections of signed forms."""
+"""Cycles of the requantisation of one channel of two pixels; corrections of signed forms."""
 WORD, BLOCK, GROUP = 19, 13, 17
-"""Dot products of two channels: per word of weights (two taps); per block of words; per pair of
-channels."""
+"""Cycles of dot products of two pixels with two channels: per word of weights (two taps); per block
+of words; per pair of channels."""
 PIXELS, WINDOW_ROW, INPUT = 251, 71, 9.44
-"""Gathering the windows of two pixels: per pair; per window row; per input."""
+"""Cycles of gathering the windows of two pixels: per pair of pixels; per window row; per input."""
 LINE_COLUMN, LINE_BYTE = 73, 3.42
-"""Gathering a window row from several runs: per column; per byte."""
+"""Cycles of gathering a window row that is not contiguous: per column; per byte."""
 IDLE_PIXELS, IDLE_BYTE = 177, 8.58
-"""Writing constant channels of two pixels: per pair; per byte."""
+"""Cycles of writing constant channels of two pixels: per pair of pixels; per byte of a pixel."""
 OUTPUT_ROW = 180
-"""Per output row of a convolution."""
+"""Cycles per output row of a convolution."""
 TAPS_CHANNEL, OTHER_CHANNEL, OTHER_TAP = 123, 319, 24.4
-"""Depthwise channel of two pixels: with nine taps; with another number of taps; per such tap."""
+"""Cycles of a depthwise channel of two pixels: with nine taps; with any other number of taps, a
+constant and a cost per tap."""
 TAPS_PIXELS, FOUND_TAP, TAPS_ROW = 131, 65, 150
-"""Depthwise convolution: per pair of pixels; per tap address; per row."""
+"""Cycles of a depthwise convolution: per pair of pixels; per tap address; per output row."""
 FOUR_INPUTS, REST_INPUT, FOUR_OUTPUTS = 77, 22, 24
-"""Four outputs of a fully connected layer: per four inputs; per remaining input; constant part."""
+"""Cycles of four outputs of a fully connected layer: per four inputs; per remaining input; constant
+part."""
 ELEMENT, SUM_ROW = 25.6, 60
-"""Sum of two tensors: per element; per row."""
+"""Cycles of the sum of two tensors: per element; per row."""
 POOL_ROW, POOL_TAP = 16, 4
-"""Output of the portable average pooling: per window row; per tap."""
+"""Cycles of an output of portable average pooling: per window row; per tap."""
 
 
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
-    """Dot products of two pixels, for the given words, blocks and pairs (`groups`) of weights."""
+    """Return the cycles of the dot products of two pixels with all channels, requantised.
+
+    The weights consist of `words` words in `blocks` blocks, for `groups` pairs of channels."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
     return words * WORD + blocks * BLOCK + groups * outputs
 
 
 def gathered_windows(rows: int, row_bytes: int, idle: int) -> float:
-    """Gathering the windows of two pixels; `idle` is the number of output channels if some of them
-    are constant, otherwise 0."""
+    """Return the cycles of gathering the windows of two pixels and writing constant channels.
+
+    `rows`: rows of a window, of `row_bytes` bytes each; `idle`: number of output channels if some
+    channels are constant, otherwise 0."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
     return pair + (IDLE_PIXELS + IDLE_BYTE * idle) * bool(idle)
 
 
 def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
-    """Gathering `lines` window rows column by column."""
+    """Return the cycles of gathering `lines` window rows column by column.
+
+    A window row has `columns` columns and `row_bytes` bytes."""
     return lines * (columns * LINE_COLUMN + row_bytes * LINE_BYTE)
 
 
 def depthwise(channels: int, taps: int, *, signed: bool) -> float:
-    """Two pixels of a depthwise convolution."""
+    """Return the cycles of two pixels of a depthwise convolution."""
     channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
     return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
 
 def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
-    """A fully connected layer."""
+    """Return the cycles of a fully connected layer with `depth` inputs per output."""
     fours, rest = divmod(depth, 4)
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
     group += 4 * (OUTPUTS + CORRECTIONS * signed)
@@ -65,10 +76,10 @@ def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> 
 
 
 def weighted_sum(elements: int, rows: int) -> int:
-    """A weighted sum of two tensors."""
+    """Return the cycles of a weighted sum of two tensors."""
     return round(elements * ELEMENT + rows * SUM_ROW)
 
 
 def average_pool(outputs: int, rows: int, columns: int) -> int:
-    """Average pooling by the portable kernel; `rows` and `columns` of a window."""
+    """Return the cycles of portable average pooling with windows of `rows` by `columns` taps."""
     return outputs * rows * (POOL_ROW + POOL_TAP * columns)

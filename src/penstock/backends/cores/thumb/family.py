@@ -1,4 +1,4 @@
-"""Core family `thumb`: Cortex-M0 and M0+; later cores execute its instructions, too."""
+"""Core family `thumb`: Cortex-M0 and M0+; its kernels also run on later cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects and packs kernels for Cortex-M0 and M0+, which keep the low 32 bits of a product."""
+"""Selection of kernels for Cortex-M0 and M0+, whose multiplier yields only the low 32 bits."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from penstock.ops.sub import Sub
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
 
 MOST_TAPS = 25
-"""Size of the depthwise kernel's array of pointers to taps."""
+"""Largest number of taps of the depthwise kernel, the size of its array of pointers."""
 MOST_WEIGHT_SUM = 2**24
-"""Upper limit of the sum of a channel's absolute weights: below it, dot products fit int32."""
+"""Exclusive upper bound of a channel's sum of absolute weights, so that dot products fit int32."""
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Conv2D: INT8_LAYER,
     DepthwiseConv2D: INT8_LAYER,
@@ -38,12 +38,12 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
     Sub: INT8,
     AveragePool2D: INT8,
 }
-"""Element types of the kernels by operator."""
+"""The element types that the kernels support, by operator."""
 
 
 @for_element_types(ELEMENT_TYPES)
 def thumb_kernel(op: Op, site: Site) -> Kernel | None:
-    """The Thumb kernel of an operator; None if it has none."""
+    """Return the Thumb kernel for an operator; None if there is none."""
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
@@ -64,12 +64,15 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
-    """The proof that clamped requantisation of a layer is exact."""
+    """Return clamped requantisation forms that are proved exact for the channels of a layer."""
     return certify_clamped(variable_channels(op, site))
 
 
 def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
-    """The layer of a node; None if the requantisation of a channel is not proven."""
+    """Return the certified layer of an operator.
+
+    Returns None if requantisation is not proved exact for all channels, or if the sum of a
+    channel's absolute weights reaches `MOST_WEIGHT_SUM`."""
     found = certificate(op, site)
     if (form := found.form) is None:
         return None
@@ -83,10 +86,10 @@ def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
 
 
 def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The kernel that computes two pixels and two output channels at a time.
+    """Return the convolution kernel, which computes two pixels of two output channels at a time.
 
-    Each output reads all input channels.  Returns None if requantisation is not proven, or if
-    partial sums may exceed 16 bits."""
+    Each output channel must read all input channels.  Returns None if requantisation is not proved
+    exact, or if partial sums may exceed 16 bits."""
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:
@@ -126,18 +129,20 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pairs(site: Site) -> float:
-    """Number of pairs of output pixels."""
+    """Return half the number of output pixels."""
     return math.prod(site.output.shape[:3]) / 2
 
 
 def _odd_cycles(site: Site, pair: float) -> int:
-    """Cycles that a call of an odd number of rows adds, if two pixels take `pair` cycles: with rows
-    of an odd number of pixels, the last pixel is computed as if it were a pair."""
+    """Return the additional cycles of a call that computes an odd number of rows.
+
+    `pair`: cycles of two pixels.  If a row has an odd number of pixels, such a call computes an odd
+    number of pixels, and its last pixel takes as long as a pair."""
     return round(site.output.shape[2] % 2 * pair / 2)
 
 
 def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Cycles per output row, and of gathering window rows that are not contiguous."""
+    """Return the cycles of gathering window rows that are not contiguous, and those per row."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
@@ -153,8 +158,10 @@ def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
 
 
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
-    """The kernel that computes two pixels of a channel at a time; None for channel multipliers,
-    more than `MOST_TAPS` taps, or requantisation that is not proven."""
+    """Return the depthwise kernel, which computes two pixels of a channel at a time.
+
+    Returns None for channel multipliers other than 1, for more than `MOST_TAPS` taps, and if
+    requantisation is not proved exact."""
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:
@@ -185,8 +192,10 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
 
 def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
-    """Number of pixels whose tap addresses are computed: the first of each inner run, and all
-    pixels outside such runs."""
+    """Return the number of pixels for which the kernel computes the addresses of taps.
+
+    These are the first pixel of each run of inner pixels, and all pixels outside such runs.  Inner
+    pixels are those whose windows are entirely inside the input."""
     (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
     (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
     images, height, width, _ = site.output.shape
@@ -195,7 +204,9 @@ def _pixels_found(op: DepthwiseConv2D, site: Site) -> int:
 
 
 def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
-    """The kernel that computes four outputs at a time; None if requantisation is not proven."""
+    """Return the fully connected kernel, which computes four outputs at a time.
+
+    Returns None if requantisation is not proved exact."""
     x, w, _ = site.inputs
     layer = _layer(op, site)
     if layer is None:
@@ -221,8 +232,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """The kernel that adds tensors of equal shape as a weighted sum and a shift; None if that is
-    not exact."""
+    """Return the kernel that computes a shifted weighted sum of two tensors of equal shape.
+
+    Returns None if no such sum equals the operator."""
     found = sum_params(op, site)
     if found is None:
         return None
@@ -231,7 +243,10 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
 
 
 def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:
-    """Parameters: the half-open range of output columns whose window rows are contiguous."""
+    """Return the parameters `inner_lower` and `inner_upper` of a kernel.
+
+    They are the half-open range of output columns whose window rows are contiguous and entirely
+    inside an input row of `extent` pixels."""
     if columns.dilation > 1:
         return ("inner_lower", 0), ("inner_upper", 0)
     return inner_columns(columns, extent)

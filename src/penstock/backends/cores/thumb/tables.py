@@ -1,4 +1,8 @@
-"""Packs weights and scales in the order in which the kernels in `runtime/thumb*.h` read them."""
+"""Packing of weights and scales in the order in which the kernels in `runtime/thumb*.h` read them.
+
+The scale of a channel consists of the constants of its requantisation form, including the bias
+(`requantisation/clamped.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,23 @@ from penstock.fixedpoint import Int64s, wrap_int32
 from penstock.requantisation.clamped import ClampedForm
 
 MOST_WORDS = 8
-"""Largest number of words in a block: the length of the unrolled code."""
+"""Largest number of words in a block, for which the kernel's code is unrolled."""
 _WORD = 4
 _LEAST, _MOST = -(2**15), 2**15 - 1
 _NO_WORD_BYTES, _WORD_BYTES = -24, -32
-"""Branch offset into the unrolled code of a block: constant part, and part per word."""
+"""Branch offset into the unrolled code of a block, in bytes: constant part, and part per word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThumbLayer:
-    """A layer with proven requantisation.
+    """A layer whose requantisation is proved exact.
 
     weights    (channels, taps)
     bias       (channels,), corrected for the zero point of the input
-    form       requantisation of all channels
-    idle       whether each channel is constant, so that it needs no computation
-    outputs    (channels,): an output value that each channel can have
-    classes    requantisation class of each channel, a letter each
+    form       requantisation form of all channels
+    idle       for each channel, whether its output is constant, so that it needs no computation
+    outputs    (channels,): one possible output value of each channel, the value if it is constant
+    classes    requantisation class of each channel, one letter each
     """
 
     weights: Int64s
@@ -43,7 +47,7 @@ class ThumbLayer:
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:
-        """The scale of a channel: bias and requantisation as little-endian 32-bit words."""
+        """Return the scale of a channel as little-endian 32-bit words."""
         form = self.form
         bias = self.bias[channel] - form.origin[channel]
         correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
@@ -56,8 +60,10 @@ class ThumbLayer:
 
 @dataclass(frozen=True, slots=True)
 class PackedPairs:
-    """Weights and scales of pairs of channels as bytes, and the number of pairs (`groups`), of
-    blocks and of words of weights in them."""
+    """Packed weights and scales of all pairs of channels.
+
+    content: the bytes that the kernel reads.
+    groups, blocks, words: total numbers of pairs, of blocks of weights, and of words of weights."""
 
     content: bytes
     groups: int
@@ -66,16 +72,18 @@ class PackedPairs:
 
 
 def by_taps(layer: ThumbLayer) -> bytes:
-    """Per channel: its weights, padded to whole words with zeros, and its scale."""
+    """Return the weights and the scale of each channel in turn.
+
+    The weights of a channel are padded with zeros to whole words."""
     taps = layer.weights.shape[1]
     weights = np.pad(layer.weights, ((0, 0), (0, -taps % _WORD))).astype(np.int8)
     return b"".join(w.tobytes() + layer.scale(channel) for channel, w in enumerate(weights))
 
 
 def by_rows(layer: ThumbLayer) -> bytes:
-    """Per four channels: their weights, input by input, and their scales.
+    """Return, for every four channels, their weights, input by input, followed by their scales.
 
-    The last channel repeats if 4 does not divide the number of channels."""
+    If 4 does not divide the number of channels, the last channel is repeated."""
     count = len(layer.weights)
     content = bytearray()
     for begin in range(0, count, _WORD):
@@ -86,8 +94,10 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
-    """The channels in pairs of similar weights, each pair in blocks; None if the products of two
-    taps may exceed 16 bits."""
+    """Return the weights and scales of pairs of channels with similar weights.
+
+    The kernel adds products in 16 bits within a block and in 32 bits across blocks.  Returns None
+    if even the products of two taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:
@@ -104,8 +114,9 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Pairs of channels that are not idle, in the order of their absolute weights; the last channel
-    of an odd number is paired with itself."""
+    """Yield pairs of channels that are not idle, ordered by the sums of their absolute weights.
+
+    If the number of channels is odd, the last one is paired with itself."""
     sums = np.abs(layer.weights).sum(axis=1)
     active = sorted(np.flatnonzero(~np.array(layer.idle)).tolist(), key=lambda c: int(sums[c]))
     for k in range(0, len(active), 2):
@@ -113,10 +124,11 @@ def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
 
 
 def block_sizes(weights: Int64s) -> list[int] | None:
-    """Words (two taps) in each block of a pair of channels (2, taps).
+    """Return the number of words (two taps each) in each block of a pair of channels.
 
-    Blocks are as long as possible such that their sums fit 16 bits for all int8 inputs.  Returns
-    None if a single word does not fit.
+    `weights`: of shape (2, taps).  Blocks are as long as possible, at most `MOST_WORDS` words, such
+    that the sum of their products fits 16 bits for all int8 inputs.  Returns None if the sum of a
+    single word does not fit.
 
     >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
     [1, 1]
@@ -137,7 +149,7 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 
 
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
-    """The words of each block; a branch offset follows the first word."""
+    """Return the words of each block, with a branch offset after the first word of a block."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

@@ -32,5 +32,5 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
 
 
 def assign_kernels(graph: Graph, request: Request) -> Parts:
-    """Return the parts of a graph in which composites are the nodes claimed by accelerators."""
+    """Return the parts of a graph whose composites are the sub-graphs claimed by accelerators."""
     return assign(graph, request.target, stream_input=request.stream_input)

@@ -89,7 +89,7 @@ def _lowering(least: PlacedPoint, request: Request) -> Iterator[str]:
 
 
 def _unrestricted(request: Request) -> Iterator[tuple[str, Request]]:
-    """Yield (text, request without the option) for each search option that the user set."""
+    """Yield (text, request without the option) for each search option that is not the default."""
     for f in fields(Options):
         if f.name != "accumulate" and getattr(request.options, f.name) != f.default:
             options = replace(request.options, **{f.name: f.default})

@@ -55,7 +55,7 @@ def place(
 def placed_points(graph: Graph, request: Request) -> tuple[PlacedPoint, ...]:
     """Return the points that culling keeps for a graph, in ascending order of memory.
 
-    graph: a graph in which composites are the nodes claimed by accelerators.
+    graph: its composites are the sub-graphs claimed by accelerators.
     """
     found = schedule(assign_kernels(graph, request), request.target, request.options)
     return place(found, request.target, request.options)
@@ -64,7 +64,7 @@ def placed_points(graph: Graph, request: Request) -> tuple[PlacedPoint, ...]:
 def least_ram_bytes(graph: Graph, request: Request) -> int:
     """Return the least RAM in bytes in which a graph can run, including the stack reserve.
 
-    graph: a graph in which composites are the nodes claimed by accelerators.
+    graph: its composites are the sub-graphs claimed by accelerators.
     request: its RAM budget is disregarded.
     """
     least: int | None = None

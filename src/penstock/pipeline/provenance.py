@@ -11,9 +11,9 @@ from penstock.pipeline.request import Request
 
 
 def c_prefix(model_name: str) -> str:
-    """Return the prefix of all public C names: the name of the file or zoo network, shortened.
+    """Return the prefix of all public C names, derived from the name of a file or zoo network.
 
-    File suffixes and everything after them are removed.
+    A file suffix and everything after it are removed.
     """
     name = model_name.removeprefix("zoo:").removesuffix(".gz")
     suffix = next((s for s in SUFFIXES if s in name), "\0")

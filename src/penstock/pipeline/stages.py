@@ -117,7 +117,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The results of consecutive stages."""
+    """The results of consecutive stages, in order."""
 
     outcomes: tuple[Outcome, ...]
 

@@ -1,4 +1,4 @@
-"""Options: all parameters of scheduling and placement; their fields define command-line options."""
+"""Options: the parameters of scheduling and placement, from which command-line options are made."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from penstock.scheduling.model.prefetch import Prefetch
 class Candidate:
     """Positions [lower, upper) of an execution order as one cascade; becomes a `Plan` when costed.
 
-    stripe: maximum number of output rows per call, or `execution.WHOLE`.
+    stripe: maximum number of output rows per call; `execution.WHOLE` for all rows.
     nearest_first, prefetches, scratch_bytes: see `Plan`.
     memory: memory assignment of the tensors that the cascade computes.
     """
@@ -62,7 +62,7 @@ class ValuedCandidate:
 
     @property
     def tensors_bytes(self) -> int:
-        """Live bytes at the peak without scratch memory and prefetched constants."""
+        """Live bytes at the peak, minus those of scratch memory and prefetched constants."""
         return self.peak_bytes - self.candidate.scratch_bytes - self.prefetched_bytes
 
 
@@ -70,7 +70,7 @@ class ValuedCandidate:
 class Proposal:
     """Cascades that cover an execution order.
 
-    order: indices of the parts.
+    order: the execution order, as indices of the parts.
     peak_bytes, tensors_bytes: live bytes at the peak, of all buffers and of tensors only.
     time: sum of the times of the cascades, in the unit of `ValuedCandidate.time`.
     """

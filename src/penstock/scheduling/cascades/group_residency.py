@@ -31,9 +31,9 @@ SECOND = 1
 def grouped(
     problem: GroupingProblem, capacity_bytes: int, options: Options
 ) -> tuple[tuple[int, ...], Set[int]]:
-    """Return an execution order that runs one group after the other, and a set of nodes.
+    """Return (execution order, nodes) for groups of nodes that run one after the other.
 
-    These are the nodes whose output tensors only their own group uses.
+    The nodes are those whose output tensors only their own group uses.
     capacity_bytes: maximum of the live bytes within a group of two or more nodes.
     options: `partition` is the strategy that forms the groups, `inside` orders their nodes.
     """
@@ -111,7 +111,7 @@ def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int
 def peak_of_kept(
     problem: GroupingProblem, order: Sequence[int], kept: Iterable[int]
 ) -> tuple[int, int]:
-    """Return the live bytes at the peak of some tensors, and the node that runs at the peak.
+    """Return the peak of the live bytes of some tensors, and the node that runs at the peak.
 
     kept: the nodes that write these tensors.
     """

@@ -28,7 +28,7 @@ class PrefetchChoice(NamedTuple):
     """A kernel that reads prefetched constants, compared with the part's preferred kernel.
 
     scratch_bytes: scratch memory of the kernel.
-    work_cycles: additional cycles for all rows of the part, including the copy; often negative.
+    work_cycles: additional cycles for all rows of the part, including the copy; may be negative.
     call_cycles: additional overhead of each call.
     """
 

@@ -94,9 +94,10 @@ class _Covers:
 def _cascades(
     found: Sequence[Mapping[MemoryAssignment, _Covers]], state: MemoryAssignment, k: int
 ) -> list[ValuedCandidate]:
-    """Return the cascades, in execution order, of cover `k` of the whole order in a final state.
+    """Return the cascades of a cover of the whole order, in execution order.
 
     found[p]: the covers of the first p positions, by state.
+    state, k: the state at the end, and the index of the cover among those that reach it.
     """
     cascades: list[ValuedCandidate] = []
     position = len(found) - 1

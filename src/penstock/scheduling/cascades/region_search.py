@@ -57,7 +57,7 @@ class _UnassignedCascade:
 
 
 class RegionSearch:
-    """The candidates of one execution order, with memory regions chosen."""
+    """Search for the candidates of one execution order and their memory regions."""
 
     def __init__(
         self,

@@ -92,7 +92,7 @@ class ScheduleBuilder:
             yield bound, variants
 
     def _with_bounds(self, proposals: Sequence[Proposal]) -> Iterator[tuple[int, Schedule]]:
-        """Yield (bound, schedule) pairs; no peak from this schedule on is below the bound.
+        """Yield (bound, schedule): a lower bound of the peaks of this and all later schedules.
 
         The bound counts tensors only, so it is valid for any prefetches and any scratch memory.
         """

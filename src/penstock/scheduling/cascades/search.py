@@ -171,7 +171,7 @@ def _candidates(
 
 
 def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Proposal]:
-    """Return copies with the least scratch memory of those proposals that have more.
+    """Return a copy with the least scratch memory of each proposal that has more.
 
     Scratch memory that fits below the peak needs no additional live bytes, but it may increase
     fragmentation, so that the placement exceeds the peak.

@@ -43,7 +43,7 @@ def stripe_heights(parts: Parts, most: int) -> list[int]:
 
 
 class UniformSearch:
-    """The candidates of one execution order that need at most `limit_bytes`.
+    """Search for the candidates of one execution order that need at most `limit_bytes`.
 
     memory: the assignment of all tensors to the default region.
     calls: number of kernel calls simulated so far, a measure of work.

@@ -27,7 +27,7 @@ MOST_SPLITS = 50_000
 class Life:
     """The live range of a tensor: steps [first, last] of an order, both included.
 
-    drained: step in which the tensor is written to external memory, or -1.
+    drained: step in which the tensor is written to external memory; -1 if it is not written.
     """
 
     tensor: int
@@ -145,13 +145,16 @@ class _Colouring:
 
 
 def _preference(before: Life, life: Life) -> tuple[bool, int]:
-    """Return the preference of `paper_groups` for the bank group of `before`; lower is better."""
+    """Return the sort key by which `paper_groups` selects a bank group; the lowest is best.
+
+    before: live range of the last tensor in the bank group.
+    """
     smaller, larger = sorted((before.size_bytes, life.size_bytes))
     return _clash(before, life), larger - smaller
 
 
 def _clash(before: Life, life: Life) -> bool:
-    """Return whether a tensor becomes live while the previous one of its bank group is drained."""
+    """Return whether `life` begins while the previous tensor in its bank group is drained."""
     return before.drained >= life.first
 
 

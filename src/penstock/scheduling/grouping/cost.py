@@ -1,4 +1,4 @@
-"""GroupCost: the cost of running nodes as one group, and which sets of nodes are groups.
+"""GroupCost: the cost of running nodes as one group, and which sets of nodes can be groups.
 
 `Traffic` is the abstract cost: bytes to and from external memory.  A machine model such as a
 profiler implements the same protocol, or provides a function for `Costed`.
@@ -29,7 +29,8 @@ Columns = tuple[Column, Column, Column, Column, Column, Column]
 class IntervalCosts(NamedTuple):
     """Costs of the intervals of an order that begin at one position, and their feasibility.
 
-    feasible: whether each interval can be a group; otherwise its cost has no meaning.
+    costs[k], feasible[k]: cost of the interval with k + 1 nodes, and whether it can be a group.  If
+        not, the cost has no meaning.
     """
 
     costs: Column
@@ -62,7 +63,7 @@ class GroupCost(Protocol):
         ...
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether certainly no group contains both a node and one of its readers."""
+        """Return whether certainly no group contains both `writer` and its reader `reader`."""
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
@@ -220,7 +221,7 @@ class Traffic:
         return len(self._unsure)
 
     def of(self, group: int) -> int | None:
-        """Return the bytes moved by a group; None if it is none."""
+        """Return the bytes moved by a group; None if the nodes cannot be a group."""
         if group not in self.known:
             self.known[group] = self.traffic_bytes(group) if self._is_group(group) else None
         return self.known[group]

@@ -77,7 +77,7 @@ def no_group(problem: GroupingProblem, group: int) -> CapacityError:
 def runnable(problem: GroupingProblem, groups: Iterable[int]) -> tuple[int, ...] | None:
     """Return the groups in a topological order; None if they depend on each other in a cycle.
 
-    Among independent groups, the one with the lowest first node comes first.
+    The result does not depend on the order in which `groups` are given.
     """
     some = sorted(groups, key=lambda group: group & -group)
     of = group_by_node(some)

@@ -56,12 +56,12 @@ def trace_back(problem: GroupingProblem, group: int, max_states: int = 0) -> Inn
 
 
 def dfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order in which the node that became ready last runs next."""
+    """Return the depth-first order: the node that became ready last runs next."""
     return _by_heuristic(problem, group, Heuristic.DEPTH_FIRST)
 
 
 def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the order in which the node that became ready first runs next."""
+    """Return the breadth-first order: the node that became ready first runs next."""
     return _by_heuristic(problem, group, Heuristic.BREADTH_FIRST)
 
 
@@ -100,7 +100,7 @@ ORDERS_INSIDE: Mapping[str, Callable[[GroupingProblem, int, int], InnerOrder]] =
 
 
 def inner_order(problem: GroupingProblem, group: int, order: tuple[int, ...]) -> InnerOrder:
-    """Return an order of a group with its peak."""
+    """Return `order`, in which the nodes of a group run, with its peak."""
     nodes = {i: k for k, i in enumerate(bits(group))}
     table = step_table(problem.steps(group))
     peak, _ = table.peak(0, table.start_bytes, [nodes[i] for i in order])

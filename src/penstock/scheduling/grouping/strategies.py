@@ -58,16 +58,19 @@ def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best intervals of the order by depth, each of at most `bounded_nodes` nodes."""
+    """Return the best grouping into intervals of the order by depth.
+
+    A group has at most `bounded_nodes` nodes.
+    """
     order = orders(cost.problem)["asap"]
     return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
 
 
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best intervals of any order by depth; nodes of equal depth may be permuted.
+    """Return the best grouping into intervals of an order by depth.
 
-    The search covers all such orders.  If it exceeds its budget, only those orders are tried that
-    sort nodes of equal depth as one of the named orders does.
+    The search covers all orders of nodes of equal depth.  If it exceeds its budget, nodes of equal
+    depth are sorted only in the ways in which the named orders sort them.
     """
     search = GroupSearch(cost, cost.problem.everything, next_in_level(cost.problem))
     found = search.run(options.level_work)
@@ -77,7 +80,7 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best intervals of the order by depth, with pointwise nodes merged beforehand."""
+    """Return the best grouping into intervals of the order by depth, after `merging.clusters`."""
     return ordered_grouping(merged_intervals(cost), cost)
 
 
@@ -120,7 +123,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of every strategy, then the best intervals of every order in `every`."""
+    """Yield the groups of each strategy, then the best intervals of each order in `every`."""
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups
     for order in every.values():
@@ -128,7 +131,10 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield, for each named order, the best intervals of the nodes sorted by depth, then by it."""
+    """Yield the best grouping into intervals of each of several orders by depth.
+
+    Each of them sorts nodes of equal depth as one of the named orders does.
+    """
     depths = cost.problem.depths
     for order in orders(cost.problem).values():
         yield intervals(sorted(order, key=depths.__getitem__), cost)
@@ -137,7 +143,8 @@ def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
 def _least(some: Iterable[Groups], cost: OrderCost) -> Grouping:
     """Return the grouping of least cost, with `OrderCost.tie` to break ties.
 
-    some: groups to choose from, empty ones if there are none; single nodes if all are empty.
+    some: the groups of each candidate; an empty candidate is skipped.  If all are empty, every node
+        becomes a group.
     """
     found = [ordered_grouping(groups, cost) for groups in some if groups]
     return (

@@ -57,7 +57,7 @@ NOTHING = Cost()
 
 
 class CostModel(Protocol):
-    """Cycle estimates of the engines.
+    """Estimates the cycles of calls, on any engine.
 
     memory: the memory regions of the part's operands (`MemoryAssignment.for_part`); None: all
         operands are in the default region.

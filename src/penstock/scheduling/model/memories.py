@@ -74,7 +74,7 @@ class MemorySystem:
         return regions * latency + size_bytes * per_byte
 
     def constant_reads(self, memory: str, part: Part, constant: Value) -> tuple[int, int]:
-        """Return the additional time for which a part reads a constant from `memory`.
+        """Return the additional time of a part for reading a constant from `memory`.
 
         The result is (time in the part's first call, time in each later call), in fine units.
         """

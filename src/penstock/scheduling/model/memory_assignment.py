@@ -38,10 +38,9 @@ class MemoryAssignment:
         return replace(self, exceptions=tuple(pair for pair in self.exceptions if keep(pair[0])))
 
     def for_part(self, part: Part, owners: Mapping[str, str]) -> MemoryAssignment:
-        """Return the assignment of a part's operands and output.
+        """Return the assignment of the operands and the output of a part, by their own names.
 
-        This assignment contains the names of storages, the result those of the operands themselves,
-        which may be aliases.
+        This assignment contains names of storages instead, of which an operand may be an alias.
         owners: name of the storage of each value, by value name (`Parts.owners`).
         """
         if not self.exceptions:

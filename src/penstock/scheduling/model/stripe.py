@@ -133,9 +133,7 @@ class _Row:
         return min(max(0, first_at_bound), self.stripes)
 
     def runs(self, lower: int, upper: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, number of stripes that start there) for the stripes that start in [lower,
-        upper).
-        """
+        """Yield (start, number of stripes) for each start of stripes in [lower, upper)."""
         i, end = self.below(lower), self.below(upper)
         while i < end:
             start = self.start(i)

@@ -13,7 +13,7 @@ _Pick = Callable[[list[int], int, int], int]  # (ready steps, state, live bytes)
 
 
 class Heuristic(Enum):
-    """Rules that select the next step."""
+    """Rules that determine a topological order of steps."""
 
     FILE = "file"  # the order of the problem
     DEPTH_FIRST = "depth first"  # the step that became ready last

@@ -135,7 +135,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def bit_mask(steps: Iterable[int]) -> int:
-    """Return the mask with the given bits set."""
+    """Return the mask in which the bits with these indices are set."""
     mask = 0
     for step in steps:
         mask |= 1 << step

@@ -68,7 +68,7 @@ class PrefetchedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchCandidates:
-    """The prefetches that cascades could use.
+    """Finds the prefetches that cascades could use.
 
     Results are memoised, since the schedules of a frontier have most of their cascades in common.
     """

@@ -115,7 +115,7 @@ def overwritten_storage(
     dead: Numbers,
     region: Numbers,
 ) -> int:
-    """Return the storage whose rows [first, end) a call overwrites in place, or -1.
+    """Return the index of the storage whose rows [first, end) a call overwrites in place, or -1.
 
     The call computes rows [first, end) of the part at position `a`, and must be the last reader of
     the overwritten rows.

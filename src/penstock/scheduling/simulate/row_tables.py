@@ -72,7 +72,7 @@ def row_tables(
 ) -> RowTables:
     """Return the tables of the parts in an execution order.
 
-    Results are memoised, since the schedules of a frontier share few orders.
+    Results are memoised, since the schedules of a frontier use only a few different orders.
 
     call_cycles: overhead of each call in cycles, by part index; None: zero.
     keep_inputs: whether the network's inputs must survive the run.

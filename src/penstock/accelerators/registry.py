@@ -5,9 +5,9 @@
                                     shares a folder, modules whose names begin with the folder's
     installed packages              an entry point of the group "penstock.backends"
 
-    NAME[:attr=value,...]           ultra_trail:dimension=16
-
-Only requested accelerators are imported, so a broken package does not affect others.
+The user names an accelerator and its attributes as NAME[:attr=value,...], for example
+ultra_trail:dimension=16.  Only requested accelerators are imported, so a broken package does not
+affect others.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ OPTION = "--accelerator"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of an accelerator, and a function that creates its backend.  `load` raises
-    BackendError."""
+    """The place that defines an accelerator.  `origin` names the place in messages; `load` creates
+    the backend, and raises BackendError if that fails."""
 
     name: str
     origin: str
@@ -46,7 +46,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ListedAccelerator:
-    """An accelerator as `backend list` shows it; `problem` states why it is broken, if it is."""
+    """An accelerator as `backend list` shows it: the names of its patterns and of the operators
+    that have a strategy, and the default values of its attributes.  `problem` is the error message
+    if the accelerator cannot be loaded, otherwise empty."""
 
     name: str
     origin: str
@@ -57,10 +59,10 @@ class ListedAccelerator:
 
 
 def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, ...]:
-    """The accelerators of the specifications "NAME[:attr=value,...]", for a chip.
+    """Return the accelerators that `texts`, of the form "NAME[:attr=value,...]", name, for a chip.
 
-    Raises UsageError if there is no such accelerator, attribute or value, and BackendError if an
-    accelerator's description is wrong."""
+    Raises UsageError if there is no such accelerator, attribute or value, and BackendError if the
+    definition of an accelerator is invalid."""
     found: dict[str, Accelerator] = {}
     for text in texts:
         accelerator = _open(text, chip)
@@ -75,7 +77,7 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
 
 
 def check_is_target(text: str) -> None:
-    """Raises UsageError if the name of a target is that of an accelerator."""
+    """Raise UsageError if `text`, the value of --target, names an accelerator."""
     name = text.partition(":")[0]
     if name in names():
         raise UsageError(
@@ -88,32 +90,36 @@ def check_is_target(text: str) -> None:
 
 
 def listed() -> tuple[ListedAccelerator, ...]:
-    """Every accelerator in order of names, including broken ones."""
-    return tuple(_listed(name, sources) for name, sources in sorted(_sources().items()))
+    """Return all accelerators, sorted by name, including those that cannot be loaded."""
+    return tuple(_listed_accelerator(name, sources) for name, sources in sorted(_sources().items()))
 
 
 def names() -> tuple[str, ...]:
-    """The names of all accelerators."""
+    """Return the names of all accelerators, sorted."""
     return tuple(sorted(_sources()))
 
 
 def _open(text: str, chip: Target) -> Accelerator:
+    """Return the accelerator that `text`, "NAME[:attr=value,...]", names, for a chip."""
     name, _, settings = text.partition(":")
     where = f"{OPTION} {text}"
-    backend = _loaded(name, where)
+    backend = _backend_named(name, where)
     given = _settings(name, settings, where)
     checked = values(name, backend.attributes, given, where)
     return backend.accelerator({name: checked[name] for name in given}, chip)
 
 
-def _loaded(name: str, where: str) -> UMABackend:
+def _backend_named(name: str, where: str) -> UMABackend:
+    """Return the backend of an accelerator.  Raises UsageError if there is none of that name;
+    `where` appears in the message."""
     every = _sources()
     if name not in every:
         raise _unknown(name, sorted(every), where)
-    return _only(name, every[name]).load()
+    return _unique_source(name, every[name]).load()
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
+    """Return the error for an unknown accelerator name."""
     near = difflib.get_close_matches(name, known, 1)
     return UsageError(
         "usage-014",
@@ -126,7 +132,8 @@ def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:
 
 
 def _settings(name: str, settings: str, where: str) -> dict[str, str]:
-    """The values in "attr=value,...", as text."""
+    """Return the values in `settings`, "attr=value,...", as text by attribute.  Raises UsageError
+    if `settings` is malformed or sets an attribute twice."""
     found: dict[str, str] = {}
     for setting in filter(None, settings.split(",")):
         attribute, equals, value = (part.strip() for part in setting.partition("="))
@@ -141,10 +148,11 @@ def _settings(name: str, settings: str, where: str) -> dict[str, str]:
     return found
 
 
-def _listed(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
+def _listed_accelerator(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
+    """Return the entry of an accelerator in the list, given all sources that define its name."""
     origin = ", ".join(source.origin for source in sources)
     try:
-        backend = _only(name, sources).load()
+        backend = _unique_source(name, sources).load()
         made = backend.accelerator()
     except PenstockError as error:
         return ListedAccelerator(name, origin, {}, (), (), str(error))
@@ -153,8 +161,9 @@ def _listed(name: str, sources: tuple[Source, ...]) -> ListedAccelerator:
     return ListedAccelerator(name, origin, backend.attributes, patterns, operators)
 
 
-def _only(name: str, sources: tuple[Source, ...]) -> Source:
-    """The source of a name.  Raises BackendError if there are several."""
+def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
+    """Return the source of an accelerator.  Raises BackendError if several sources define the
+    name."""
     first, *others = sources
     if others:
         raise name_clash(name, f"accelerator {name}", (first.origin, others[0].origin))
@@ -162,9 +171,10 @@ def _only(name: str, sources: tuple[Source, ...]) -> Source:
 
 
 def _sources() -> dict[str, tuple[Source, ...]]:
-    """The sources of all accelerators by name; a registration in this process hides others."""
+    """Return the sources of each accelerator, by name.  A backend registered in this process
+    replaces all others of its name."""
     found: dict[str, tuple[Source, ...]] = {}
-    for source in (*_own(), *_installed()):
+    for source in (*_bundled_sources(), *_installed_sources()):
         found[source.name] = (*found.get(source.name, ()), source)
     for name, backend in registered().items():
         origin = f"registered by {type(backend).__module__}"
@@ -172,8 +182,8 @@ def _sources() -> dict[str, tuple[Source, ...]]:
     return found
 
 
-def _own() -> list[Source]:
-    """The accelerators of this folder."""
+def _bundled_sources() -> list[Source]:
+    """Return the sources of the accelerators in this folder."""
     here = __name__.rpartition(".")[2]
     root = Path(folder.__path__[0])
     found: list[tuple[str, str]] = []
@@ -184,15 +194,19 @@ def _own() -> list[Source]:
         if not family and info.name != here:
             found.append((info.name, info.name))
     return [
-        _source(
-            name, "penstock", f"{folder.__name__}.{module}", lambda m: _class_of(import_module(m))
+        _checked_source(
+            name,
+            "penstock",
+            f"{folder.__name__}.{module}",
+            lambda m: _backend_class(import_module(m)),
         )
         for name, module in found
     ]
 
 
-def _class_of(module: ModuleType) -> object:
-    """The backend class that a module defines."""
+def _backend_class(module: ModuleType) -> object:
+    """Return the backend class that a module defines, or the module itself if it defines none;
+    `_instantiate` then reports the error."""
     classes = (
         value
         for value in vars(module).values()
@@ -203,36 +217,45 @@ def _class_of(module: ModuleType) -> object:
     return next(classes, module)
 
 
-def _installed() -> list[Source]:
-    """The accelerators of installed packages."""
+def _installed_sources() -> list[Source]:
+    """Return the sources of the accelerators in installed packages."""
     return [
-        _source(point.name, _package(point), point.module, lambda _, point=point: point.load())
+        _checked_source(
+            point.name, _package(point), point.module, lambda _, point=point: point.load()
+        )
         for point in entry_points(group=GROUP)
     ]
 
 
 def _package(point: EntryPoint) -> str:
+    """Return the name and version of the package that provides an entry point."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
-def _source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
-    """A source whose class `load` returns, from the module that defines it."""
-    return Source(name, origin, lambda: _made(name, f"{origin}, module {module}", module, load))
+def _checked_source(name: str, origin: str, module: str, load: Callable[[str], object]) -> Source:
+    """Return a source that creates and checks the backend.  `load` maps the module's name to the
+    backend class."""
+    return Source(
+        name, origin, lambda: _instantiate(name, f"{origin}, module {module}", module, load)
+    )
 
 
-def _made(name: str, package: str, module: str, load: Callable[[str], object]) -> UMABackend:
-    """The backend of a package.  Raises BackendError if its constructor fails."""
+def _instantiate(name: str, place: str, module: str, load: Callable[[str], object]) -> UMABackend:
+    """Return the backend of class `load(module)`.
+
+    Raises BackendError, with `place` as its location, if the class cannot be imported or
+    instantiated, or if its target_name is not `name`."""
     try:
         loaded = load(module)
     except (Exception, SystemExit) as error:
         raise _broken(
-            package,
+            place,
             f"it cannot be imported: {type(error).__name__}: {error}",
             "import the module manually and correct the error, or uninstall the package",
         ) from error
     if not inspect.isclass(loaded) or not issubclass(loaded, UMABackend):
         raise _broken(
-            package,
+            place,
             f"it provides {loaded!r:.60}, which is not a UMABackend",
             f'name the class: {name} = "package.module:Class", where Class inherits from '
             "penstock.uma.UMABackend",
@@ -240,24 +263,25 @@ def _made(name: str, package: str, module: str, load: Callable[[str], object]) -
     try:
         backend = loaded()
     except PenstockError as error:
-        raise error.at(package) from error
+        raise error.at(place) from error
     except (Exception, SystemExit) as error:
         raise _broken(
-            package,
+            place,
             f"{loaded.__name__}() raises {type(error).__name__}: {error}",
             "the class is instantiated without arguments; correct its __init__ and define "
             "target_name",
         ) from error
     if backend.target_name != name:
         raise _broken(
-            package,
+            place,
             f'its target_name is "{backend.target_name}", it is listed as "{name}"',
             "use the same name for both",
         )
     return backend
 
 
-def _broken(package: str, why: str, help: str) -> BackendError:
+def _broken(place: str, why: str, help: str) -> BackendError:
+    """Return the error for an accelerator that cannot be loaded."""
     return BackendError(
-        "backend-049", "the accelerator cannot be loaded", where=package, why=why, help=help
+        "backend-049", "the accelerator cannot be loaded", where=place, why=why, help=help
     )

@@ -25,7 +25,7 @@ from penstock.accelerators.nvdla.layer import (
     Surface,
 )
 from penstock.accelerators.nvdla.model import execute
-from penstock.accelerators.nvdla.packing import features_of, pack_features, pack_weights
+from penstock.accelerators.nvdla.packing import pack_features, pack_weights, unpack_features
 from penstock.accelerators.nvdla.stream import convolution_writes, to_bytes
 from penstock.errors import CapacityError
 
@@ -74,7 +74,7 @@ def computed(
     execute(stream, {NvdlaMemory.MAIN: memory}, convolution.hardware)
     first = next(iter(layers))
     shape = (convolution.out_height, first.out_width, convolution.kernels)
-    return features_of(memory, convolution.output, shape, 8)
+    return unpack_features(memory, convolution.output, shape, 8)
 
 
 @settings(max_examples=300, deadline=None)

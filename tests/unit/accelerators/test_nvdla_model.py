@@ -35,10 +35,10 @@ from penstock.accelerators.nvdla.layer import (
 )
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.packing import (
-    features_of,
     pack_features,
     pack_weights,
-    weights_of,
+    unpack_features,
+    unpack_weights,
 )
 from penstock.accelerators.nvdla.stream import (
     Write,
@@ -508,7 +508,7 @@ def test_weights_lie_in_the_order_of_the_manual(shape: Any, hardware: NvdlaConfi
     assert not packed[len(expected) :].any()
     assert packed.size - len(expected) < 128
     content = packed.view(np.uint8)
-    assert (weights_of(content, weights.shape, hardware) == weights).all()
+    assert (unpack_weights(content, weights.shape, hardware) == weights).all()
 
 
 @given(data=st.data())
@@ -522,7 +522,7 @@ def test_features_come_back_from_memory(data: st.DataObject) -> None:
     memories.put(place, elements)
     three = (shape[0], shape[1], shape[2])
     assert (memories.get(place, three) == elements).all()
-    found = features_of(memories.bytes[place.memory], place, three, hardware.memory_atom_bytes)
+    found = unpack_features(memories.bytes[place.memory], place, three, hardware.memory_atom_bytes)
     assert (found == elements).all()
 
 

@@ -21,7 +21,7 @@ from penstock.accelerators.nvdla.configurations import (
 from penstock.accelerators.nvdla.dataflow import mac_cycles, node_cycles, stripe_cycles
 from penstock.accelerators.nvdla.extension import WindowKind
 from penstock.accelerators.nvdla.layer import NvdlaMemory
-from penstock.accelerators.nvdla.programs import decode, encode, moved, to_stream
+from penstock.accelerators.nvdla.programs import decode, encode, relocated, to_stream
 from penstock.accelerators.nvdla.stream import Write, from_bytes
 from penstock.accelerators.nvdla.task import Task
 from penstock.backends.packed import packed
@@ -363,7 +363,7 @@ def test_a_stream_is_moved_to_where_its_bases_lie() -> None:
     configuration, places, raw = decode(to_stream(LARGE, writes))
     assert configuration == LARGE
     assert places == ((0, 1, NvdlaMemory.MAIN),)
-    found = from_bytes(moved(raw, places, (0, 4096)))
+    found = from_bytes(relocated(raw, places, (0, 4096)))
     assert [(w.register, w.word) for w in found] == [
         ("CDMA.D_DAIN_ADDR_LOW_0", 4168),
         ("CDMA.D_OP_ENABLE", 1),

@@ -125,10 +125,10 @@ def test_a_layer_that_is_cut_takes_what_its_pieces_take() -> None:
 def test_stripes_are_counted_amid_the_image() -> None:
     """A row of the output reads three rows of the input there, two at its top."""
     pool = replace(CUT, window=WindowKind.LARGEST, out_c=64, pad_top=1, out_h=64)
-    assert [pool.moved(row, row + 1)[0][1].features for row in (0, 1, 63)] == [
+    assert [pool.layers_with_traffic(row, row + 1)[0][1].features for row in (0, 1, 63)] == [
         rows * 64 * 64 for rows in (2, 3, 2)
     ]
-    (row,) = pool.moved(1, 2)
+    (row,) = pool.layers_with_traffic(1, 2)
     assert task_cycles(pool, 1).by_resource["memory"] == row[1].total / 8
 
 

@@ -114,19 +114,19 @@ def test_stripes_move_what_is_stated(task: Task, data: st.DataObject) -> None:
         assume(False)
     memory = {NvdlaMemory.MAIN: np.zeros(1 << 20, np.uint8)}
     found = execute(stream, memory, task.hardware)
-    assert found == tuple(moved for _, moved in task.moved(first, end))
+    assert found == tuple(moved for _, moved in task.layers_with_traffic(first, end))
 
 
 def test_a_layer_that_is_cut_fetches_rows_once_and_weights_where_they_do_not_stay() -> None:
     tall = Task(
         SMALL.extended(0, 0), None, 64, 64, 64, 62, 62, 8, 3, 3
     )  # 256 KiB, the buffer has 128
-    moved = [traffic for _, traffic in tall.moved(0, 62)]
+    moved = [traffic for _, traffic in tall.layers_with_traffic(0, 62)]
     assert len(moved) > 1
     assert sum(traffic.features for traffic in moved) == 64 * 64 * 64
     assert [traffic.weights for traffic in moved] == [8 * 9 * 64, *[0] * (len(moved) - 1)]
     deep = replace(tall, out_c=256)  # 144 KiB of weights
-    moved = [traffic for _, traffic in deep.moved(0, 62)]
+    moved = [traffic for _, traffic in deep.layers_with_traffic(0, 62)]
     assert [traffic.weights for traffic in moved] == [256 * 9 * 64] * len(moved)
 
 
@@ -225,7 +225,7 @@ def test_the_feature_buffers_port_moves_what_lives_there(monkeypatch: pytest.Mon
 
         return counted
 
-    monkeypatch.setattr(model, "features_of", counting(model.features_of, 1))
+    monkeypatch.setattr(model, "unpack_features", counting(model.unpack_features, 1))
     monkeypatch.setattr(model, "pack_features", counting(model.pack_features, 1))
     executed(done, monkeypatch)
     needs = [layer.breakdown for layer in layers(done.schedule, done.program)]

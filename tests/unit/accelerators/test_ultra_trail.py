@@ -78,7 +78,7 @@ def test_words_are_full_and_each_begins_with_the_first_of_its_numbers() -> None:
 
 @given(values=st.tuples(*[st.integers(0, (1 << 32) - 1)] * 3))
 def test_the_fields_hold_what_the_bits_say(values: tuple[int, ...]) -> None:
-    read = engine.decoded(np.array(values, np.uint32).view(np.uint8))
+    read = engine.decode(np.array(values, np.uint32).view(np.uint8))
     numbers = {name: getattr(read, name) for name in NAMES}
     for name, number in numbers.items():
         word, lower, upper = place(name)
@@ -116,7 +116,7 @@ def test_it_takes_the_convolutions_and_says_words_and_memories(
         assert entry[1] == middle[0], "the second convolution reads what the first one wrote"
         assert end[0] == entry[0] not in middle, "and the block's input stays"
     said = dict(layers["block1/conv1"].op.attributes)["words"]
-    read = engine.decoded(np.frombuffer(said, np.uint8))
+    read = engine.decode(np.frombuffer(said, np.uint8))
     numbers = {name: getattr(read, name) for name in NAMES}
     assert {name: numbers[name] for name in ("in_length", "out_length", "taps", "stride")} == {
         "in_length": 101,

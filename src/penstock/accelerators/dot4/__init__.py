@@ -1,13 +1,13 @@
-"""dot4: a processor with an instruction for four int8 products; a closely coupled extension.
+"""dot4: a processor with an instruction for four int8 products, a closely coupled extension.
 
     DOT4(sum, a, b) = sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]   modulo 2^32
 
-`a` and `b` are words of four int8 elements.  The functions of the driver are C kernels that compute
-rows of convolutions and fully connected layers with the instruction (`dot4.c`).  `dot4.h` defines
-the instruction as a macro: an intrinsic of the compiler, or portable C.  Products are computed on
-the stored elements; the initial sums account for the zero points.
+`a` and `b` are words of four int8 elements.  The driver functions are C kernels (`dot4.c`) that
+compute rows of convolutions and fully connected layers with the instruction.  `dot4.h` defines it
+as a macro: a compiler intrinsic or portable C.  The kernels multiply elements without subtracting
+zero points; the initial sums compensate for this.
 
-Source: the instruction is that of RISC-V's P extension (smaqa) and of CV32E40P (cv.sdotsp.b).
+Source: the instruction exists in RISC-V's P extension (smaqa) and in CV32E40P (cv.sdotsp.b).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from penstock.uma import (
 
 LANES, SUM_BYTES = 4, 4
 CYCLES_PER_WORD, CYCLES_PER_ELEMENT, CYCLES_PER_CALL = 5, 40, 60
-"""Cycles of two loads, DOT4 and loop overhead; of one requantisation; of one function call.  These
-are estimates: no simulated core has the instruction."""
+"""Estimated cycles of two loads, DOT4 and loop overhead; of one requantisation; and of one function
+call.  No simulated core has the instruction."""
 
 Number = TypeVar("Number")
 Memory = TypeVar("Memory")
@@ -52,7 +52,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class BeginSums(Generic[Number, Memory]):
-    """The arguments of `dot4_begin_sums`: initialises the sums of `columns` columns."""
+    """The arguments of `dot4_begin_sums`, which sets the sums of `columns` output columns to
+    `start`, one int32 value per output channel."""
 
     sums: Memory
     start: Memory
@@ -62,11 +63,11 @@ class BeginSums(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class AddRow(Generic[Number, Memory]):
-    """The arguments of `dot4_add_row`: adds a row of the window to the sums of columns
-    [`first`, `end`).
+    """The arguments of `dot4_add_row`, which adds the products of one row of the window to the sums
+    of output columns [`first`, `end`).
 
-    `x` is row `at` of the image; if `at` is outside the image, the row is padding.  Weights of
-    consecutive output channels are `step` bytes apart."""
+    `x` is row `at` of the image; if `at` is outside the image, the row is padding.  `step` is the
+    distance in bytes between the weights of consecutive output channels."""
 
     sums: Memory
     x: Memory
@@ -88,7 +89,8 @@ class AddRow(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class FinishSums(Generic[Number, Memory]):
-    """The arguments of `dot4_finish_sums`: requantises the sums of `columns` columns."""
+    """The arguments of `dot4_finish_sums`, which requantises the sums of `columns` output columns
+    to int8 elements at `y`."""
 
     sums: Memory
     multiplier: Memory
@@ -144,8 +146,8 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """The strategy of convolutions: one kernel, which computes row by row and as many columns at a
-    time as `sum_bytes` can hold."""
+    """Return the strategy of convolutions: one kernel, which computes row by row, with as many
+    columns at a time as have sums that fit into `sum_bytes` of scratch."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -161,8 +163,8 @@ def conv2d_strategy(
 def dense_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """The strategy of fully connected layers: a convolution whose input has one row, with the
-    batches as columns."""
+    """Return the strategy of fully connected layers: one kernel, which treats the layer as a
+    convolution of an input with a single row, whose columns are the batches."""
     strategy = OpStrategy()
     strategy.add_implementation(
         dense,
@@ -175,14 +177,14 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """The number of columns computed at a time: as many as have sums that fit into `sum_bytes`, at
-    least one."""
+    """Return the number of output columns computed at a time: as many as have sums that fit into
+    the attribute `sum_bytes`, but at least one."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Cycles of a call that computes `rows` rows."""
+    """Return the cycles of a call that computes `rows` output rows."""
     work, calls, y = offloaded.work(rows), 4, offloaded.output
     if y.rank == 4:
         blocks = -(-y.shape[2] // columns_at_once(y, offloaded.target))
@@ -192,8 +194,8 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Multipliers, shifts and initial sums by output channel.  An initial sum is the bias minus the
-    product of the input's zero point and the sum of the weights."""
+    """Return multipliers, shifts and initial sums ("start") by output channel.  An initial sum is
+    the bias minus the product of the input's zero point and the sum of the weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -201,10 +203,11 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """For each row of the output and block of columns: initialise sums, add each row of the window,
-    requantise.
+    """Return the commands of a convolution.  For each output row and block of columns: initialise
+    the sums, add each row of the window, requantise.
 
-    For a window row outside of the image, the address is that of the nearest row of the image."""
+    If a row of the window is outside the image, the address passed is that of the nearest row of
+    the image; `dot4_add_row` does not read it."""
     p, row, tap, first = call.parameters, Var("row"), Var("tap"), Var("column")
     at = row * p["stride_h"] + tap * p["dilation_h"] - p["pad_top"]
     block = columns_at_once(call.output, call.target)
@@ -234,8 +237,8 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def dense(call: KernelCall) -> Sequence[Command]:
-    """The commands of a fully connected layer, as a convolution: batches are columns of one row,
-    and the window is one column."""
+    """Return the commands of a fully connected layer, as a convolution: batches are columns of one
+    row, and the window is one column."""
     p, columns = call.parameters, call.parameters["batches"]
     add = AddRow(
         call.scratch,
@@ -260,13 +263,13 @@ def dense(call: KernelCall) -> Sequence[Command]:
 
 
 def begin(call: KernelCall, columns: Expr) -> Command:
-    """Initialises the sums of some columns of the output."""
+    """Return the command that initialises the sums of `columns` columns."""
     record = BeginSums(call.scratch, call.table("start"), columns, call.parameters["out_c"])
     return call.invoke_record(BEGIN, record)
 
 
 def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
-    """Requantises the sums of some columns to `y`."""
+    """Return the command that requantises the sums of `columns` columns and writes them to `y`."""
     p = call.parameters
     record = FinishSums(
         call.scratch,
@@ -283,7 +286,7 @@ def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
 
 
 def dot4(total: Array, a: Array, b: Array) -> Array:
-    """The instruction, on arrays of int32 sums and of uint32 words.
+    """Return the results of the instruction for arrays of int32 sums and uint32 words.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
     >>> dot4(np.array([10], np.int32), word, word)
@@ -297,7 +300,8 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Runs of int8 elements along the last axis as words, zero-padded to whole words."""
+    """Return the int8 elements of each row of the last axis as uint32 words, zero-padded to whole
+    words."""
     short = -runs.shape[-1] % LANES
     filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
     return np.ascontiguousarray(filled).view(np.uint32)

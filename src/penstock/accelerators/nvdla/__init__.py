@@ -6,11 +6,10 @@ products of two tensors, pooling with TFLite's rounding, and depthwise convoluti
 docs/nvdla.md).
 
     config          small, small_256 or large
-    extension       False for NVDLA alone; its requantisation differs from TFLite's, so it then
-                    supports no layer
-    feature_buffer  bytes of on-chip memory for tensors, such as 64KiB; 0 for none; own for the
-                    default of the configuration (`configurations.FEATURE_BANKS`).  The memory
-                    belongs to the extension.
+    extension       False for NVDLA without the extension; its requantisation differs from TFLite's,
+                    so it supports no layer
+    feature_buffer  size of the extension's on-chip memory for tensors, such as 64KiB; 0 for none;
+                    own for the configuration's default (`configurations.FEATURE_BANKS`)
 
 A call is a stream of register writes in NVDLA's register layout (`programs.py`), which a functional
 model executes.
@@ -75,9 +74,9 @@ class Nvdla(UMABackend):
         for op in ("add", "subtract", "multiply"):
             self._register_pattern(op, is_op(op)(wildcard(), wildcard()))
         for rule in (extended, one_image, one_group, dense_pools, double_rounding, equal_shapes,
-                     whole_packs, alike, fits_the_core):  # fmt: skip
+                     whole_packs, same_types, fits_the_core):  # fmt: skip
             self._register_constraint(rule)
-        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, in_packs)
+        self._register_graph_pass(PassPhase.POST_PARTITIONING_0, with_packed_features)
         for op in kernels.OPERATORS:
             self._register_operator_strategy(op, strategy_of(op))
         self._register_codegen(
@@ -92,7 +91,8 @@ class Nvdla(UMABackend):
 
 
 def feature_bytes(attrs: Mapping[str, object]) -> int:
-    """Bytes of the feature buffer; 0 without the extension.  Raises UsageError."""
+    """Return the size of the feature buffer in bytes; 0 without the extension.  Raises UsageError
+    if the attributes are invalid."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
         try:
@@ -115,12 +115,14 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
 
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:
-    """Bytes per cycle of the feature buffer's port.  Raises UsageError."""
+    """Return the bandwidth of the feature buffer's port in bytes per cycle.  Raises UsageError if
+    there is no such configuration."""
     return configuration(str(attrs["config"])).buffer_port.bytes_per_cycle
 
 
-def in_packs(graph: Graph, target: AcceleratorTarget) -> Graph:
-    """The graph with features stored in packs of channels, the layout that the hardware reads."""
+def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
+    """Return the graph with features stored in packs of channels, the layout that the hardware
+    reads."""
     atom = configuration(str(target.attrs["config"])).memory_atom_bytes
     return packed(graph, target.name, atom)
 
@@ -161,9 +163,9 @@ def double_rounding(offloaded: Offloaded) -> bool | str:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or product are computed and have the shape of the result; alternatively,
-    one factor of a product is a constant scalar or a constant per channel that fits int8 after
-    subtraction of its zero point."""
+    """Neither input of a sum or product is constant, and both have the shape of the output;
+    alternatively, one factor of a product is a constant scalar, or a constant per channel, that
+    fits int8 after subtraction of its zero point."""
     if offloaded.main.kind not in kernels.ELEMENTWISE:
         return True
     constant = kernels.constant_factor(offloaded)
@@ -190,9 +192,9 @@ def whole_packs(offloaded: Offloaded) -> bool | str:
     return not odd or f"input {odd[0][0]} has {odd[0][1]} channels, and a pack has {atom}"
 
 
-def alike(offloaded: Offloaded) -> bool | str:
-    """The inputs of a concatenation are computed int8 tensors with the scale and zero point of the
-    result."""
+def same_types(offloaded: Offloaded) -> bool | str:
+    """The inputs of a concatenation are int8 tensors that are not constant and have the scale and
+    zero point of the result."""
     if offloaded.main.kind != "Concatenation":
         return True
     y = offloaded.main.output.type
@@ -206,7 +208,7 @@ def alike(offloaded: Offloaded) -> bool | str:
 
 def fits_the_core(offloaded: Offloaded) -> bool | str:
     """The input rows of an output row and the weights of a kernel group fit into the convolution
-    buffer, and every value fits its register."""
+    buffer, and every parameter fits its register."""
     try:
         for one in kernels.tasks(offloaded):
             t = one.task
@@ -217,7 +219,7 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy function of an operator; it offers one kernel."""
+    """Return the strategy function of an operator; the strategy has one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del out_type
@@ -230,7 +232,7 @@ def strategy_of(op: str) -> Any:
             cost=cycles,
             traffic=traffic,
             tables=kernels.tables if op in kernels.TABLED else None,
-            by_rows=op != "mean",  # its single output row reads all input rows
+            by_rows=op != "mean",  # the output row of a mean reads all input rows
             scratch_bytes=kernels.gathered_bytes(reach, inputs[0]),
             folded=(1, 2) if weighted else (),
             alignment_bytes=atom,

@@ -1,7 +1,7 @@
 """address_map: registers by name and address, and the encoding of their fields.
 
-`nvdla_map.toml` lists NVDLA's own registers and `extension_map.toml` those of the extension.  Both
-are tables of units, which give each register an offset and fields.  A register is named
+`nvdla_map.toml` lists NVDLA's own registers and `extension_map.toml` those of the extension.  In
+both, a table per unit gives the offset and the fields of each register.  A register is named
 UNIT.REGISTER and has 32 bits.
 """
 
@@ -22,7 +22,8 @@ ENABLE = "D_OP_ENABLE"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Bits [low, high] of a register, inclusive; two's complement if `signed`."""
+    """Bits [low, high] of a register, both included; their value is in two's complement if
+    `signed`, otherwise unsigned."""
 
     name: str
     low: int
@@ -31,35 +32,36 @@ class Field:
 
     @property
     def span(self) -> int:
-        """The number of values."""
+        """The number of values that the field can hold."""
         return 1 << (self.high - self.low + 1)
 
     @property
     def least(self) -> int:
-        """The smallest value."""
+        """The smallest value that the field can hold."""
         return -self.span // 2 if self.signed else 0
 
     @property
     def most(self) -> int:
-        """The largest value."""
+        """The largest value that the field can hold."""
         return self.least + self.span - 1
 
     def value(self, word: int) -> int:
-        """The value of the field in a word."""
+        """Extract the value of this field from the register word `word`."""
         found = (word >> self.low) % self.span
         return found - self.span if found > self.most else found
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register and its fields; `address` in bytes."""
+    """A register, named UNIT.REGISTER: its address in bytes and its fields."""
 
     name: str
     address: int
     fields: tuple[Field, ...]
 
     def word(self, values: Mapping[str, int]) -> int:
-        """The word with the given fields; other fields are 0.
+        """Return the register word in which the fields named in `values` have these values, and all
+        other fields are 0.
 
         Raises UnsupportedError if a value does not fit its field."""
         found = 0
@@ -78,8 +80,8 @@ class Register:
         return found
 
     def values(self, word: int) -> dict[str, int]:
-        """The values of all fields in a word.  Raises UnsupportedError if bits outside of any field
-        are set."""
+        """Return the values of all fields in a register word, by name.  Raises UnsupportedError if
+        bits outside the fields are set."""
         found = {field.name: field.value(word) for field in self.fields}
         if self.word(found) != word:
             raise UnsupportedError(
@@ -94,19 +96,19 @@ class Register:
 
 @lru_cache(maxsize=1)
 def registers() -> Mapping[str, Register]:
-    """All registers by name, in order of addresses."""
+    """Return all registers by name, in order of their addresses."""
     found = sorted(_read(), key=lambda register: register.address)
     return {register.name: register for register in found}
 
 
 @lru_cache(maxsize=1)
 def registers_by_address() -> Mapping[int, Register]:
-    """All registers by address."""
+    """Return all registers by address, in increasing order."""
     return {register.address: register for register in registers().values()}
 
 
 def _read() -> Iterator[Register]:
-    """The registers of a file."""
+    """Yield the registers of both files."""
     for file in FILES:
         units = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
         for unit, rows in units.items():
@@ -116,7 +118,7 @@ def _read() -> Iterator[Register]:
 
 
 def _field(text: str) -> Field:
-    """A field from its entry in a file."""
+    """Parse a field, "name high:low" or "name high:low signed"."""
     name, bits, *rest = text.split()
     high, low = map(int, bits.split(":"))
     return Field(name, low, high, rest == ["signed"])

@@ -1,11 +1,11 @@
-"""banks: the allocation of the convolution buffer's banks to data and weights.
+"""banks: the allocation of the convolution buffer's banks to data (input features) and weights.
 
-Data and weights each occupy a ring of whole banks.  Data consist of slices, one for each row of the
-input; weights, of groups of as many kernels as the core computes at once.  The allocation is the
-first that fits in the open compiler's order of preference (`PREFERENCE`).
+Data and weights each occupy a ring of whole banks.  Data consist of slices, one per input row.
+Weights consist of groups of kernels; the core computes one group at a time.  The allocation is the
+first that fits in the order of preference of NVDLA's open-source compiler (`PREFERENCE`).
 
-Source: nvdla/sw, the open compiler; the space after weights: NVDLA hardware manual, programming
-guide.
+Source: nvdla/sw, the open-source compiler; the space after weights: NVDLA hardware manual,
+programming guide.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ WEIGHT_ROOM_BYTES = 128
 """Space that the banks of weights need in addition to one group of kernels."""
 PACKS_AS_A_WHOLE = 3
 """If this number of channel packs remains after whole entries, they occupy a whole entry at every
-point."""
+point of the row."""
 
 
 class ResidentWeights(Enum):
-    """The weights that the buffer holds at a time: all of them; two groups, one of which is loaded
-    while the other is used; or one group."""
+    """The weights that the convolution buffer holds at a time: all of them; two groups of kernels,
+    one of which is loaded while the other is used; or one group."""
 
     ALL = "all"
     TWO_GROUPS = "two groups"
@@ -33,12 +33,14 @@ class ResidentWeights(Enum):
 
 
 PREFERENCE = (ResidentWeights.ALL, ResidentWeights.TWO_GROUPS, ResidentWeights.ONE_GROUP)
+"""The order in which allocations are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand of a direct convolution on the convolution buffer: input size, kernels, taps of a
-    kernel, rows that a kernel spans, and vertical stride."""
+    """The parameters of a direct convolution that determine its use of the convolution buffer: size
+    of the input, number of kernels, number of taps per kernel, number of rows that a kernel spans
+    (dilation included), and vertical stride."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -51,15 +53,16 @@ class Demand:
 
     @property
     def slice_entries(self) -> int:
-        """Entries of a row of the input."""
+        """Buffer entries that one input row occupies."""
         return entries_per_slice(self.width, self.channels, self.hardware)
 
     def data_banks(self, rows: int) -> int:
-        """Banks for some rows of the input."""
+        """Return the number of banks that `rows` input rows occupy."""
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Banks for weights, including the space after a group."""
+        """Return the number of banks for weights of which `which` are in the buffer at a time,
+        including the space after a group."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -68,15 +71,16 @@ class Demand:
         return max(least, 2 * self._banks(group)) if which is ResidentWeights.TWO_GROUPS else least
 
     def _banks(self, size_bytes: int) -> int:
-        """Banks for a number of bytes."""
+        """Return the number of banks that `size_bytes` bytes occupy."""
         return -(-size_bytes // self.hardware.bank_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class BankSplit:
-    """An allocation of banks to data and weights, with the weights and the number of input rows
-    that the buffer holds at a time.  `overlap` is the number of rows that consecutive pieces of the
-    input share."""
+    """An allocation of banks to data and weights.
+
+    `weights` are the weights, and `rows` the number of input rows, that the buffer holds at a time.
+    `overlap` is the number of input rows that two consecutive pieces of the convolution share."""
 
     weights: ResidentWeights
     data_banks: int
@@ -85,14 +89,15 @@ class BankSplit:
     overlap: int
 
     def pieces(self, height: int) -> int:
-        """The number of hardware layers for an input of some rows."""
+        """Return the number of hardware layers that an input of `height` rows takes."""
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
 
 
 def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -> int:
-    """Entries of the buffer that a row of int8 features occupies.
+    """Return the number of buffer entries that one row of int8 features occupies; `width` is in
+    points.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL_256
     >>> entries_per_slice(35, 54, SMALL_256)
@@ -106,10 +111,11 @@ def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -
 
 
 def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
-    """The open compiler's allocation: the whole input with as many weights as fit, or else pieces
-    of the input with as many weights as fit.  `reserved` banks remain unused.
+    """Return the open-source compiler's allocation: the whole input beside as many weights as
+    possible or, if it does not fit beside even one group of kernels, as many rows as fit beside as
+    many weights as possible.  `reserved` banks remain unused.
 
-    Raises CapacityError if no row fits beside any weights."""
+    Raises CapacityError if the rows under a kernel do not fit beside one group of kernels."""
     banks = demand.hardware.banks - reserved
     overlap = max(demand.reach_rows - demand.stride_rows, 0)
     whole = demand.data_banks(demand.height)
@@ -132,7 +138,8 @@ def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
 
 
 def check_banks(demand: Demand, data_banks: int, weight_banks: int, where: str) -> None:
-    """Raises CapacityError if an allocation has too few banks, or more than the buffer."""
+    """Raise CapacityError unless the banks suffice for a layer and are no more than the buffer has.
+    `where` appears in the message."""
     hardware = demand.hardware
     rows = min(demand.height, demand.reach_rows)
     needed = (demand.data_banks(rows), demand.weight_banks(ResidentWeights.ONE_GROUP))

@@ -4,6 +4,8 @@ A `Bindings` defines, for both directions, the register field that holds each at
 (`chosen`), and the fields whose values are derived from the record (`implied`).  Decoding reads the
 chosen fields and requires every other field to equal its encoding, so both directions always agree.
 Fields without a binding are 0.
+
+Attributes of nested records are named by dotted paths, such as `padding.left`.
 """
 
 from __future__ import annotations
@@ -24,14 +26,15 @@ WORD = 1 << 32
 
 @dataclass(frozen=True)
 class Bindings(Generic[Record]):
-    """The encoding of records of one class.
+    """The encoding of records of class `kind` as register words of some units.
 
-    chosen      (field, path of the part that it holds, offset to subtract)
-    implied     as `chosen`, for values that follow from the chosen ones
-    addresses   (register, field, path), with {} for HIGH and LOW, or high and low
-    constant    words of fields that are the same for all records
-    absent      the value of a part if its register is absent, if not 0
-    types       the records and enumerations that are parts of a record, by name
+    chosen      (register field, path of the attribute, offset): the field holds attribute - offset
+    implied     as `chosen`, for attributes that are derived from the chosen ones
+    addresses   (register, field, path) of 64-bit addresses; {} in both names is replaced by HIGH
+                and LOW, or high and low
+    constant    values of fields that are the same for all records, by field
+    absent      values of fields whose register is absent, by path of the attribute; 0 by default
+    types       the classes of nested records and enumerations, by name
     """
 
     kind: type[Record]
@@ -44,27 +47,27 @@ class Bindings(Generic[Record]):
     types: Mapping[str, type[Any]]
 
     def encode(self, record: Record) -> dict[str, int]:
-        """The words of all registers of the units, except those that start them.
+        """Return the words of all registers of the units, except those that start units, by name.
 
         Raises UnsupportedError if a value does not fit its field."""
         found: dict[str, dict[str, int]] = {}
         for place, path, less in (*self.chosen, *self.implied):
-            _put(found, place, int(attrgetter(path)(record)) - less)
+            _set_field(found, place, int(attrgetter(path)(record)) - less)
         for register, field, path in self.addresses:
             address = attrgetter(path)(record)
             for half, value in (("low", address % WORD), ("high", address // WORD)):
-                _put(found, f"{register.format(half.upper())}.{field.format(half)}", value)
+                _set_field(found, f"{register.format(half.upper())}.{field.format(half)}", value)
         for place, value in self.constant.items():
-            _put(found, place, value)
+            _set_field(found, place, value)
         return {name: registers()[name].word(found.get(name, {})) for name in self.names()}
 
     def names(self) -> tuple[str, ...]:
-        """All registers of the units, except those that start them."""
+        """Return the names of all registers of the units, except those that start units."""
         return tuple(filter(self._owns, registers()))
 
     def decode(self, words: Words, **more: object) -> Record:
-        """The record that register words encode; words of other units are ignored.  `more` holds
-        attributes that no register stores.
+        """Return the record that register words encode; words of other units are ignored.  `more`
+        holds attributes that no register stores.
 
         Raises UnsupportedError if the words contradict each other, and any error of the record's
         constructor."""
@@ -74,22 +77,24 @@ class Bindings(Generic[Record]):
         for place, path, less in self.chosen:
             register, _, field = place.rpartition(".")
             value = values[register][field] if register in values else self.absent.get(path, 0)
-            _hang(tree, path, value + less)
+            _set_path(tree, path, value + less)
         for register, field, path in self.addresses:
             high, low = (
                 values.get(register.format(half.upper()), {}).get(field.format(half), 0)
                 for half in ("high", "low")
             )
-            _hang(tree, path, high * WORD + low)
-        record = self._built(self.kind, tree)
+            _set_path(tree, path, high * WORD + low)
+        record = self._build(self.kind, tree)
         self._compare(record, own)
         return record
 
     def _owns(self, name: str) -> bool:
+        """Return whether the register `name` belongs to one of the units and does not start it."""
         unit, _, register = name.partition(".")
         return unit in self.units and register.startswith("D_") and register != ENABLE
 
     def _compare(self, record: Record, found: Words) -> None:
+        """Raise UnsupportedError if one of the words differs from the encoding of the record."""
         expected = self.encode(record)
         for name, word in found.items():
             if word != expected[name]:
@@ -102,29 +107,32 @@ class Bindings(Generic[Record]):
                     help="correct the register program",
                 )
 
-    def _built(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:
-        """A record from a tree of values, with nested records."""
+    def _build(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:
+        """Build a record of class `kind` from values by attribute; the value of a nested record is
+        again a mapping."""
         made: dict[str, Any] = {}
         for field in (field for field in fields(kind) if field.name in tree):
             value, type_name = tree[field.name], str(field.type)
             if isinstance(value, dict):
-                made[field.name] = self._built(self.types[type_name], value)
+                made[field.name] = self._build(self.types[type_name], value)
             elif type_name == "bool":
                 made[field.name] = bool(value)
             else:
-                made[field.name] = self.types.get(type_name, _as_it_is)(value)
+                made[field.name] = self.types.get(type_name, _identity)(value)
         return kind(**made)
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _put(found: dict[str, dict[str, int]], place: str, value: int) -> None:
+def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
+    """Set the register field UNIT.REGISTER.field in `found`, values by register and field."""
     register, _, field = place.rpartition(".")
     found.setdefault(register, {})[field] = value
 
 
-def _hang(tree: dict[str, Any], path: str, value: int) -> None:
+def _set_path(tree: dict[str, Any], path: str, value: int) -> None:
+    """Set an attribute in a tree of values by its path; a path has one dot at most."""
     group, _, name = path.rpartition(".")
     (tree.setdefault(group, {}) if group else tree)[name] = value

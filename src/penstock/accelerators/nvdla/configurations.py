@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from penstock.uma import UsageError
 
 PREFIX = "nv_"
-"""The prefix of NVDLA's names."""
+"""The prefix of NVDLA's names for configurations."""
 FEATURE_BUFFER = "feature_buffer"
-"""The name of the memory at the second port; see `Extension`."""
+"""The name of penstock's memory at the second memory port; see `Extension`."""
 FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
     "small": (32, 4 << 10),
     "small_256": (32, 4 << 10),
     "large": (16, 32 << 10),
 }
-"""Number of banks of penstock's feature buffer and bytes per bank, by configuration."""
+"""By configuration, the number of banks of penstock's feature buffer and the bytes per bank."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvdlaPort:
-    """A port of a memory: bandwidth in bytes per cycle, latency of the first byte in cycles, and
-    burst length in atoms."""
+    """A memory port: bandwidth in bytes per cycle, latency of the first byte in cycles, and burst
+    length in memory atoms."""
 
     bytes_per_cycle: int
     latency_cycles: int
@@ -35,8 +35,8 @@ class NvdlaPort:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Throughput of the units after the accumulators, in elements per cycle; 0 if there is no such
-    unit."""
+    """Throughput of the units after the accumulators, in elements per cycle; 0 for a unit that the
+    configuration does not have."""
 
     single_point: int
     elementwise: int
@@ -47,15 +47,15 @@ class Rates:
 @dataclass(frozen=True, slots=True)
 class Extension:
     """The units that penstock adds to NVDLA: post-processing with TFLite's arithmetic and an
-    element-wise input, pooling and depthwise convolution, and an on-chip feature buffer of
-    single-port banks at the second memory port."""
+    element-wise input; pooling and depthwise convolution; and an on-chip feature buffer at the
+    second memory port, which consists of single-port banks."""
 
     feature_banks: int
     feature_bank_bytes: int
 
     @property
     def feature_bytes(self) -> int:
-        """Bytes of the feature buffer."""
+        """The size of the feature buffer in bytes."""
         return self.feature_banks * self.feature_bank_bytes
 
 
@@ -65,10 +65,10 @@ class NvdlaConfiguration:
 
     In a cycle, the core multiplies `atomic_c` channels of one point with the weights of `atomic_k`
     kernels.  The convolution buffer has `banks` banks of `bank_entries` entries of `entry_bytes`
-    bytes.  In memory, channels are stored in packs of `memory_atom_bytes`.  Products of int8
-    elements are accumulated in `accumulator_bits` bits and delivered, saturated, in
-    `delivered_bits`.  `extension` is None for NVDLA without the extension.
-    """
+    bytes.  In memory, channels are stored in packs of `memory_atom_bytes` bytes.  Products of int8
+    elements are accumulated in `accumulator_bits` bits and delivered in `delivered_bits` bits, with
+    saturation.  `memory` and `sram` are the first and the second memory port; `sram` is None if
+    NVDLA has only one.  `extension` is None for NVDLA without the extension."""
 
     name: str
     atomic_c: int
@@ -99,27 +99,27 @@ class NvdlaConfiguration:
 
     @property
     def bank_bytes(self) -> int:
-        """Bytes of a bank of the convolution buffer."""
+        """The size of one bank of the convolution buffer in bytes."""
         return self.bank_entries * self.entry_bytes
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes of the convolution buffer."""
+        """The size of the convolution buffer in bytes."""
         return self.banks * self.bank_bytes
 
     @property
     def buffer_port(self) -> NvdlaPort:
         """The port of the feature buffer: NVDLA's second port or, if there is none, a port without
-        latency whose bandwidth equals that of the core's input."""
+        latency that has the bandwidth of the core's input."""
         return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether there is a memory at the second port."""
+        """Whether there is a second memory port: NVDLA's own, or that of the extension."""
         return self.sram is not None or self.extension is not None
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
-        """The configuration with the extension."""
+        """Return the configuration with the extension and a feature buffer of the given size."""
         return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
 
 
@@ -162,7 +162,8 @@ CONFIGURATIONS: Mapping[str, NvdlaConfiguration] = {c.name: c for c in (SMALL, S
 
 
 def configuration(name: str) -> NvdlaConfiguration:
-    """The configuration of a name, penstock's or NVDLA's.  Raises UsageError.
+    """Return the configuration of a name, with or without the prefix nv_.  Raises UsageError if
+    there is none.
 
     >>> configuration("nv_small_256").buffer_bytes // 1024
     128

@@ -30,8 +30,8 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 features as defined by a network.  It may leave the last rows or
-    columns of its input unused."""
+    """A convolution of int8 features as defined by a network.  Unlike those of a
+    `ConvolutionLayer`, its windows may leave the last rows or columns of the input unused."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -54,25 +54,25 @@ class Convolution(Reach):
 
     @property
     def used_columns(self) -> tuple[int, int]:
-        """The columns of the input and of the right padding that windows cover."""
+        """The number of columns of the input, and of the right padding, that windows cover."""
         pad = self.padding
         return trimmed(self.width, self.reach_x, self.stride_x, pad.left, pad.right)
 
     @property
     def used_rows(self) -> tuple[int, int]:
-        """The rows of the input and of the bottom padding that windows cover."""
+        """The number of rows of the input, and of the bottom padding, that windows cover."""
         pad = self.padding
         return trimmed(self.height, self.reach_y, self.stride_y, pad.top, pad.bottom)
 
     @property
     def out_height(self) -> int:
-        """Rows of the output."""
+        """The number of output rows."""
         padded = self.height + self.padding.top + self.padding.bottom
         return (padded - self.reach_y) // self.stride_y + 1
 
     @property
     def demand(self) -> Demand:
-        """The demand on the convolution buffer."""
+        """The convolution's demand on the convolution buffer."""
         return Demand(
             self.hardware,
             self.used_columns[0],
@@ -87,7 +87,7 @@ class Convolution(Reach):
 
 @dataclass(frozen=True, slots=True)
 class RowPiece:
-    """Rows [first, end) of an output, and rows [lower, upper) of the input that they depend on."""
+    """Output rows [first, end), and input rows [lower, upper) that they depend on."""
 
     first: int
     end: int
@@ -99,11 +99,11 @@ class RowPiece:
 def hardware_layers(
     convolution: Convolution, split: BankSplit | None = None
 ) -> tuple[ConvolutionLayer, ...]:
-    """The layers that compute a convolution, in order.  `split` allocates the banks of the buffer,
-    by default as the open compiler does.
+    """Return the hardware layers that compute a convolution, in order.  `split` allocates the banks
+    of the convolution buffer; by default, `allocate` does.
 
-    Raises CapacityError if not even one row fits, and UnsupportedError if the hardware cannot
-    execute a layer."""
+    Raises CapacityError if not even one output row fits, and UnsupportedError if the hardware
+    cannot execute a layer."""
     split = split or allocate(convolution.demand)
     pieces = tuple(cut(convolution, split.rows))
     last = len(pieces) - 1
@@ -121,7 +121,8 @@ def hardware_layers(
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
-    """Yields the longest pieces that read at most `rows` input rows each."""
+    """Yield consecutive pieces that cover the output, each the longest that reads at most `rows`
+    input rows."""
     first = 0
     while first < convolution.out_height:
         end = first + 1
@@ -132,6 +133,7 @@ def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:
 
 
 def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
+    """Return the piece that computes output rows [first, end)."""
     stride, top = convolution.stride_y, convolution.padding.top
     lower = first * stride - top
     upper = (end - 1) * stride + convolution.reach_y - top
@@ -139,19 +141,21 @@ def _piece(convolution: Convolution, first: int, end: int) -> RowPiece:
 
 
 def _size(piece: RowPiece) -> int:
+    """Return the number of input rows of a piece."""
     return piece.upper - piece.lower
 
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
-    """Rows of a piece that remain in the buffer from the previous piece; 0 if registers cannot
-    express it, since a layer must discard at least one row."""
+    """Return the number of input rows of a piece that remain in the buffer from the previous piece,
+    `before`; 0 if `before` would discard no row, since a layer must discard at least one."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 
 def _layer(
     convolution: Convolution, split: BankSplit, piece: RowPiece, kept: int
 ) -> ConvolutionLayer:
-    """The layer of a piece; it discards all rows afterwards."""
+    """Return the layer of a piece, for which `kept` input rows are already in the buffer.  The
+    layer discards all of its rows afterwards."""
     source, output = convolution.source, convolution.output
     width, right = convolution.used_columns
     top = convolution.padding.top - piece.first * convolution.stride_y

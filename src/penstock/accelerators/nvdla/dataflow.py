@@ -2,9 +2,10 @@
 
 An atomic operation takes one cycle and multiplies `atomic_c` channels of one point with the weights
 of `atomic_k` kernels.  The weights remain in use for a stripe of 16 to 32 points while the next
-ones are loaded; the innermost loop runs over taps, then over blocks of channels, then over groups
-of kernels.  Results pass through the next unit at its rate, and bytes through the memory port.  The
-slowest of these, after the latency of the first byte, determines the duration of a layer.
+ones are loaded.  Around the loop over a stripe, the loops run over taps, blocks of channels and
+groups of kernels, from the inside out.  Results pass through the next unit at its rate, and bytes
+through the memory port.  The slowest of these, after the latency of the first byte, determines the
+duration of a layer.
 
 Source: NVDLA hardware manual, "unit description" (convolution pipeline); the TCAD 2020 paper's
 profiler, cycles = max(computing, communication).
@@ -20,7 +21,7 @@ from operator import add
 
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.extension import HardwareLayer, WindowLayer
-from penstock.accelerators.nvdla.kernels import CONVOLUTIONS, buffered, tasks
+from penstock.accelerators.nvdla.kernels import CONVOLUTIONS, feature_buffer_fields, tasks
 from penstock.accelerators.nvdla.task import Task
 from penstock.accelerators.nvdla.traffic import LayerTraffic
 from penstock.uma import Breakdown, Node, Offloaded, whole_work
@@ -30,7 +31,7 @@ LEAST_STRIPE, MOST_STRIPE = 16, 32
 
 
 def stripe_cycles(points: int) -> int:
-    """Cycles of `points` points, split into stripes.
+    """Return the cycles of `points` output points for one set of weights, split into stripes.
 
     >>> stripe_cycles(1), stripe_cycles(33), stripe_cycles(60)
     (16, 48, 60)
@@ -42,7 +43,8 @@ def stripe_cycles(points: int) -> int:
 def mac_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> int:
-    """Cycles in which the multipliers are busy."""
+    """Return the cycles in which the multipliers compute `points` output points of `kernels`
+    kernels with `taps` taps and `channels` channels each."""
     blocks = -(-channels // chip.atomic_c) * -(-kernels // chip.atomic_k)
     return blocks * taps * stripe_cycles(points)
 
@@ -50,7 +52,8 @@ def mac_cycles(
 def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """Busy cycles of the multipliers and of post-processing."""
+    """Return the busy cycles of the multipliers and of post-processing in a convolution, by name of
+    the unit.  Arguments are those of `mac_cycles`."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
         "post-processing": points * kernels / chip.rates.single_point,
@@ -58,13 +61,15 @@ def convolution_cycles(
 
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
-    """Busy cycles of unit WINDOW; `elements` is the total number of window elements."""
+    """Return the busy cycles of unit WINDOW by name; `elements` is the total number of elements in
+    all windows."""
     return {"windows": elements / chip.rates.pooling}
 
 
 def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
-    """Cycles of a whole operator, without memory traffic.  For operators that neither the core nor
-    the extension supports, each operation counts as one window element."""
+    """Return the cycles of a whole operator, without memory traffic.  Operators other than
+    convolutions and fully connected layers with constant weights count as window operations, with
+    as many window elements as they have MACs or element-wise operations, whichever are more."""
     work, weights = whole_work(node), [v.type.shape for v in node.inputs if v.data is not None]
     if node.kind not in CONVOLUTIONS or not weights:
         busy = window_cycles(chip, max(work.macs, work.elements))
@@ -78,9 +83,11 @@ def node_cycles(node: Node, chip: NvdlaConfiguration) -> int:
 def layer_cycles(
     chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, inside: frozenset[str]
 ) -> Breakdown:
-    """Cycles of a hardware layer: the latency of the first byte, plus the maximum over multipliers,
-    post-processing, windows and both memories.  `inside` names the fields of the traffic that the
-    feature buffer serves."""
+    """Return the cycles of a hardware layer: the latency of the first byte, plus the maximum of the
+    busy cycles of multipliers, post-processing, windows and both memories.
+
+    `moved` is the traffic of the layer, and `inside` names the fields of `LayerTraffic` whose bytes
+    pass through the port of the feature buffer."""
     points = layer.out_height * layer.out_width
     if isinstance(layer, WindowLayer):
         taps = layer.window_height * layer.window_width
@@ -97,24 +104,31 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Cycles of a call that computes `rows` rows of the output."""
+    """Return the cycles of a call that computes `rows` output rows."""
     every = tasks(offloaded)
     return reduce(
-        add, (task_cycles(one.task, rows, buffered(offloaded, one.inputs)) for one in every)
+        add,
+        (
+            task_cycles(one.task, rows, feature_buffer_fields(offloaded, one.inputs))
+            for one in every
+        ),
     )
 
 
 @lru_cache(maxsize=4096)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
-    """Cycles of `rows` rows of the output in the middle of the image, with as little padding as
-    possible; hardware layers run one after the other.  `inside`: see `layer_cycles`."""
+    """Return the cycles of `rows` consecutive output rows of a task, below those that read the top
+    padding if the output has enough rows; hardware layers run one after the other.  `inside`: see
+    `layer_cycles`."""
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
-    layers = t.moved(first, first + rows)
+    layers = t.layers_with_traffic(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))
 
 
 def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
-    """Bytes that computing rows [first, end) of the output transfers, by kind, if rows have a
-    constant pitch."""
-    layers = (layer for one in tasks(offloaded) for layer in one.task.moved(first, end))
+    """Return the bytes that computing output rows [first, end) transfers, by field of
+    `LayerTraffic`, if the rows of every tensor have a constant pitch."""
+    layers = (
+        layer for one in tasks(offloaded) for layer in one.task.layers_with_traffic(first, end)
+    )
     return asdict(reduce(add, (moved for _, moved in layers)))

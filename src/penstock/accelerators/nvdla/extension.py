@@ -26,11 +26,12 @@ from penstock.accelerators.nvdla.registers import BYPASS
 from penstock.uma import UnsupportedError
 
 TABLE_ROW_BYTES = 12
-"""Bytes of the bias, multiplier and shift of a channel, int32 each."""
+"""Size in bytes of the bias, multiplier and shift of a channel, each an int32."""
 
 
 class ElementwiseMode(IntEnum):
-    """The element-wise operation with the second tensor."""
+    """The element-wise operation that unit POST applies to its input and a second tensor, by its
+    register value."""
 
     NONE = 0
     ADD = 1
@@ -39,7 +40,7 @@ class ElementwiseMode(IntEnum):
 
 
 class WindowKind(IntEnum):
-    """The function of a window."""
+    """The function that unit WINDOW computes over a window, by its register value."""
 
     LARGEST = 0
     MEAN = 1
@@ -48,7 +49,7 @@ class WindowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A zero point, and a multiplier and shift as in TFLite."""
+    """A zero point and a scale, which is multiplier * 2^(shift - 31) as in TFLite."""
 
     zero: int = 0
     multiplier: int = 0
@@ -57,7 +58,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The smallest and the largest element."""
+    """The smallest and the largest value to which elements are clamped."""
 
     least: int = -128
     most: int = 127
@@ -65,13 +66,16 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Post-processing of sums or elements before they are written.
+    """Post-processing of the results of a computing unit before they are written.
 
-    If `requantise`, the input consists of sums: the bias of the channel is added, the sum is scaled
-    by the channel's multiplier, and `zero` is added.  Biases and multipliers are in the table at
-    `table_address` in the main memory.  The result is clamped to `limits`.  Then `elementwise`
-    combines it with the tensor at `second`, which has the shape of the output.  For a sum, both
-    terms are shifted left by 20 bits and scaled by `first` and `other`; `result` scales the sum."""
+    If `requantise`, the results are sums: POST adds the bias of the channel, scales by the
+    channel's multiplier and shift, and adds `zero`.  The table at `table_address` in the main
+    memory holds bias, multiplier and shift of each channel.  The value is then clamped to `limits`.
+
+    `elementwise` combines this first operand with the tensor at `second`, which has the shape of
+    the output.  For a sum or difference, both operands are shifted left by 20 bits and scaled, the
+    first by `first`, the second by `other`.  The combination is scaled by `result` and clamped to
+    `result_limits`."""
 
     requantise: bool = False
     table_address: int = 0
@@ -147,34 +151,34 @@ class WindowLayer:
 
     @property
     def reach_x(self) -> int:
-        """Columns that a window spans."""
+        """The number of columns that a window spans, dilation included."""
         return (self.window_width - 1) * self.dilation_x + 1
 
     @property
     def reach_y(self) -> int:
-        """Rows that a window spans."""
+        """The number of rows that a window spans, dilation included."""
         return (self.window_height - 1) * self.dilation_y + 1
 
     @property
     def out_width(self) -> int:
-        """Columns of the output."""
+        """The number of output columns."""
         padded = self.width + self.padding.left + self.padding.right
         return (padded - self.reach_x) // self.stride_x + 1
 
     @property
     def out_height(self) -> int:
-        """Rows of the output."""
+        """The number of output rows."""
         padded = self.height + self.padding.top + self.padding.bottom
         return (padded - self.reach_y) // self.stride_y + 1
 
     @property
     def kernels(self) -> int:
-        """Channels of the output."""
+        """The number of output channels."""
         return self.channels * self.channel_multiplier
 
 
 HardwareLayer = ConvolutionLayer | WindowLayer
-"""A unit of execution of the accelerator."""
+"""The work that the accelerator executes between two starts."""
 
 POST = Bindings(
     Post,
@@ -261,22 +265,24 @@ WINDOW = Bindings(
 
 
 def encode_post(post: Post) -> dict[str, int]:
-    """The words of unit POST.  Raises UnsupportedError if a value does not fit its field."""
+    """Return the register words of unit POST, by register name.  Raises UnsupportedError if a value
+    does not fit its field."""
     return POST.encode(post)
 
 
 def decode_post(words: Words) -> Post:
-    """The post-processing that register words encode."""
+    """Return the post-processing that register words encode.  Raises UnsupportedError if they
+    contradict each other."""
     return POST.decode(words)
 
 
 def encode_window(layer: WindowLayer) -> dict[str, int]:
-    """The words of units WINDOW and SDP.  Raises UnsupportedError if a value does not fit its
-    field."""
+    """Return the register words of units WINDOW and SDP, by register name.  Raises UnsupportedError
+    if a value does not fit its field."""
     return WINDOW.encode(layer)
 
 
 def decode_window(words: Words) -> WindowLayer:
-    """The layer that register words encode.  Raises UnsupportedError if they contradict each
+    """Return the layer that register words encode.  Raises UnsupportedError if they contradict each
     other."""
     return WINDOW.decode(words)

@@ -40,9 +40,9 @@ from penstock.uma import (
 POOLS = {"MaxPool2D": WindowKind.LARGEST, "AveragePool2D": WindowKind.MEAN}
 ELEMENTWISE = ("Add", "Sub", "Mul")
 WINDOWS = {"DepthwiseConv2D": WindowKind.DEPTHWISE, **POOLS}
-"""Operators of the window unit."""
+"""The function of unit WINDOW for each of its operators."""
 CONVOLUTIONS = ("Conv2D", "FullyConnected")
-"""Operators of the convolution core."""
+"""The operators of the convolution core."""
 WEIGHTED = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d")
 TABLED = (*WEIGHTED, "clip", "multiply", "mean")
 """Operators that may need a table of biases, multipliers and shifts."""
@@ -50,42 +50,43 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
-    """The hardware configuration that the user selected, with the extension."""
+    """Return the hardware configuration that the user selected, with the extension."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """A task, and the indices of the main node's inputs that are its first and, if any, its second
-    tensor."""
+    """A task, and the indices of the main node's inputs that are its first tensor and, if it has
+    one, its second tensor."""
 
     task: Task
     inputs: tuple[int, ...]
 
 
 def tasks(offloaded: Offloaded) -> tuple[TaskInputs, ...]:
-    """The tasks that compute the main operator, in order."""
+    """Return the tasks that compute the main operator, in order."""
     if offloaded.main.kind == "Concatenation":
         chip = hardware(offloaded)
         shapes = (value.type.shape for value in offloaded.main.inputs)
-        return tuple(TaskInputs(_copy(chip, shape), (k,)) for k, shape in enumerate(shapes))
-    task = _task(offloaded)
+        return tuple(TaskInputs(_copy_task(chip, shape), (k,)) for k, shape in enumerate(shapes))
+    task = _single_task(offloaded)
     if task.post.elementwise:
         return (TaskInputs(task, (0, 1)),)
     return (TaskInputs(task, (1 if constant_factor(offloaded) == 0 else 0,)),)
 
 
-def _task(offloaded: Offloaded) -> Task:
-    """The task of the main operator.  A fully connected layer is a convolution of one point."""
+def _single_task(offloaded: Offloaded) -> Task:
+    """Return the task that computes an operator other than a concatenation.  A fully connected
+    layer is a convolution of one point."""
     p, kind, chip = dict(offloaded.parameters), offloaded.main.kind, hardware(offloaded)
     if kind == "Relu":
-        return _clamp(chip, offloaded)
+        return _clamp_task(chip, offloaded)
     if constant_factor(offloaded) is not None:
-        return _scaling(chip, p, offloaded.main.output.type.shape)
+        return _scaling_task(chip, p, offloaded.main.output.type.shape)
     if kind == "Mean":
-        return _mean(chip, p, offloaded.main.inputs[0].type.shape)
+        return _mean_task(chip, p, offloaded.main.inputs[0].type.shape)
     if kind in ELEMENTWISE:
-        return _elementwise(chip, p, offloaded.main.output.type.shape)
+        return _elementwise_task(chip, p, offloaded.main.output.type.shape)
     if kind == "FullyConnected":
         p |= {"in_h": 1, "in_w": 1, "out_h": 1, "out_w": 1}
     limits = Range(p["least"], p["most"])
@@ -113,14 +114,16 @@ def _task(offloaded: Offloaded) -> Task:
     )
 
 
-def _copy(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
-    """The task that copies a tensor: a maximum over windows of one element."""
+def _copy_task(chip: NvdlaConfiguration, shape: tuple[int, ...]) -> Task:
+    """Return the task that copies a tensor of shape `shape`: a maximum over windows of one
+    element."""
     _, h, w, c = shape
     return Task(chip, WindowKind.LARGEST, w, h, c, w, h, c)
 
 
-def _clamp(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
-    """The task of a clamp: windows of one element whose sums are requantised."""
+def _clamp_task(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
+    """Return the task of a clamp: windows of one element, which post-processing requantises and
+    clamps."""
     y = offloaded.main.output.type
     _, h, w, c = y.shape
     outputs = offloaded.tables["table"]
@@ -130,8 +133,8 @@ def _clamp(chip: NvdlaConfiguration, offloaded: Offloaded) -> Task:
 
 
 def constant_factor(offloaded: Offloaded) -> int | None:
-    """The index of the constant input of a product: a scalar, or one value per channel; None if
-    there is no such input."""
+    """Return the index of the constant input of a product, if it is a scalar or has one value per
+    channel; None otherwise."""
     if offloaded.main.kind != "Mul":
         return None
     channels = offloaded.main.output.type.shape[-1]
@@ -143,29 +146,35 @@ def constant_factor(offloaded: Offloaded) -> int | None:
 
 
 def factors(offloaded: Offloaded, constant: int) -> Array:
-    """The constant factor of each channel minus its zero point; shape (channels,)."""
+    """Return the constant factor of each channel minus its zero point, as an array of shape
+    (channels,).  `constant` is the index of the constant input."""
     value = offloaded.main.inputs[constant]
     found = offloaded.constant(constant).astype(np.int64).ravel() - value.type.zero_point
     return np.broadcast_to(found, offloaded.main.output.type.shape[-1:])
 
 
-def _scaling(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """The task of a product with constants: a depthwise convolution of one tap."""
+def _scaling_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """Return the task of a product with a constant: a depthwise convolution of one tap.  `p` are
+    the operator's parameters, `shape` is the shape of its output."""
     size = (shape[2], shape[1], shape[3])
     post = Post(requantise=True, zero=p["out_zero"], limits=Range(p["least"], p["most"]))
     return Task(chip, WindowKind.DEPTHWISE, *size, *size, post=post)
 
 
-def _mean(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """The task of a mean over an image: a depthwise convolution whose window is the whole image."""
+def _mean_task(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
+    """Return the task of a mean over an image: a depthwise convolution whose window is the whole
+    image.  `p` are the operator's parameters, `shape` is the shape of its input."""
     _, h, w, c = shape
     post = Post(requantise=True, zero=p["out_zero"])
     return Task(chip, WindowKind.DEPTHWISE, w, h, c, 1, 1, c, w, h, post=post)
 
 
-def _elementwise(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]) -> Task:
-    """The task of a sum, difference or product of two tensors: windows of one element of the first
-    tensor, combined with the second in post-processing."""
+def _elementwise_task(
+    chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[int, ...]
+) -> Task:
+    """Return the task of a sum, difference or product of two tensors: windows of one element of the
+    first tensor, which post-processing combines with the second tensor.  `p` are the operator's
+    parameters, `shape` is the shape of its output."""
     size = (shape[2], shape[1], shape[3])
     modes = {1: ElementwiseMode.ADD, -1: ElementwiseMode.SUBTRACT, 0: ElementwiseMode.MULTIPLY}
     first, other = (
@@ -182,8 +191,8 @@ def _elementwise(chip: NvdlaConfiguration, p: Mapping[str, int], shape: tuple[in
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """The commands of a call, one per task.  The tasks of a concatenation write adjacent channels
-    of each row."""
+    """Return the commands of a call, one per task.  The tasks of a concatenation write adjacent
+    channels of each row."""
     commands: list[Command] = []
     offset_bytes = 0
     for one in tasks(call):
@@ -209,26 +218,27 @@ def compute(call: KernelCall) -> Sequence[Command]:
 
 
 def gathered_bytes(reach: int, packs: TensorType) -> int:
-    """Bytes of scratch for one window of `reach` rows, into which rows at irregular addresses are
-    copied."""
+    """Return the bytes of scratch into which the rows of one window are copied if they have no
+    constant pitch.  A window has `reach` rows; `packs` is the type of the packed input."""
     return reach * math.prod(packs.shape[2:]) if reach > 1 else 0
 
 
-def buffered(offloaded: Offloaded, read: tuple[int, ...]) -> frozenset[str]:
-    """The fields of a task's `Traffic` that the feature buffer serves, given the memory of each
-    tensor (`Offloaded.homes`).  `read`: see `TaskInputs.inputs`."""
+def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) -> frozenset[str]:
+    """Return the fields of a task's `LayerTraffic` whose tensors are in the feature buffer, given
+    the memory of each tensor (`Offloaded.homes`); no field if the memories are not known.
+    `input_indices`: see `TaskInputs.inputs`."""
     if not offloaded.homes:
         return frozenset()
     *inputs, output = offloaded.homes
     homes = {"output": output}
-    for name, k in zip(("features", "second"), read, strict=False):
+    for name, k in zip(("features", "second"), input_indices, strict=False):
         homes[name] = inputs[offloaded.input_index(k)]
     return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The tables of a node by name: weights in the hardware's order, and the post-processing table
-    with the int32 bias, multiplier and shift of each channel."""
+    """Return the tables of an operator: "weights" in the hardware's order, and "post", the int32
+    bias, multiplier and shift of each channel, of shape (channels, 3)."""
     if offloaded.main.kind == "Relu":
         x, y = offloaded.main.inputs[0].type, offloaded.main.output.type
         scale = quantise_multiplier(x.scale / y.scale)
@@ -255,7 +265,7 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The tables of a mean: weights of 1, and a bias that subtracts the zero points."""
+    """Return the tables of a mean: weights of 1, and a bias that subtracts the zero points."""
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -265,7 +275,7 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """The tables of a product with a constant."""
+    """Return the tables of a product with the constant input `constant`: one weight per channel."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

@@ -18,21 +18,21 @@ from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.uma import UnsupportedError
 
 WEIGHT_ALIGNMENT_BYTES = 256
-"""Alignment of the address of weights."""
+"""Alignment of the address of a layer's weights."""
 WEIGHT_BYTES_STEP = 128
-"""The size of a layer's weights is rounded up to a multiple of this."""
+"""The size of a layer's weights is rounded up to a multiple of this number of bytes."""
 COUNTS = (
     *("width", "height", "channels", "kernels", "kernel_width", "kernel_height", "stride_x"),
     *("stride_y", "dilation_x", "dilation_y", "release", "fetch_grain"),
 )
-"""Parameters that must be at least 1."""
+"""Attributes of a `ConvolutionLayer` that must be at least 1."""
 
 
 class NvdlaMemory(IntEnum):
     """A memory, by its number in registers.
 
-    FEATURE_BUFFER is the memory at the second port: on-chip memory, which penstock's accelerator
-    has in every configuration as an extension."""
+    FEATURE_BUFFER is the memory at the second port.  The extension provides this on-chip memory in
+    every configuration."""
 
     FEATURE_BUFFER = 0
     MAIN = 1
@@ -40,8 +40,9 @@ class NvdlaMemory(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """The memory layout of features: packs of channels, each of one memory atom; `line_stride` and
-    `surface_stride` are the pitches of lines and of packs of channels (surfaces) in bytes."""
+    """The memory layout of features: packs of channels, each pack one memory atom per point.
+    `line_stride` and `surface_stride` are the distances in bytes between consecutive rows (lines)
+    and between consecutive packs (surfaces)."""
 
     line_stride: int
     surface_stride: int
@@ -56,7 +57,7 @@ class Surface:
         address: int = 0,
         memory: NvdlaMemory = NvdlaMemory.MAIN,
     ) -> Surface:
-        """A surface without gaps."""
+        """Return a surface without gaps; `width` and `height` are in points."""
         line = width * atom_bytes
         return Surface(line, line * height, address, memory)
 
@@ -77,8 +78,9 @@ NO_PADDING = Padding()
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Reuse of the convolution buffer.  `data` and `weights`: use the contents kept by the previous
-    layer; `keep_data` and `keep_weights`: keep all contents for the next layer."""
+    """Reuse of the convolution buffer.  With `data` or `weights`, the layer uses the data or
+    weights that the previous layer kept; with `keep_data` or `keep_weights`, it keeps all of its
+    data or weights for the next layer."""
 
     data: bool = False
     weights: bool = False
@@ -88,8 +90,8 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """Format of the sums that the core delivers: shifted right by `truncate` bits, with the strides
-    and packing of the output cube."""
+    """The format in which the core delivers sums: shifted right by `truncate` bits, with the
+    strides in bytes and the packing of the output."""
 
     line_stride: int
     surface_stride: int
@@ -100,7 +102,8 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """NVDLA's own conversion of sums to elements: (sum - offset) * scale >> shift, saturated."""
+    """NVDLA's own conversion of sums to elements: (sum - offset) * scale >> shift, rounded and
+    saturated."""
 
     offset: int = 0
     scale: int = 1
@@ -121,7 +124,8 @@ class Pixels:
 
 
 class Reach:
-    """The rows and columns that a kernel spans."""
+    """A base class that derives the rows and columns that a kernel spans from its size and
+    dilation."""
 
     __slots__ = ()
     kernel_width: int
@@ -131,12 +135,12 @@ class Reach:
 
     @property
     def reach_x(self) -> int:
-        """Columns that a kernel spans."""
+        """The number of columns that a kernel spans, dilation included."""
         return (self.kernel_width - 1) * self.dilation_x + 1
 
     @property
     def reach_y(self) -> int:
-        """Rows that a kernel spans."""
+        """The number of rows that a kernel spans, dilation included."""
         return (self.kernel_height - 1) * self.dilation_y + 1
 
 
@@ -144,12 +148,13 @@ class Reach:
 class ConvolutionLayer(Reach):
     """A direct convolution of int8 features.
 
-    `kept_rows` is the number of input rows, from the top, that remain in the buffer from the
-    previous layer.  `release` is the number of rows from the top that the layer discards
-    afterwards.  `fetch_grain` is the number of rows that are loaded before the core starts.
-    `pad_value` is the value of padding; the field has 16 bits, of which int8 uses 8.
+    `kept_rows` is the number of input rows, from the top, that are in the buffer since the previous
+    layer.  `release` is the number of input rows, from the top, that the layer discards afterwards.
+    `fetch_grain` is the number of rows that are loaded before the core starts.  `pad_value` is the
+    value of padding; the field has 16 bits, of which int8 uses 8.
 
-    Raises UnsupportedError, or CapacityError if the buffer has too few banks."""
+    Raises UnsupportedError if the hardware cannot execute the layer, and CapacityError if it has
+    too few banks."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -200,38 +205,39 @@ class ConvolutionLayer(Reach):
 
     @property
     def padded(self) -> tuple[int, int]:
-        """Columns and rows, including padding."""
+        """The number of input columns and rows, including padding."""
         pad = self.padding
         return self.width + pad.left + pad.right, self.height + pad.top + pad.bottom
 
     @property
     def out_width(self) -> int:
-        """Columns of the output."""
+        """The number of output columns."""
         return (self.padded[0] - self.reach_x) // self.stride_x + 1
 
     @property
     def out_height(self) -> int:
-        """Rows of the output."""
+        """The number of output rows."""
         return (self.padded[1] - self.reach_y) // self.stride_y + 1
 
     @property
     def atomics(self) -> int:
-        """Points of the output."""
+        """The number of output points."""
         return self.out_width * self.out_height
 
     @property
     def fetched_rows(self) -> int:
-        """Number of input rows that are read from memory."""
+        """The number of input rows that are read from memory."""
         return self.height - self.kept_rows
 
     @property
     def bytes_per_kernel(self) -> int:
-        """Bytes of the weights of one kernel."""
+        """The size of the weights of one kernel in bytes."""
         return self.kernel_width * self.kernel_height * self.channels
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights in memory, rounded up."""
+        """The size of all weights in memory in bytes, rounded up to a multiple of
+        `WEIGHT_BYTES_STEP`."""
         return -(-self.bytes_per_kernel * self.kernels // WEIGHT_BYTES_STEP) * WEIGHT_BYTES_STEP
 
     @property
@@ -250,13 +256,14 @@ class ConvolutionLayer(Reach):
 
     @property
     def entries_per_slice(self) -> int:
-        """Entries of the buffer that a row of the input occupies."""
+        """The number of buffer entries that an input row occupies."""
         return entries_per_slice(self.width, self.channels, self.hardware)
 
 
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
-    """The columns (or rows) of an input and of the padding after it that a convolution uses; the
-    hardware accepts no others.
+    """Return the numbers of columns (or rows) of an input, and of the padding after it, that
+    windows use; the hardware accepts no others.  `before` and `behind` are the padding before and
+    after the input.
 
     >>> trimmed(width=56, reach=1, stride=2, before=0, behind=0)
     (55, 0)
@@ -266,7 +273,7 @@ def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tu
 
 
 def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """The violated limits of a layer, each with its reason."""
+    """Yield each limit that a layer violates, as (what, why) of an error message."""
     for name in COUNTS:
         if getattr(layer, name) < 1:
             yield f"{name} is {getattr(layer, name)}", "it must be at least 1"
@@ -278,11 +285,11 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
         )
     if layer.release > layer.height:
         yield f"{layer.release} rows are released", f"there are {layer.height}"
-    yield from _place_faults(layer)
+    yield from _address_faults(layer)
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """The violated limits of a layer's window and padding."""
+    """Yield the limits that a layer's window and padding violate, in the form of `_faults`."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -305,8 +312,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
             )
 
 
-def _place_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """The violated limits of a layer's addresses and strides."""
+def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
+    """Yield the limits that a layer's addresses and strides violate, in the form of `_faults`."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

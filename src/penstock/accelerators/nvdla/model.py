@@ -30,7 +30,7 @@ from penstock.accelerators.nvdla.extension import (
     decode_window,
 )
 from penstock.accelerators.nvdla.layer import Conversion, ConvolutionLayer, NvdlaMemory, Surface
-from penstock.accelerators.nvdla.packing import features_of, pack_features, weights_of
+from penstock.accelerators.nvdla.packing import pack_features, unpack_features, unpack_weights
 from penstock.accelerators.nvdla.registers import UNITS, decode
 from penstock.accelerators.nvdla.stream import SOURCES, from_bytes
 from penstock.accelerators.nvdla.traffic import LayerTraffic
@@ -38,21 +38,26 @@ from penstock.uma import Array, BackendError, multiply, requantise, rounding_shi
 
 Sums = NDArray[np.int64]
 Memories = Mapping[NvdlaMemory, Array]
-"""The bytes of each memory, uint8, from address 0 on."""
+"""The contents of each memory as uint8, from address 0 on."""
 
 INT8 = Range()
 TERM_BITS = 20
-"""The left shift of the terms of an element-wise sum."""
+"""The number of bits by which the operands of an element-wise sum are shifted left."""
 PIPELINES = {"CDMA": frozenset(UNITS), "WINDOW": frozenset({"WINDOW", "SDP"})}
-"""For each unit that fetches data, the units that a layer needs; POST is optional."""
+"""For each unit that reads the input from memory, the units that must be started with it.  POST may
+be started in addition."""
 EXTENSION = frozenset({"POST", "WINDOW"})
+"""The units of the extension."""
 
 
 @dataclass
 class Device:
-    """The state of the hardware between two writes: register words, started units, the content of
-    the convolution buffer (rows of features in a number of banks, and weights), and the traffic of
-    each layer so far."""
+    """The state of the hardware between two register writes.
+
+    `words` are the register words by name, and `started` the units that have been started for the
+    next layer.  `rows` and `weights` are the contents of the convolution buffer; None if there are
+    none.  `rows` occupy `data_banks` banks.  `moved` counts, for each layer so far, the bytes
+    transferred, by field of `LayerTraffic`."""
 
     hardware: NvdlaConfiguration
     memories: Memories
@@ -64,24 +69,25 @@ class Device:
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
 
     def memory(self, which: NvdlaMemory) -> Array:
-        """The bytes of a memory.  Raises BackendError if there is no such memory."""
+        """Return the contents of a memory.  Raises BackendError if there is no such memory."""
         if which not in self.memories:
-            raise _refused(f"there is no memory {which.name}", "a tensor lies in it")
+            raise _invalid_stream(f"there is no memory {which.name}", "a tensor lies in it")
         return self.memories[which]
 
     def run(self, source: str) -> None:
-        """Executes the layer after its last unit has been started."""
+        """Execute the layer whose last unit, `source`, has just been started.  Raises BackendError
+        if the units started do not form a layer."""
         missing = PIPELINES[source] - self.started
         stray = self.started - PIPELINES[source] - {"POST"}
         if missing or stray:
             named = ", ".join(sorted(missing or stray))
-            raise _refused(
+            raise _invalid_stream(
                 f"{source} is started {'before' if missing else 'beside'} {named}",
                 "the units of one layer, and no others, are started in reverse order of the data "
                 "flow",
             )
         if self.hardware.extension is None and EXTENSION & self.started:
-            raise _refused(
+            raise _invalid_stream(
                 f"NVDLA {self.hardware.name} has no unit {min(EXTENSION & self.started)}",
                 "the configuration has no extension",
             )
@@ -90,45 +96,48 @@ class Device:
         if source == "CDMA":
             layer = decode(self.words, self.hardware)
             sums = self._delivered(layer)
-            elements = self._post(post, sums) if post else self._converted(layer, sums)
+            elements = self._post_processed(post, sums) if post else self._converted(layer, sums)
         else:
             layer = decode_window(self.words)
-            elements = self._windowed(layer, post)
+            elements = self._window_results(layer, post)
         atom = self.hardware.memory_atom_bytes
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", elements)
         self.started.clear()
 
-    def _fetched(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
-        """Reads features from memory; shape (rows, columns, channels)."""
+    def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
+        """Return features from memory, of shape (rows, columns, channels), and count them as
+        traffic `what`, a field of `LayerTraffic`."""
         atom = self.hardware.memory_atom_bytes
-        found = features_of(self.memory(surface.memory), surface, shape, atom)
+        found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, found)
         return found
 
-    def _loaded(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
-        """Reads bytes from a memory.  Raises BackendError if they exceed it."""
+    def _read_bytes(self, what: str, memory: NvdlaMemory, address: int, size_bytes: int) -> Array:
+        """Return bytes from a memory, and count them as traffic `what`, a field of `LayerTraffic`.
+        Raises BackendError if they exceed the memory."""
         content = self.memory(memory)
-        features_of(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
+        unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
         return content[address : address + size_bytes]
 
     def _count_features(self, what: str, elements: Array) -> None:
-        """Counts features, which are transferred in whole memory atoms."""
+        """Count features, which are transferred in whole memory atoms, as traffic `what`, a field
+        of `LayerTraffic`."""
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Elements after NVDLA's own conversion, in whole packs; the padding channels of the last
-        pack are converted, too."""
+        """Return elements after NVDLA's own conversion, in whole packs; the padding channels of the
+        last pack are converted, too."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
-        """The sums that the core delivers.  Stores the data and weights that the layer keeps in the
-        buffer."""
-        rows, weights = self._rows(layer), self._weights(layer)
+        """Return the sums that the core delivers.  Store the data and weights that the layer keeps
+        in the buffer."""
+        rows, weights = self._input_rows(layer), self._weights(layer)
         self.rows = rows if layer.reuse.keep_data else rows[layer.release :]
         self.data_banks = layer.data_banks
         self.weights = weights if layer.reuse.keep_weights else None
@@ -147,67 +156,68 @@ class Device:
         bits = self.hardware.delivered_bits - 1
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
 
-    def _rows(self, layer: ConvolutionLayer) -> Array:
-        """The input: rows kept in the buffer, followed by rows read from memory."""
+    def _input_rows(self, layer: ConvolutionLayer) -> Array:
+        """Return the input: rows kept in the buffer, followed by rows read from memory."""
         shape = (layer.height, layer.width, layer.channels)
         if layer.reuse.data or layer.kept_rows:
             kept = shape if layer.reuse.data else (layer.kept_rows, *shape[1:])
             if self.rows is None or self.rows.shape != kept:
-                raise _refused(
+                raise _invalid_stream(
                     f"a layer reuses data of {kept}, in the buffer are "
                     f"{self.rows.shape if self.rows is not None else 'none'}",
                     "they must be what the layer before left",
                 )
             if self.data_banks != layer.data_banks:
-                raise _refused(
+                raise _invalid_stream(
                     f"a layer reuses data in {self.data_banks} banks, and has {layer.data_banks}",
                     "the buffer must be split as it was for the layer before",
                 )
             if layer.reuse.data:
                 return self.rows
-        fetched = self._fetched("features", layer.source, (layer.fetched_rows, *shape[1:]))
+        fetched = self._read_features("features", layer.source, (layer.fetched_rows, *shape[1:]))
         if layer.kept_rows and self.rows is not None:
             return np.concatenate((self.rows, fetched))
         return fetched
 
     def _weights(self, layer: ConvolutionLayer) -> Array:
-        """The weights, kept in the buffer or read from memory; shape (kernels, rows, columns,
-        channels)."""
+        """Return the weights, kept in the buffer or read from memory; shape (kernels, rows,
+        columns, channels)."""
         shape = (layer.kernels, layer.kernel_height, layer.kernel_width, layer.channels)
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
-                raise _refused("a layer reuses weights that are not in the buffer",
+                raise _invalid_stream("a layer reuses weights that are not in the buffer",
                                "they must be what the layer before left")  # fmt: skip
             return self.weights
-        content = self._loaded(
+        content = self._read_bytes(
             "weights", layer.weight_memory, layer.weight_address, layer.weight_bytes
         )
-        return weights_of(content, shape, self.hardware)
+        return unpack_weights(content, shape, self.hardware)
 
-    def _windowed(self, layer: WindowLayer, post: Post | None) -> Array:
-        """The results of unit WINDOW, processed by unit POST if it is started."""
+    def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
+        """Return the results of unit WINDOW, post-processed if unit POST is started (`post` is not
+        None)."""
         shape = (layer.height, layer.width, layer.channels)
-        image = self._fetched("features", layer.source, shape)
+        image = self._read_features("features", layer.source, shape)
         if layer.kind is not WindowKind.DEPTHWISE:
             found = pooled(image, layer)
-            return self._post(post, found) if post else found.astype(np.int8)
+            return self._post_processed(post, found) if post else found.astype(np.int8)
         if post is None or not post.requantise:
-            raise _refused(
+            raise _invalid_stream(
                 "depthwise sums are not requantised", "only unit POST makes elements of them"
             )
         size = layer.window_height * layer.window_width * layer.kernels
-        content = self._loaded("weights", NvdlaMemory.MAIN, layer.weight_address, size)
+        content = self._read_bytes("weights", NvdlaMemory.MAIN, layer.weight_address, size)
         weights = content.view(np.int8).reshape(
             layer.window_height, layer.window_width, layer.kernels
         )
-        return self._post(post, depthwise(image, weights, layer))
+        return self._post_processed(post, depthwise(image, weights, layer))
 
-    def _post(self, post: Post, values: Sums) -> Array:
-        """The results of unit POST for sums or elements."""
+    def _post_processed(self, post: Post, values: Sums) -> Array:
+        """Return the results of unit POST for `values`, sums or elements."""
         if post.requantise:
             channels = values.shape[2]
             size = channels * TABLE_ROW_BYTES
-            content = self._loaded("table", NvdlaMemory.MAIN, post.table_address, size)
+            content = self._read_bytes("table", NvdlaMemory.MAIN, post.table_address, size)
             table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
             bias, multiplier, shift = table.T
             limits = (post.limits.least, post.limits.most)
@@ -217,14 +227,14 @@ class Device:
         if post.elementwise is ElementwiseMode.NONE:
             return elements
         rows, columns, channels = values.shape
-        second = self._fetched("second", post.second, (rows, columns, channels))
+        second = self._read_features("second", post.second, (rows, columns, channels))
         return combined(elements, second, post)
 
 
 def execute(
     stream: bytes, memories: Memories, hardware: NvdlaConfiguration
 ) -> tuple[LayerTraffic, ...]:
-    """Executes a stream on memories, in place, and returns the traffic of each hardware layer.
+    """Execute a stream on memories, in place, and return the traffic of each hardware layer.
 
     Raises BackendError if the stream is malformed or accesses a missing memory, and
     UnsupportedError or CapacityError if the hardware cannot execute a layer."""
@@ -240,29 +250,30 @@ def execute(
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """NVDLA's own conversion of sums to int8."""
+    """Return the int8 elements that NVDLA's own conversion produces from sums."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 
 
 def combined(first: Array, second: Array, post: Post) -> Array:
-    """The element-wise sum, difference or product of two tensors, in TFLite's arithmetic."""
+    """Return the element-wise sum, difference or product of two tensors, in TFLite's arithmetic."""
     left = first.astype(np.int64) - post.first.zero
     right = second.astype(np.int64) - post.other.zero
     if post.elementwise is ElementwiseMode.MULTIPLY:
         values = left * right
     else:
         sign = 1 if post.elementwise is ElementwiseMode.ADD else -1
-        values = _term(left, post.first) + sign * _term(right, post.other)
+        values = _scaled_term(left, post.first) + sign * _scaled_term(right, post.other)
     limits = (post.result_limits.least, post.result_limits.most)
     result = post.result
     return requantise(values, result.multiplier, result.shift, result.zero, limits)
 
 
 def pooled(image: Array, layer: WindowLayer) -> Sums:
-    """The maximum of each window, or the mean without padding, with ties rounded away from zero."""
-    values = _bordered(image, layer, 0)
-    there = _bordered(np.ones_like(image), layer, 0)
+    """Return the maximum of each window, or the mean of its elements that are not padding, with
+    ties rounded away from zero."""
+    values = _padded(image, layer, 0)
+    there = _padded(np.ones_like(image), layer, 0)
     out = (layer.out_height, layer.out_width, layer.channels)
     largest = np.full(out, INT8.least, np.int64)
     total, count = np.zeros(out, np.int64), np.zeros(out, np.int64)
@@ -278,8 +289,9 @@ def pooled(image: Array, layer: WindowLayer) -> Sums:
 
 
 def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
-    """The sums of a depthwise convolution; weights have shape (rows, columns, output channels)."""
-    values = np.repeat(_bordered(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
+    """Return the sums of a depthwise convolution; weights have shape (rows, columns, output
+    channels)."""
+    values = np.repeat(_padded(image, layer, layer.pad_value), layer.channel_multiplier, axis=2)
     totals = np.zeros((layer.out_height, layer.out_width, layer.kernels), np.int64)
     for k, l, taps in _taps(values, layer):  # noqa: E741
         totals += taps.astype(np.int64) * weights[k, l]
@@ -289,8 +301,8 @@ def depthwise(image: Array, weights: Array, layer: WindowLayer) -> Sums:
 def _taps(
     padded: Array, layer: ConvolutionLayer | WindowLayer
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """For each tap, its row and column, and the elements under it, of shape (rows, columns,
-    channels)."""
+    """Yield, for each tap, its row and column in the window, and the elements that it reads, of
+    shape (output rows, output columns, channels)."""
     window = (
         (layer.kernel_height, layer.kernel_width)
         if isinstance(layer, ConvolutionLayer)
@@ -309,25 +321,25 @@ def _taps(
             )
 
 
-def _bordered(image: Array, layer: WindowLayer, value: int) -> Array:
-    """An image with its padding."""
+def _padded(image: Array, layer: WindowLayer, value: int) -> Array:
+    """Return an image with its padding, whose elements are `value`."""
     pad = layer.padding
     border = ((pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
     return np.pad(image, border, constant_values=value)
 
 
-def _term(values: Sums, scale: Scale) -> Sums:
-    """A term of an element-wise sum, scaled."""
+def _scaled_term(values: Sums, scale: Scale) -> Sums:
+    """Return an operand of an element-wise sum, shifted left and scaled."""
     return multiply(values << TERM_BITS, scale.multiplier, scale.shift)
 
 
 def _int8(value: int) -> int:
-    """The low eight bits, as int8."""
+    """Return the low eight bits of `value` as a signed number."""
     return (value + 128) % 256 - 128
 
 
-def _refused(what: str, why: str) -> BackendError:
-    """The error for a stream that the hardware cannot execute."""
+def _invalid_stream(what: str, why: str) -> BackendError:
+    """Return the error for a stream that the hardware cannot execute."""
     return BackendError(
         "nvdla-012",
         what,

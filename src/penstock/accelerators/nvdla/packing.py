@@ -1,9 +1,9 @@
 """packing: features and weights in NVDLA's memory layouts.
 
 Features are stored in packs of channels; a pack has as many channels as a memory atom has bytes.
-Within a pack, points are in row-major order; the strides of lines and of packs (surfaces) are
-arbitrary.  Weights are stored by group of kernels, block of channels, tap in row-major order, and
-kernel; the channels of a kernel are contiguous.  There are no gaps; zeros pad the end.
+Within a pack, points are in row-major order; the strides of lines (rows) and of packs (surfaces)
+are arbitrary.  Weights are stored by group of kernels, block of channels, tap in row-major order,
+and kernel; the channels of a kernel are contiguous.  There are no gaps; zeros pad the end.
 
 Source: NVDLA hardware manual, in-memory formats.
 """
@@ -20,22 +20,23 @@ from penstock.accelerators.nvdla.layer import WEIGHT_BYTES_STEP, Surface
 from penstock.uma import Array, BackendError
 
 
-def features_of(
+def unpack_features(
     memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int
 ) -> Array:
-    """A copy of the int8 elements of a surface in a memory; shape (rows, columns, channels).
+    """Return a copy of the int8 elements of a surface in a memory, of shape (rows, columns,
+    channels).
 
-    Raises BackendError if they exceed the memory or overlap."""
+    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
     packs = _packs(memory, surface, shape, atom_bytes)
     rows, columns, channels = shape
     return packs.transpose(1, 2, 0, 3).reshape(rows, columns, -1)[..., :channels]
 
 
 def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: int) -> None:
-    """Writes int8 elements of shape (rows, columns, channels) to a memory, with zeros for absent
-    channels of the last pack.
+    """Write int8 elements of shape (rows, columns, channels) to a surface in a memory, with zeros
+    for the unused channels of the last pack.
 
-    Raises BackendError if they exceed the memory or overlap."""
+    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
     rows, columns, channels = elements.shape
     packs = _packs(memory, surface, (rows, columns, channels), atom_bytes)
     whole = np.zeros((rows, columns, len(packs) * atom_bytes), np.int8)
@@ -44,7 +45,8 @@ def pack_features(memory: Array, surface: Surface, elements: Array, atom_bytes: 
 
 
 def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
-    """The int8 weights, of shape (kernels, rows, columns, channels), in the hardware's order.
+    """Return int8 weights of shape (kernels, rows, columns, channels) as bytes in the hardware's
+    order.
 
     >>> from penstock.accelerators.nvdla.configurations import SMALL
     >>> pack_weights(np.arange(4, dtype=np.int8).reshape(2, 1, 2, 1), SMALL)[:4].hex()
@@ -58,10 +60,11 @@ def pack_weights(weights: Array, hardware: NvdlaConfiguration) -> bytes:
     return found + bytes(-len(found) % WEIGHT_BYTES_STEP)
 
 
-def weights_of(
+def unpack_weights(
     content: Array, shape: tuple[int, int, int, int], hardware: NvdlaConfiguration
 ) -> Array:
-    """Unpacks weights from the hardware's order; shape (kernels, rows, columns, channels)."""
+    """Return the int8 weights that `content`, bytes in the hardware's order, holds, as an array of
+    shape `shape` (kernels, rows, columns, channels)."""
     found = np.zeros(shape, np.int8)
     at = 0
     for kernels, channels in _blocks(shape, hardware):
@@ -72,7 +75,8 @@ def weights_of(
 
 
 def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tuple[slice, slice]]:
-    """The kernels and channels of each contiguous block, in order."""
+    """Yield the kernels and the channels of each contiguous block of weights, in the hardware's
+    order."""
     for kernel in range(0, shape[0], hardware.atomic_k):
         for channel in range(0, shape[3], hardware.atomic_c):
             yield (
@@ -82,9 +86,9 @@ def _blocks(shape: tuple[int, ...], hardware: NvdlaConfiguration) -> Iterator[tu
 
 
 def _packs(memory: Array, surface: Surface, shape: tuple[int, int, int], atom_bytes: int) -> Array:
-    """A view of a memory; shape (packs, rows, columns, channels of a pack).
+    """Return a view of a surface in a memory, of shape (packs, rows, columns, channels of a pack).
 
-    Raises BackendError."""
+    Raises BackendError if the surface exceeds the memory, or if its lines or packs overlap."""
     rows, columns, channels = shape
     packs = -(-channels // atom_bytes)
     strides = (surface.surface_stride, surface.line_stride, atom_bytes, 1)

@@ -1,16 +1,18 @@
 """programs: the command stream of a call, its encoder and its loader.
 
-A call issues one `Task` or several.  The encoder turns each into hardware layers.  A layer computes
-consecutive rows whose pitch is constant in every tensor.  If the rows of a single window have no
-constant pitch, they are first copied to scratch.
+A call issues one or more instances of `Task`, which the encoder converts to hardware layers.  A
+hardware layer computes consecutive output rows; the rows that it accesses have a constant pitch in
+every tensor.  If even the input rows of a single window have no constant pitch, they are first
+copied to scratch.
 
-Streams are relocatable.  A register write that holds an address names one of the bases of the
-submission.  A stream begins with a header for its loader:
+Streams are relocatable.  A register write that holds an address is relative to one of the base
+addresses (bases) of the submission.  A stream begins with a header for its loader:
 
     words  configuration | number of relocations | for each: index of its write, base | writes
 
-The loader adds the address of the base to the word of each relocation and then executes the writes
-in order (`stream.py`).  The highest bit of a base is set if the base is in the feature buffer.
+The loader adds the address of the base to the word of each relocated write and then executes the
+writes in order (`stream.py`).  The highest bit of a base is set if the base is in the feature
+buffer.
 """
 
 from __future__ import annotations
@@ -31,19 +33,21 @@ from penstock.accelerators.nvdla.configurations import (
 from penstock.accelerators.nvdla.layer import NvdlaMemory
 from penstock.accelerators.nvdla.model import execute
 from penstock.accelerators.nvdla.stream import FORMAT, Write
-from penstock.accelerators.nvdla.task import Task, copies
+from penstock.accelerators.nvdla.task import Task, row_copy_task
 from penstock.uma import Array, Driver, Place, StreamOperation, StreamRows
 
 HEAD = struct.Struct("<II")
-"""Format of the header (configuration, number of relocations) and of one relocation."""
+"""Two words: configuration and number of relocations, or one relocation."""
 BASE_BYTES = 256
-"""Alignment of every base in the functional model."""
-NUMBERS = tuple(CONFIGURATIONS)
-"""The names of the configurations, by their number in a stream."""
+"""Alignment in bytes of every base in the functional model."""
+CONFIGURATION_NAMES = tuple(CONFIGURATIONS)
+"""The names of the configurations; a stream contains the index."""
 SOURCES = ("CDMA.D_DAIN_ADDR_LOW_0", "WINDOW.D_DAIN_ADDR_LOW")
 WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
 TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
 OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
+"""The registers that hold the addresses of the input, the weights, the table of post-processing,
+the second input and the output."""
 MEMORY_OF = {
     SOURCES[0]: "CDMA.D_DAIN_RAM_TYPE",
     SOURCES[1]: "WINDOW.D_DAIN_RAM_TYPE",
@@ -55,23 +59,23 @@ IN_FEATURE_BUFFER = 1 << 31
 """The bit that marks a base in the feature buffer."""
 
 Placed = tuple[Write, Place | None]
-"""A write, and the place that its address is relative to."""
+"""A write, and the place to which its address is relative; None if it holds no address."""
 Issued = StreamOperation[Task]
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """Encodes one issued task."""
+    """Encodes the hardware layers of one issued task."""
 
     call: Issued
 
     @property
     def task(self) -> Task:
-        """The task."""
+        """The issued task."""
         return self.call.operation
 
     def layers(self) -> Iterator[Sequence[Placed]]:
-        """The register writes of each hardware layer."""
+        """Yield the register writes of each hardware layer."""
         first, end = self.call.first, self.call.end
         while first < end:
             reads = self.task.reads(first, first + 1)
@@ -86,8 +90,9 @@ class _Encoder:
             first = until
 
     def _pitches(self, first: int, end: int) -> tuple[int, int, int] | None:
-        """The row pitches of the input, the output and the second input (0 if there is none) over
-        all rows that computing rows [first, end) accesses; None if one is not constant."""
+        """Return the row pitches in bytes of the input, the output and the second input (0 if there
+        is none) over the rows that computing output rows [first, end) accesses; None if one of them
+        is not constant."""
         source, *others = self.call.inputs
         found = [
             _pitch(source, *self.task.reads(first, end), self.task.in_row_bytes),
@@ -100,7 +105,7 @@ class _Encoder:
         return pitches[0], pitches[1], pitches[2] if others else 0
 
     def _strided(self, first: int, end: int) -> Iterator[Sequence[Placed]]:
-        """The layers that compute rows of constant pitch."""
+        """Yield the layers that compute output rows [first, end), whose pitches are constant."""
         lower, _ = self.task.reads(first, end)
         pitches = self._pitches(first, end)
         assert pitches is not None
@@ -109,21 +114,24 @@ class _Encoder:
             yield self._placed(layer, source, first)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
-        """The layers that compute one row, after copies of its window's rows to scratch."""
+        """Yield the layers that compute output row `first`: copies of its window's rows to scratch,
+        followed by the computation."""
         lower, upper = self.task.reads(first, first + 1)
         size, scratch = self.task.in_row_bytes, self.call.scratch
         assert scratch is not None
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
-            for layer in copies(self.task).layers(0, 1, size, size):
-                yield _at(layer, {SOURCES[1]: self.call.inputs[0].place(row), OUTPUT: target})
+            for layer in row_copy_task(self.task).layers(0, 1, size, size):
+                yield _with_places(
+                    layer, {SOURCES[1]: self.call.inputs[0].place(row), OUTPUT: target}
+                )
         second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
         for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """The writes of a layer that reads its input from `source` on and computes rows from
-        `first` on."""
+        """Return the writes of a layer with the places of its addresses.  Its first input row is at
+        `source`, and its first output row is `first`."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -131,18 +139,20 @@ class _Encoder:
         if self.task.post.requantise:
             weights, table = self.call.tables
             known |= {register: weights for register in WEIGHTS} | {TABLE: table}
-        return _at(layer, known)
+        return _with_places(layer, known)
 
 
 def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | None:
-    """Bytes between rows [lower, upper) of a tensor; None if this varies, or is less than a row."""
+    """Return the distance in bytes between consecutive rows [lower, upper) of a tensor; None if it
+    varies or is less than `row_bytes`."""
     steps = {b - a for a, b in pairwise(rows.between(lower, upper))} or {row_bytes}
     (step, *others) = steps
     return step if not others and step >= row_bytes else None
 
 
-def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """The writes of a layer, with the place that each address refers to."""
+def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
+    """Return the writes of a layer, each with the place of the address that it holds, and with the
+    memory of that place selected.  `known` maps the registers that hold addresses to places."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -155,13 +165,13 @@ def _at(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
 
 
 def encode(commands: Sequence[Issued]) -> bytes:
-    """The stream of a call."""
+    """Return the stream of a call, the encoder's entry point."""
     writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
     return to_stream(commands[0].operation.hardware, writes)
 
 
 def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
-    """The bytes of a stream for a hardware configuration."""
+    """Return writes as a relocatable stream for a hardware configuration."""
     places: list[bytes] = []
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
@@ -171,31 +181,36 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    return b"".join((HEAD.pack(NUMBERS.index(hardware.name), len(places)), *places, *body))
+    return b"".join(
+        (HEAD.pack(CONFIGURATION_NAMES.index(hardware.name), len(places)), *places, *body)
+    )
 
 
 def decode(
     stream: bytes,
 ) -> tuple[NvdlaConfiguration, tuple[tuple[int, int, NvdlaMemory], ...], bytes]:
-    """The configuration of a stream; for each relocation the index of its write, the number of its
-    base and the memory of that base; and the register writes before relocation."""
+    """Return the contents of a stream: the configuration; for each relocation, the index of the
+    write, the index of the base and the memory of the base; and the bytes of the writes before
+    relocation."""
     number, count = HEAD.unpack_from(stream)
     end = HEAD.size * (1 + count)
     places = tuple(
         (write, base & ~IN_FEATURE_BUFFER, _memory(base))
         for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
     )
-    return CONFIGURATIONS[NUMBERS[number]], places, stream[end:]
+    return CONFIGURATIONS[CONFIGURATION_NAMES[number]], places, stream[end:]
 
 
 def _memory(base: int) -> NvdlaMemory:
+    """Return the memory of a base from its word in a relocation."""
     return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
 
 
-def moved(
+def relocated(
     writes: bytes, places: Sequence[tuple[int, int, NvdlaMemory]], bases: Sequence[int]
 ) -> bytes:
-    """The writes after relocation.  `bases`: the address of each base."""
+    """Return the writes after relocation.  `places` are the relocations that `decode` returns, and
+    `bases` the address of each base."""
     words = np.frombuffer(writes, "<u4").reshape(-1, 2).copy()
     for write, base, _ in places:
         words[write, 1] += bases[base]
@@ -203,10 +218,10 @@ def moved(
 
 
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
-    """Functional model of `nvdla_submit`: executes a stream.
+    """Functional model of `nvdla_submit`: execute a stream of `size` bytes.
 
-    Copies every base into a memory of the hardware model, the one that the stream names, and copies
-    back only the bytes that change, since bases may overlap."""
+    The model copies each base into the hardware model's memory that the stream names for it.
+    Afterwards, it copies back only the bytes that changed, because bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     homes = {base: memory for _, base, memory in places}
@@ -223,7 +238,7 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     for part, base in zip(mine, bases, strict=True):
         part[:] = base
     before = [part.copy() for part in mine]
-    execute(moved(writes, places, starts), memories, configuration.extended(0, 0))
+    execute(relocated(writes, places, starts), memories, configuration.extended(0, 0))
     for part, base, old in zip(mine, bases, before, strict=True):
         changed = part != old
         if changed.any():  # constants cannot be written

@@ -27,9 +27,10 @@ BYPASS = {
     "SDP.D_DP_BN_CFG.bn_bypass": 1,
     "SDP.D_DP_EW_CFG.ew_bypass": 1,
 }
-"""Register fields that bypass NVDLA's own bias, batch-norm and element-wise units, and select input
-from the core instead of memory."""
+"""Register fields that make SDP, NVDLA's post-processor, read from the core instead of memory and
+bypass its bias, batch-norm and element-wise units."""
 MAIN = {path: NvdlaMemory.MAIN for path in ("source.memory", "output.memory", "weight_memory")}
+"""The memories of a layer whose memory registers are absent."""
 
 CONVOLUTION = Bindings(
     ConvolutionLayer,
@@ -135,15 +136,16 @@ CONVOLUTION = Bindings(
 
 
 def encode(layer: ConvolutionLayer) -> dict[str, int]:
-    """The words of all registers of the convolution core, except those that start it.
+    """Return the words of all registers of the convolution core, except those that start it, by
+    name.
 
     Raises UnsupportedError if a value does not fit its field."""
     return CONVOLUTION.encode(layer)
 
 
 def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
-    """The layer that register words describe.  Absent registers are 0, and absent memories the main
-    one.
+    """Return the layer that register words encode.  Absent registers are 0, except that absent
+    memories are the main memory.
 
     Raises UnsupportedError if the words do not describe a direct convolution or contradict each
     other, and CapacityError if there are too few banks."""

@@ -20,17 +20,17 @@ from math import ceil
 from penstock.uma import CapacityError, UnsupportedError
 
 CHANNELS_AT_ONCE = 16
-"""The sheet rounds channels up to a multiple of this."""
+"""The sheet rounds numbers of channels up to a multiple of this."""
 KERNELS_IN_A_GROUP = 32
 WINOGRAD_SAVING = Fraction(9, 4)
 """The factor by which Winograd reduces the multiplications of a 3x3 layer."""
 WINOGRAD_WEIGHTS = Fraction(16, 9)
-"""The factor by which Winograd increases the size of weights."""
+"""The factor by which Winograd increases the size of the weights of a 3x3 layer."""
 KIB = 1024
 
 
 class SheetLayerKind(Enum):
-    """The kind of a layer; `value` is the sheet's name."""
+    """The kind of a layer; `value` is its name in the sheet."""
 
     CONVOLUTION = "conv"
     WITH_ELEMENTWISE = "conv + elwise"
@@ -39,9 +39,9 @@ class SheetLayerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The parameters of the sheet: bytes of a feature and of a weight, KiB of the convolution
-    buffer, multipliers, clock, bandwidth of the memory, and the batch size of fully connected
-    layers."""
+    """The parameters of the sheet: bytes per feature and per weight, size of the convolution buffer
+    in KiB, number of multipliers, clock in MHz, memory bandwidth in GB/s, and batch size of fully
+    connected layers."""
 
     feature_bytes: int
     weight_bytes: int
@@ -52,14 +52,15 @@ class Hardware:
     fc_batch: int
 
     def sized(self, macs: int, buffer_kib: int, dram_gbps: Fraction) -> Hardware:
-        """The same with another core."""
+        """Return these parameters with another number of multipliers, buffer size and memory
+        bandwidth."""
         buffer = Fraction(buffer_kib)
         return replace(self, macs=macs, buffer_kib=buffer, dram_gbps=dram_gbps)
 
 
 @dataclass(frozen=True, slots=True)
 class SheetWindow:
-    """Rows and columns of a window, and its strides."""
+    """The size of a window in rows and columns, and its strides."""
 
     rows: int
     columns: int
@@ -68,12 +69,12 @@ class SheetWindow:
 
     @property
     def stride(self) -> int:
-        """Product of both strides."""
+        """The product of both strides."""
         return self.row_stride * self.column_stride
 
     def moves(self, rows: int, columns: int) -> tuple[int, int]:
-        """Rows and columns of the output for an input of the given size; only the last window may
-        exceed the border."""
+        """Return the output rows and columns for an input of the given size; only the last window
+        may exceed the border."""
         return (
             -(-(rows - self.rows) // self.row_stride) + 1,
             -(-(columns - self.columns) // self.column_stride) + 1,
@@ -82,11 +83,12 @@ class SheetWindow:
 
 @dataclass(frozen=True, slots=True)
 class SheetLayer:
-    """A layer as the sheet describes it, with the operations that are fused into its output.
+    """A layer in the sheet: a convolution or fully connected layer, and the operations that are
+    fused into its output.  `channels`, `rows` and `columns` are those of the input.
 
-    `same` means that the output has as many points as the input, divided by the stride.
-    `winograd_weights` states whether the sheet counts the larger weights of a 3x3 layer; on some
-    rows it does not.
+    `same` means that the output has as many points as the input, divided by the stride.  `pool` is
+    the window of a fused pool.  `winograd_weights` states whether the sheet applies
+    `WINOGRAD_WEIGHTS` to a 3x3 layer; in some rows it does not.
 
     Raises UnsupportedError if the window does not fit."""
 
@@ -124,28 +126,29 @@ class SheetLayer:
 
     @property
     def depth(self) -> int:
-        """Input channels, rounded up, after strides are folded into channels."""
+        """The number of input channels after strides are folded into channels, rounded up."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
-        """Rows and columns of the input after strides are folded into channels."""
+        """The number of input rows and columns after strides are folded into channels."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 
     @property
     def convolved(self) -> tuple[int, int]:
-        """Rows and columns after the convolution."""
+        """The number of rows and columns after the convolution, before the pool."""
         return self.folded if self.same else self.window.moves(self.rows, self.columns)
 
     @property
     def pooled(self) -> tuple[int, int]:
-        """Rows and columns of the output."""
+        """The number of output rows and columns."""
         return self.pool.moves(*self.convolved) if self.pool else self.convolved
 
     @property
     def kernel_points(self) -> int:
-        """Weights of one kernel after strides are folded into channels, with rounded depth."""
+        """The number of weights of one kernel after strides are folded into channels, with rounded
+        depth."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -155,7 +158,7 @@ class SheetLayer:
 
     @property
     def slid(self) -> tuple[int, int]:
-        """Rows and columns for which the sheet counts multiplications."""
+        """The number of output rows and columns for which the sheet counts multiplications."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -165,8 +168,8 @@ class SheetLayer:
 
 
 class Resident(Enum):
-    """The size with which the sheet compares an input to decide which operand stays in the
-    buffer."""
+    """The size that the sheet compares with the size of a layer's input.  If the input is smaller,
+    it stays in the buffer while weights are streamed; otherwise the reverse."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -176,12 +179,13 @@ class Resident(Enum):
 class Page:
     """The conventions of one page of the sheet.
 
-    kernels_at_once     kernels are rounded up to a multiple of this
-    once                every tensor is moved once; fully connected weights once in a batch
-    compared            the size with which inputs are compared
-    rows_ahead          rows of input that must be in the buffer besides those of a kernel
-    first_layer         the first layer compares its least input, plus one row, with the weights
-                        of a group
+    kernels_at_once     numbers of kernels are rounded up to a multiple of this
+    once                whether each tensor is transferred once, and the weights of a fully
+                        connected layer once per batch
+    compared            the size with which the size of the input is compared (`Resident`)
+    rows_ahead          input rows that must be in the buffer in addition to those of a kernel
+    first_layer         whether the first layer has one row ahead, and compares the least size of
+                        its input in the buffer with the weights of a group of kernels
     """
 
     name: str
@@ -202,7 +206,9 @@ PAGES = (ALEXNET, GOOGLENET, RESNET)
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """The sheet's figures of a layer; sizes and traffic in KiB."""
+    """The sheet's figures of a layer; sizes and traffic are in KiB.  `least_in_kib` is the least
+    part of the input that must be in the buffer, and `group_kib` the space for a group of
+    kernels."""
 
     in_kib: Fraction
     least_in_kib: Fraction
@@ -227,17 +233,20 @@ class LayerFigures:
 def figures_of(
     layers: Sequence[SheetLayer], hardware: Hardware, page: Page
 ) -> tuple[LayerFigures, ...]:
-    """The figures of every layer.  Raises CapacityError if a buffer is too small."""
+    """Return the figures of each layer.  Raises CapacityError if the convolution buffer is too
+    small."""
     return tuple(_figures(layer, hardware, page, k == 0) for k, layer in enumerate(layers))
 
 
 def frames_per_second(layers: Sequence[SheetLayer], hardware: Hardware, page: Page) -> Fraction:
-    """The frame rate of a network whose layers run one after the other.  Raises CapacityError."""
+    """Return the frame rate of a network whose layers run one after the other.  Raises
+    CapacityError if the convolution buffer is too small."""
     cycles = sum(figures.cycles for figures in figures_of(layers, hardware, page))
     return hardware.mhz * 10**6 / cycles
 
 
 def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> LayerFigures:
+    """Return the figures of a layer; `first` marks the first layer of the network."""
     rows, columns = layer.folded
     row_kib = Fraction(layer.depth * columns * hardware.feature_bytes, KIB)
     special = first and page.first_layer
@@ -265,17 +274,18 @@ def _figures(layer: SheetLayer, hardware: Hardware, page: Page, first: bool) -> 
 
 
 def _out_bytes(layer: SheetLayer, hardware: Hardware) -> int:
+    """Return the size of a layer's output in bytes."""
     rows, columns = layer.pooled
     return rows * columns * _up(layer.kernels, CHANNELS_AT_ONCE) * hardware.feature_bytes
 
 
 def _growth(layer: SheetLayer) -> Fraction:
-    """The factor by which Winograd increases the weights of a layer."""
+    """Return the factor by which Winograd increases the size of a layer's weights."""
     return WINOGRAD_WEIGHTS if layer.is_3x3 and layer.winograd_weights else Fraction(1)
 
 
 def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
-    """Cycles of the multiplications of a layer."""
+    """Return the cycles of a layer's multiplications."""
     rows, columns = layer.slid
     batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
     kernels = _up(layer.kernels * batch, page.kernels_at_once)
@@ -285,7 +295,8 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 
 
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
-    """Whether features stay in the buffer while weights stream through it."""
+    """Return whether features stay in the buffer while weights are streamed.  `special` marks a
+    first layer to which `Page.first_layer` applies."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
     against = sizes.group_kib if page.compared is Resident.GROUP else sizes.weights_kib
@@ -295,8 +306,8 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """KiB read from and written to memory.  One operand is read once; the other is read again for
-    each part of the first one that fits the buffer."""
+    """Return the KiB read from and written to memory, given a `buffer` in KiB.  One operand is read
+    once; the other is read again for each part of the first that fits the buffer."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:
@@ -315,5 +326,5 @@ def _traffic(
 
 
 def _up(value: int, step: int) -> int:
-    """`value`, rounded up to a multiple of `step`."""
+    """Return `value` rounded up to a multiple of `step`."""
     return -(-value // step) * step

@@ -1,13 +1,13 @@
 """stream: encodes hardware layers as a binary stream of register writes, and as text.
 
-A write consists of two little-endian 32-bit words: the address of a register and its new value.
-A hardware layer consists of writes to its registers, followed by the writes that start its units,
-in the reverse order of the data flow: the unit that reads data starts last, and the layer completes
-before the next write.
+A write consists of two little-endian 32-bit words: the address of a register and its new value.  A
+hardware layer consists of writes to its registers, followed by the writes that start its units, in
+the reverse order of the data flow: the unit that reads the input starts last, and the layer
+completes before the next write.
 
 The text has one line for each write, `UNIT.REGISTER 0xWORD field=value ...`, and an empty line
-after each layer; `#` begins a comment.  Parsing a text and printing the result reproduces the
-text.
+after each layer; `#` begins a comment.  Parsing a printed text and printing the result reproduces
+the text.
 """
 
 from __future__ import annotations
@@ -29,37 +29,41 @@ from penstock.uma import BackendError
 
 FORMAT = struct.Struct("<II")
 SOURCES = ("CDMA", "WINDOW")
-"""The units that fetch data; starting one executes the layer."""
+"""The units that read the input from memory; starting one of them executes the layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write to a register, by name."""
+    """A write of `word` to the register of name `register`."""
 
     register: str
     word: int
 
     @property
     def starts(self) -> str | None:
-        """The unit that the write starts; empty if it starts none."""
+        """The unit that the write starts; None if it starts no unit."""
         unit, _, name = self.register.partition(".")
         return unit if name == ENABLE and self.word else None
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """The writes of a convolution, with post-processing by the extension, or by NVDLA itself.
+    """Return the writes of a convolution; with `post`, unit POST post-processes its results,
+    otherwise NVDLA itself does.
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode(layer), UNITS, post)
 
 
 def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """The writes of a layer of unit WINDOW.  Raises UnsupportedError."""
+    """Return the writes of a layer of unit WINDOW; with `post`, unit POST post-processes its
+    results.
+
+    Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode_window(layer), ("WINDOW", "SDP"), post)
 
 
 def to_bytes(writes: Iterable[Write]) -> bytes:
-    """The stream of some writes.
+    """Return writes as a binary stream.
 
     >>> to_bytes([Write("CDMA.D_OP_ENABLE", 1)]).hex()
     '1030000001000000'
@@ -68,9 +72,9 @@ def to_bytes(writes: Iterable[Write]) -> bytes:
 
 
 def from_bytes(stream: bytes) -> tuple[Write, ...]:
-    """The writes of a stream.  Raises BackendError if the stream is malformed."""
+    """Return the writes of a binary stream.  Raises BackendError if the stream is malformed."""
     if len(stream) % FORMAT.size:
-        raise _wrong(
+        raise _malformed(
             f"it has {len(stream)} bytes, which is not a multiple of {FORMAT.size}",
             f"byte {len(stream) // FORMAT.size * FORMAT.size}",
         )
@@ -78,21 +82,22 @@ def from_bytes(stream: bytes) -> tuple[Write, ...]:
     for k, (address, word) in enumerate(FORMAT.iter_unpack(stream)):
         register = registers_by_address().get(address)
         if register is None:
-            raise _wrong(f"there is no register at {address:#x}", f"byte {k * FORMAT.size}")
+            raise _malformed(f"there is no register at {address:#x}", f"byte {k * FORMAT.size}")
         found.append(Write(register.name, word))
     return tuple(found)
 
 
 def to_text(writes: Iterable[Write]) -> str:
-    """The writes as text.  Raises UnsupportedError if bits outside of any field are set."""
+    """Return writes as text.  Raises UnsupportedError if a word sets bits outside its register's
+    fields."""
     return "".join(_lines(writes))
 
 
 def from_text(text: str) -> tuple[Write, ...]:
-    """The writes of a text.  Raises BackendError if a line is malformed, and UnsupportedError if
-    bits outside of any field are set."""
+    """Return the writes of a text.  Raises BackendError if a line is malformed, and
+    UnsupportedError if a word sets bits outside its register's fields."""
     found = (
-        _parsed(line.split("#")[0].split(), f"line {k}")
+        _parse_line(line.split("#")[0].split(), f"line {k}")
         for k, line in enumerate(text.splitlines(), 1)
     )
     return tuple(write for write in found if write is not None)
@@ -101,6 +106,8 @@ def from_text(text: str) -> tuple[Write, ...]:
 def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
+    """Return the writes of register words, by register name, followed by those that start the
+    units.  `units` are in the order of the data flow; POST, if used, precedes the last."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (
@@ -110,6 +117,7 @@ def _layer_writes(
 
 
 def _lines(writes: Iterable[Write]) -> Iterator[str]:
+    """Yield each write as a line of text, and an empty line after each layer."""
     for write in writes:
         fields = _fields(registers()[write.register], write.word)
         yield " ".join((write.register, f"{write.word:#010x}", *fields)) + "\n"
@@ -118,29 +126,31 @@ def _lines(writes: Iterable[Write]) -> Iterator[str]:
 
 
 def _fields(register: Register, word: int) -> list[str]:
+    """Return the fields of a register word as texts "name=value"."""
     return [f"{name}={value}" for name, value in register.values(word).items()]
 
 
-def _parsed(words: list[str], where: str) -> Write | None:
-    """The write of a line; None for an empty line."""
+def _parse_line(words: list[str], where: str) -> Write | None:
+    """Return the write of a line, split into words; None for an empty line."""
     if not words:
         return None
     register = registers().get(words[0])
     if register is None:
-        raise _wrong(f"there is no register {words[0]}", where)
+        raise _malformed(f"there is no register {words[0]}", where)
     try:
         word = int(words[1], 0)
         right = 0 <= word < 1 << 32
     except (IndexError, ValueError):
         word, right = 0, False
     if not right:
-        raise _wrong(f"{words[0]} has no word of 32 bits behind it", where)
+        raise _malformed(f"{words[0]} has no word of 32 bits behind it", where)
     if words[2:] and words[2:] != _fields(register, word):
-        raise _wrong(f"{words[0]} {word:#x} has other fields than are written", where)
+        raise _malformed(f"{words[0]} {word:#x} has other fields than are written", where)
     return Write(register.name, word)
 
 
-def _wrong(what: str, where: str) -> BackendError:
+def _malformed(what: str, where: str) -> BackendError:
+    """Return the error for a malformed stream or text."""
     return BackendError(
         "nvdla-011",
         what,

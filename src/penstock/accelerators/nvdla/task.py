@@ -20,13 +20,13 @@ from penstock.accelerators.nvdla.traffic import LayerTraffic, traffic_of
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator of the convolution core or of the window unit: shapes in elements, window,
-    padding, and post-processing.
+    """An operator of the convolution core or of unit WINDOW: sizes of input and output in elements,
+    window, padding and post-processing.
 
-    `hardware` includes the extension.  `window` is the function of the window unit; None selects
-    the convolution core.  `in_zero` is the input's zero point, which pads the input.
-    `multiplier_d` is the channel multiplier of a depthwise convolution.  The addresses in `post`
-    are placeholders: each call determines its own."""
+    `hardware` includes the extension.  `window` is the function of unit WINDOW; None selects the
+    convolution core.  `in_zero` is the input's zero point and the value of padding.  `multiplier_d`
+    is the channel multiplier of a depthwise convolution.  The addresses in `post` are placeholders,
+    which the loader of the stream replaces."""
 
     hardware: NvdlaConfiguration
     window: WindowKind | None
@@ -50,24 +50,26 @@ class Task:
 
     @property
     def reach_h(self) -> int:
-        """Rows that a window spans."""
+        """The number of rows that a window spans, dilation included."""
         return (self.kernel_h - 1) * self.dilation_h + 1
 
     def row_bytes(self, width: int, channels: int) -> int:
-        """Bytes of a row of `width` columns and `channels` channels, in packed layout."""
+        """Return the size in bytes of a row of `width` columns and `channels` channels in packs."""
         atom = self.hardware.memory_atom_bytes
         return -(-channels // atom) * width * atom
 
     @property
     def in_row_bytes(self) -> int:
+        """The size in bytes of an input row in packs."""
         return self.row_bytes(self.in_w, self.in_c)
 
     @property
     def out_row_bytes(self) -> int:
+        """The size in bytes of an output row in packs."""
         return self.row_bytes(self.out_w, self.out_c)
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
-        """Rows of the input under the windows of rows [first, end) of the output."""
+        """Return the interval of input rows that output rows [first, end) read, without padding."""
         lower = first * self.stride_h - self.pad_top
         upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
         return max(lower, 0), min(upper, self.in_h)
@@ -75,10 +77,11 @@ class Task:
     def layers(
         self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
     ) -> list[tuple[Write, ...]]:
-        """The register writes of each hardware layer that computes rows [first, end) of the output.
+        """Return the register writes of each hardware layer that computes output rows [first, end).
 
         `in_lines`, `out_lines` and `second_lines` are the row pitches of the input, the output and
-        the second input in bytes.  Addresses are relative to the first row of each tensor.
+        the second input in bytes.  Addresses are relative to the first row of each tensor that the
+        layers access.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         second = Surface(second_lines, self.out_w * self.hardware.memory_atom_bytes)
@@ -90,9 +93,11 @@ class Task:
             for layer in self.hardware_layers(first, end, in_lines, out_lines)
         ]
 
-    def moved(self, first: int, end: int) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """The hardware layers that compute rows [first, end) of the output, with the traffic of
-        each, if all tensors are contiguous.  Raises as `layers`."""
+    def layers_with_traffic(
+        self, first: int, end: int
+    ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
+        """Return the hardware layers that compute output rows [first, end) if all tensors are
+        contiguous, each with its traffic.  Raises as `layers`."""
         atom = self.hardware.memory_atom_bytes
         return tuple(
             (layer, traffic_of(layer, self.post, atom))
@@ -102,7 +107,8 @@ class Task:
     def hardware_layers(
         self, first: int, end: int, in_lines: int, out_lines: int
     ) -> tuple[HardwareLayer, ...]:
-        """The layers that compute rows [first, end) of the output.  Raises as `layers`."""
+        """Return the hardware layers that compute output rows [first, end).  Row pitches and errors
+        are as in `layers`."""
         lower, upper = self.reads(first, end)
         top = max(0, self.pad_top - first * self.stride_h)
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
@@ -119,7 +125,7 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """The convolution that reads `rows` rows."""
+        """Return the convolution that reads `rows` input rows."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -142,7 +148,7 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """The layer of the window unit that reads `rows` rows."""
+        """Return the layer of unit WINDOW that reads `rows` input rows."""
         return WindowLayer(
             kind,
             self.in_w,
@@ -162,7 +168,7 @@ class Task:
         )
 
 
-def copies(task: Task) -> Task:
-    """The task that copies rows of `task`'s input unchanged."""
+def row_copy_task(task: Task) -> Task:
+    """Return the task that copies rows of `task`'s input unchanged."""
     size = (task.in_w, task.in_h, task.in_c)
     return Task(task.hardware, WindowKind.LARGEST, *size, *size)

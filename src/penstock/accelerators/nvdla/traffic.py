@@ -16,8 +16,8 @@ from penstock.accelerators.nvdla.extension import (
 
 @dataclass(frozen=True, slots=True)
 class LayerTraffic:
-    """Bytes read: features, weights, the table of post-processing and its second tensor; and bytes
-    of the output, written.
+    """Bytes that a hardware layer reads (features, weights, the table of post-processing, and its
+    second tensor) and writes (output).
 
     >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
     80
@@ -40,13 +40,13 @@ class LayerTraffic:
 
     @property
     def total(self) -> int:
-        """All bytes, read and written."""
+        """All bytes read and written."""
         return self.features + self.weights + self.table + self.second + self.output
 
 
 def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffic:
-    """The traffic of a layer.  Each input element is read once, and data that the convolution
-    buffer already holds is not read."""
+    """Return the traffic of a layer.  Each input element is read once, and data and weights that
+    the convolution buffer already holds are not read."""
     output = layer.out_height, layer.out_width, layer.kernels
     combines = post.elementwise is not ElementwiseMode.NONE
     return LayerTraffic(
@@ -59,7 +59,7 @@ def traffic_of(layer: HardwareLayer, post: Post, atom_bytes: int) -> LayerTraffi
 
 
 def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
-    """Bytes of features in whole packs of channels.
+    """Return the size in bytes of features in whole packs of channels.
 
     >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
     96
@@ -68,14 +68,14 @@ def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int
 
 
 def _fetched_rows(layer: HardwareLayer) -> int:
-    """Input rows that a layer reads from memory."""
+    """Return the number of input rows that a layer reads from memory."""
     if isinstance(layer, WindowLayer):
         return layer.height
     return 0 if layer.reuse.data else layer.fetched_rows
 
 
 def _weight_bytes(layer: HardwareLayer) -> int:
-    """Bytes of weights that a layer reads from memory."""
+    """Return the bytes of weights that a layer reads from memory."""
     if not isinstance(layer, WindowLayer):
         return 0 if layer.reuse.weights else layer.weight_bytes
     is_depthwise = layer.kind is WindowKind.DEPTHWISE

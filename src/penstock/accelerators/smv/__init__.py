@@ -1,7 +1,7 @@
-"""smv: SMAUG's engine, with eight processing elements of 32 multipliers and three scratchpads.
+"""smv: SMAUG's engine, with eight processing elements of 32 multipliers each and three scratchpads.
 
 A layer is split into tiles that fit the scratchpads (`tiles.py`).  The commands of a call load,
-compute and store tiles (`kernels.py`) through functions of a driver (`operations.py`, `engine.py`,
+compute and store tiles (`kernels.py`) through driver functions (`operations.py`, `engine.py`,
 smv.h); the cost of a call is that of its tiles (`cost.py`).
 
     input_bytes, weights_bytes, output_bytes    sizes of the scratchpads
@@ -46,8 +46,9 @@ KERNELS: Mapping[str, Compute] = {
     "subtract": kernels.add,
     "multiply": kernels.mul,
 }
+"""The kernel of each operator."""
 WHOLE = ("nn.dense",)
-"""Operators that are not computed row by row."""
+"""Operators whose kernel computes the whole output in one call, not row by row."""
 
 
 class Smv(UMABackend):
@@ -119,7 +120,7 @@ def double_rounding(offloaded: Offloaded) -> bool:
 
 
 def equal_shapes(offloaded: Offloaded) -> bool | str:
-    """Both inputs of a sum or product are computed and have the shape of the result."""
+    """Neither input of a sum or product is constant, and both have the shape of the output."""
     if offloaded.main.kind not in ELEMENTWISE:
         return True
     for k, value in enumerate(offloaded.main.inputs):
@@ -144,7 +145,7 @@ def tiles_fit(offloaded: Offloaded) -> bool | str:
 
 
 def strategy_of(op: str) -> Any:
-    """The strategy function of an operator; it offers one kernel."""
+    """Return the strategy function of an operator; the strategy has one kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del attrs, inputs, out_type, target
@@ -163,13 +164,13 @@ def strategy_of(op: str) -> Any:
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
-    """The multipliers and shifts by output channel; empty if the operator has none."""
+    """Return the multipliers and shifts by output channel; empty if the operator has none."""
     return offloaded.tables
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:
-    """The driver's header and its implementation in C, and a header with the sizes of the
-    scratchpads."""
+    """Return the generated files by name: the driver's header and C implementation, and a header
+    with the sizes of the scratchpads."""
     here = Path(__file__).parent
     sizes = [
         f"#define SMV_{memory.name.upper()}_BYTES {memory.size_bytes}\n"

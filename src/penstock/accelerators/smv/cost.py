@@ -1,11 +1,12 @@
 """cost: cycles of a call, from its tiling.
 
     engine   one cycle per position, tap, group of 8 outputs and group of 32 channels, as in SMAUG's
-             loops; plus one cycle per tile, tap and pair of groups, to load the weight registers
-    copies   100 cycles per copy, 2 per run, 1 per 8 bytes
+             loops; plus one cycle per tile, tap, group of 8 outputs and group of 32 channels, to
+             load the weight registers
+    copies   100 cycles per copy, 2 per run of contiguous bytes, 1 per 8 bytes
 
-Without double buffering, the total is the sum of both.  With double buffering, it is the
-maximum of both, plus the part of the smaller one that cannot overlap: that of the first tile.
+Without double buffering, the total is the sum of both.  With double buffering, it is the maximum of
+both, plus the part of the smaller one that cannot overlap: that of the first tile.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from penstock.uma import Offloaded, Tiling
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Cycles of a call that computes `rows` rows of the output."""
+    """Return the cycles of a call that computes `rows` output rows."""
     turns, rest = divmod(rows, rows_at_once(offloaded, rows))
     found = turns * tile_cycles(tiling_of(offloaded, rows_at_once(offloaded, rows)))
     return found + (cycles(offloaded, rest) if rest else 0)
 
 
 def tile_cycles(tiling: Tiling) -> float:
-    """Cycles of all tiles of a tiling."""
+    """Return the cycles of all tiles of a tiling."""
     engine = tiling.engine_cycles + register_loads(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:
@@ -31,8 +32,8 @@ def tile_cycles(tiling: Tiling) -> float:
 
 
 def register_loads(tiling: Tiling) -> int:
-    """Number of loads of weight registers: one per tile, tap, group of outputs and group of
-    channels; 0 for layers without weights."""
+    """Return the number of loads of weight registers: one per tile, tap, group of outputs and group
+    of channels; 0 for layers without weights."""
     if not tiling.layer.reduced:
         return 0
     found = tiling.layer.cycles_per_point

@@ -1,4 +1,4 @@
-"""engine: the functional model of each function of the driver, and its duration.
+"""engine: functional models of the driver functions, and their durations.
 
 The models operate on three scratchpads and check every access against their sizes.  `smv.c`
 implements the same functions in C.
@@ -34,13 +34,14 @@ from penstock.accelerators.smv.tiles import CHANNELS_AT_ONCE, COPIES, OUTPUTS_AT
 from penstock.uma import Array, Driver, multiply, requantise
 
 POISON = 0xA5
-"""The initial content of scratchpads."""
+"""The initial value of all bytes of the scratchpads."""
 
 Sums = NDArray[np.int64]
 
 
 class SmvEngine:
-    """The state of the engine: three scratchpads, and the current settings."""
+    """The state of the engine: the contents of the three scratchpads, of `sizes` bytes, and the
+    current settings."""
 
     def __init__(self, sizes: tuple[int, int, int]) -> None:
         self.memories = [np.full(size, POISON, np.uint8) for size in sizes]
@@ -50,7 +51,9 @@ class SmvEngine:
     def tile(
         self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]
     ) -> Array:
-        """A view of a tile of int8 elements.  Raises IndexError if it exceeds the scratchpad."""
+        """Return a view of a tile of int8 elements that begins at byte `at` of a scratchpad;
+        `pitches` are the distances in bytes along each dimension.  Raises IndexError if the tile
+        exceeds the scratchpad."""
         content = self.memories[memory].view(np.int8)
         if 0 in shape:
             return np.zeros(shape, np.int8)
@@ -61,43 +64,46 @@ class SmvEngine:
         return as_strided(content[at:], shape, pitches)
 
     def sums(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """The bytes of the sums of a tile of outputs: shape (rows, columns, channels, 4)."""
+        """Return the bytes of the int32 sums of an output tile of shape `shape` (rows, columns,
+        channels); the result has one more dimension, of size 4."""
         pitches = (self.pitches.y_row, self.pitches.y_column, 4, 1)
         return self.tile(ScratchpadNumber.OUTPUT, at, (*shape, 4), pitches)
 
     def outputs(self, at: int, shape: tuple[int, int, int]) -> Array:
-        """The elements of a tile of outputs."""
+        """Return the elements of an output tile of shape `shape` (rows, columns, channels)."""
         return self.tile(
             ScratchpadNumber.OUTPUT, at, shape, (self.pitches.y_row, self.pitches.y_column, 1)
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Biases, multipliers or shifts of `count` output channels."""
+        """Return the biases, multipliers or shifts of `count` output channels, whose elements in
+        the scratchpad have type `dtype`."""
         raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)
 
 
 def load(engine: SmvEngine, op: LoadTile[int, Array]) -> None:
-    """Model of `smv_load`."""
+    """Functional model of `smv_load`."""
     tile = engine.tile(op.memory, op.to, (op.runs, op.run_bytes), (op.pitch, 1))
     tile[:] = _strided(op.source, op.runs, op.run_bytes, op.source_pitch).view(np.int8)
 
 
 def store(engine: SmvEngine, op: StoreTile[int, Array]) -> None:
-    """Model of `smv_store`."""
+    """Functional model of `smv_store`."""
     tile = engine.tile(ScratchpadNumber.OUTPUT, op.at, (op.runs, op.run_bytes), (op.pitch, 1))
     _strided(op.target, op.runs, op.run_bytes, op.target_pitch)[:] = tile.view(np.uint8)
 
 
 def _strided(content: Array, runs: int, run_bytes: int, pitch: int) -> Array:
-    """A view of runs of bytes, `pitch` bytes apart.  Raises IndexError if it exceeds the memory."""
+    """Return a view of `runs` runs of `run_bytes` bytes, `pitch` bytes apart.  Raises IndexError if
+    they exceed the memory."""
     if (runs - 1) * pitch + run_bytes > content.size:
         raise IndexError(f"{runs} runs of {run_bytes} bytes, {pitch} apart, leave the memory")
     return as_strided(content, (runs, run_bytes), (pitch, 1))
 
 
 def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
-    """Model of `smv_conv2d`."""
+    """Functional model of `smv_conv2d`."""
     pitches, window = engine.pitches, engine.window
     image = engine.tile(
         ScratchpadNumber.INPUT,
@@ -119,17 +125,17 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
         factors = taps.astype(np.float64)
         for k in range(op.kernel_h):
             at = k * window.dilation_h - op.pad_top
-            rows = _taps(op.out_h, window.stride_h, at, op.in_h)
+            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
             for l in range(op.kernel_w):  # noqa: E741
                 at = l * window.dilation_w - op.pad_left
-                columns = _taps(op.out_w, window.stride_w, at, op.in_w)
+                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
                 inside = rows[1][:, None, None] & columns[1][:, None]
                 products += (centred[rows[0][:, None], columns[0]] * inside) @ factors[:, k, l].T
-    _finish(engine, products.astype(np.int64), op)
+    _finish_sums(engine, products.astype(np.int64), op)
 
 
 def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
-    """Model of `smv_fully_connected`."""
+    """Functional model of `smv_fully_connected`."""
     pitches = engine.pitches
     vectors = engine.tile(ScratchpadNumber.INPUT, op.x, (op.rows, op.depth), (pitches.x_row, 1))
     weights = engine.tile(
@@ -137,19 +143,19 @@ def fully_connected(engine: SmvEngine, op: ConnectTile[int]) -> None:
     )
     centred = vectors.astype(np.int64) - engine.range.in_zero
     products = (centred @ weights.astype(np.int64).T)[:, None]
-    _finish(engine, products, op)
+    _finish_sums(engine, products, op)
 
 
 def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
-    """Model of `smv_pool`."""
+    """Functional model of `smv_pool`."""
     pitches, window, limits = engine.pitches, engine.window, engine.range
     shape = (op.in_h, op.in_w, op.channels)
     image = engine.tile(ScratchpadNumber.INPUT, op.x, shape, (pitches.x_row, pitches.x_column, 1))
     found = engine.outputs(op.y, (op.out_h, op.out_w, op.channels))
     for i in range(op.out_h):
-        rows = _under(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
+        rows = _window_elements(i, window.stride_h, op.pad_top, op.kernel_h, op.in_h)
         for j in range(op.out_w):
-            columns = _under(j, window.stride_w, op.pad_left, op.kernel_w, op.in_w)
+            columns = _window_elements(j, window.stride_w, op.pad_left, op.kernel_w, op.in_w)
             under = image[rows, columns].astype(np.int64).reshape(-1, op.channels)
             is_max = op.function is PoolFunction.MAX
             value = under.max(0, initial=-128) if is_max else _mean(under)
@@ -157,9 +163,9 @@ def pool(engine: SmvEngine, op: PoolTile[int]) -> None:
 
 
 def add(engine: SmvEngine, op: AddTiles[int]) -> None:
-    """Model of `smv_add`."""
+    """Functional model of `smv_add`."""
     terms = engine.terms
-    left, right = _pair(engine, op)
+    left, right = _centred_inputs(engine, op)
     sums = multiply(left << 20, terms.multiplier0, terms.shift0) + terms.sign1 * multiply(
         right << 20, terms.multiplier1, terms.shift1
     )
@@ -167,13 +173,13 @@ def add(engine: SmvEngine, op: AddTiles[int]) -> None:
 
 
 def mul(engine: SmvEngine, op: MultiplyTiles[int]) -> None:
-    """Model of `smv_mul`."""
-    left, right = _pair(engine, op)
+    """Functional model of `smv_mul`."""
+    left, right = _centred_inputs(engine, op)
     _store_result(engine, op, left * right)
 
 
 def _store_result(engine: SmvEngine, op: AddTiles[int], values: Sums) -> None:
-    """Requantises sums or products and writes them to the tile of outputs."""
+    """Requantise sums or products and write them to the output tile."""
     terms, limits = engine.terms, engine.range
     engine.outputs(op.y, (op.rows, op.columns, op.channels))[:] = requantise(
         values, terms.out_multiplier, terms.out_shift, limits.out_zero, (limits.least, limits.most)
@@ -181,46 +187,51 @@ def _store_result(engine: SmvEngine, op: AddTiles[int], values: Sums) -> None:
 
 
 def set_window(engine: SmvEngine, window: WindowSteps) -> None:
-    """Model of `smv_window`."""
+    """Functional model of `smv_window`."""
     engine.window = window
 
 
 def set_range(engine: SmvEngine, limits: ElementRange) -> None:
-    """Model of `smv_numbers`."""
+    """Functional model of `smv_numbers`."""
     engine.range = limits
 
 
 def set_pitches(engine: SmvEngine, pitches: TilePitches) -> None:
-    """Model of `smv_pitches`."""
+    """Functional model of `smv_pitches`."""
     engine.pitches = pitches
 
 
 def set_terms(engine: SmvEngine, terms: TermScales) -> None:
-    """Model of `smv_terms`."""
+    """Functional model of `smv_terms`."""
     engine.terms = terms
 
 
-def _taps(count: int, stride: int, offset: int, extent: int) -> tuple[Sums, NDArray[np.bool_]]:
-    """For each output, the index of the element at a tap, and whether it is inside the tensor."""
+def _tap_indices(
+    count: int, stride: int, offset: int, extent: int
+) -> tuple[Sums, NDArray[np.bool_]]:
+    """Return, for each of `count` output positions, the index of the input element at a tap, and
+    whether it is inside the input rather than padding.  `offset` is the index of the element for
+    position 0, `extent` the size of the input."""
     at = np.arange(count) * stride + offset
     return at.clip(0, extent - 1), (at >= 0) & (at < extent)
 
 
-def _under(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
-    """The elements of a window that are not padding."""
+def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
+    """Return the input elements, without padding, of the window of `size` elements at output
+    position `index`; `extent` is the size of the input."""
     lower = index * stride - pad
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 
 
 def _mean(under: Sums) -> Sums:
-    """The mean over the first axis, with ties rounded away from zero."""
+    """Return the mean over the first axis, with ties rounded away from zero."""
     count, total = len(under), under.sum(0)
     half = count // 2
     return np.where(total > 0, (total + half) // count, -((half - total) // count))
 
 
-def _pair(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
-    """The elements of both input tiles minus their zero points."""
+def _centred_inputs(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
+    """Return the elements of both input tiles minus their zero points."""
     pitches, terms, shape = engine.pitches, engine.terms, (op.rows, op.columns, op.channels)
     first, second = (pitches.x_row, pitches.x_column, 1), (pitches.w_output, pitches.w_tap, 1)
     left = engine.tile(ScratchpadNumber.INPUT, op.a, shape, first)
@@ -228,9 +239,11 @@ def _pair(engine: SmvEngine, op: AddTiles[int]) -> tuple[Sums, Sums]:
     return left.astype(np.int64) - terms.zero0, right.astype(np.int64) - terms.zero1
 
 
-def _finish(engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]) -> None:
-    """Adds earlier sums or biases to products, of shape (rows, columns, outputs); writes sums, or
-    requantised elements if `op.finish`."""
+def _finish_sums(
+    engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTile[int]
+) -> None:
+    """Add partial sums or biases to `products`, of shape (rows, columns, outputs), and write the
+    result: requantised elements if `op.finish`, otherwise partial sums."""
     rows, columns, outputs = products.shape
     shape, limits = (rows, columns, outputs), engine.range
     sums_at = op.y + 4 * op.y_first
@@ -252,47 +265,54 @@ def _finish(engine: SmvEngine, products: Sums, op: ConvolveTile[int] | ConnectTi
 
 
 def _load_cycles(op: LoadTile[int, Array]) -> float:
+    """Return the cycles of a load."""
     return _copy_cycles(op.runs, op.run_bytes, op.source_pitch, chained=bool(op.chained))
 
 
 def _store_cycles(op: StoreTile[int, Array]) -> float:
+    """Return the cycles of a store."""
     return _copy_cycles(op.runs, op.run_bytes, op.target_pitch, chained=bool(op.chained))
 
 
 def _copy_cycles(runs: int, run_bytes: int, pitch: int, *, chained: bool) -> float:
-    """Cycles of a copy; contiguous runs count as one."""
+    """Return the cycles of a copy; contiguous runs count as one.  A chained copy has no set-up
+    cycles."""
     apart = 1 if pitch == run_bytes else runs
     set_up = 0 if chained else COPIES.per_copy
     return set_up + COPIES.per_run * apart + runs * run_bytes / COPIES.bytes_per_cycle
 
 
 def _sum_cycles(positions: int, taps: int, depth: int, outputs: int) -> float:
-    """Cycles of sums of products: for every 8 outputs, 32 channels and tap, one cycle for each
-    position, and one to load the registers of the weights."""
+    """Return the cycles of sums of products: for every 8 outputs, 32 channels and tap, one cycle
+    per output position, and one to load the weight registers."""
     return -(-outputs // OUTPUTS_AT_ONCE) * taps * -(-depth // CHANNELS_AT_ONCE) * (positions + 1)
 
 
 def _convolution_cycles(op: ConvolveTile[int]) -> float:
+    """Return the cycles of a tile of a convolution."""
     return _sum_cycles(op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
 
 
 def _connection_cycles(op: ConnectTile[int]) -> float:
+    """Return the cycles of a tile of a fully connected layer."""
     return _sum_cycles(op.rows, 1, op.depth, op.outputs)
 
 
 def _pool_cycles(op: PoolTile[int]) -> float:
+    """Return the cycles of a tile of a pool: one per tap, output position and 8 channels."""
     window = op.kernel_h * op.kernel_w
     return window * op.out_h * op.out_w * -(-op.channels // OUTPUTS_AT_ONCE)
 
 
 def _elementwise_cycles(op: AddTiles[int]) -> float:
+    """Return the cycles of a tile of a sum or product: one per position and 8 channels."""
     return op.rows * op.columns * -(-op.channels // OUTPUTS_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
 class DriverModel:
-    """A function of the driver: its name without prefix, its functional model, and its duration as
-    a function of its record; None if it takes no time."""
+    """A driver function: its name without the prefix smv_, its functional model, and its cycles as
+    a function of its record.  `cycles` is None if it takes no time."""
 
     name: str
     model: Callable[[SmvEngine, Any], None]
@@ -312,13 +332,13 @@ MODELS: Mapping[type, DriverModel] = {
     AddTiles: DriverModel("add", add, _elementwise_cycles),
     MultiplyTiles: DriverModel("mul", mul, _elementwise_cycles),
 }
-"""The driver's functions, by the class of their record."""
+"""The driver functions by the class of their record."""
 
 
 @lru_cache(maxsize=16)
 def drivers(engine: str, sizes: tuple[int, int, int]) -> Mapping[type, Driver]:
-    """The driver's functions by the class of their record, for an accelerator named `engine` with
-    scratchpads of `sizes` bytes."""
+    """Return the driver functions by the class of their record, for an accelerator named `engine`
+    with scratchpads of `sizes` bytes."""
     device = partial(SmvEngine, sizes)
     return {
         record: Driver(f"smv_{each.name}", engine, each.model, device, each.cycles)

@@ -27,7 +27,14 @@ from penstock.accelerators.smv.operations import (
     WindowSteps,
     setting,
 )
-from penstock.accelerators.smv.tiles import CallTiles, Held, Span, added, rows_at_once, scratchpads
+from penstock.accelerators.smv.tiles import (
+    CallTiles,
+    ScratchpadTile,
+    Span,
+    added,
+    rows_at_once,
+    scratchpads,
+)
 from penstock.uma import (
     Address,
     Command,
@@ -42,10 +49,9 @@ from penstock.uma import (
 )
 
 
-def in_turns(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
-    """Wraps a kernel that needs a tiling of all rows of its call, so that it accepts any number of
-    rows: the result loops over intervals of the largest number of rows for which a tiling
-    exists."""
+def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
+    """Extend a kernel to calls of any number of rows.  The kernel requires a tiling of all rows of
+    its call; the result loops over intervals of as many rows as have a tiling."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
@@ -58,16 +64,17 @@ def in_turns(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
     return compute
 
 
-@in_turns
+@by_row_intervals
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """Convolution, in tiles of rows, columns, output channels and input channels."""
+    """Return the commands of a convolution, in tiles of rows, columns, output channels and input
+    channels."""
     tiles, p = CallTiles.of(call), call.parameters
-    x, w, scale, y = tiles.held
+    x, w, scale, y = tiles.operand_tiles
     (_, rows, columns, depth), (outputs, *_) = tiles.box(x.operand), tiles.box(w.operand)
     _, out_h, out_w, _ = tiles.box(y.operand)
     _, d_rows, d_columns, _ = x.operand.dimensions
-    bias, multiplier, shift = _scale_places(scale, outputs)
-    accumulate, finish = _progress(tiles, depth, p["in_c"])
+    bias, multiplier, shift = _scale_offsets(scale, outputs)
+    accumulate, finish = _accumulation_flags(tiles, depth, p["in_c"])
     compute = ConvolveTile(
         x=x.at(0, rows[0], columns[0], depth[0]),
         in_h=_length(rows),
@@ -96,19 +103,19 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
         _invoke(call, setting(WindowSteps, p)),
         _invoke(call, setting(ElementRange, p)),
         _invoke(call, pitches),
-        *_summed(call, tiles, _invoke(call, compute)),
+        *_reduction_loops(call, tiles, _invoke(call, compute)),
     ]
 
 
-@in_turns
+@by_row_intervals
 def fully_connected(call: KernelCall) -> Sequence[Command]:
-    """Fully connected layer, in tiles of rows, outputs and inputs."""
+    """Return the commands of a fully connected layer, in tiles of rows, outputs and inputs."""
     tiles, p = CallTiles.of(call), call.parameters
-    x, w, scale, y = tiles.held
+    x, w, scale, y = tiles.operand_tiles
     rows, depth = tiles.box(x.operand)
     outputs, _ = tiles.box(w.operand)
-    bias, multiplier, shift = _scale_places(scale, outputs)
-    accumulate, finish = _progress(tiles, depth, p["in_c"])
+    bias, multiplier, shift = _scale_offsets(scale, outputs)
+    accumulate, finish = _accumulation_flags(tiles, depth, p["in_c"])
     compute = ConnectTile(
         x=x.at(rows[0], depth[0]),
         rows=_length(rows),
@@ -127,38 +134,38 @@ def fully_connected(call: KernelCall) -> Sequence[Command]:
     return [
         _invoke(call, setting(ElementRange, p)),
         _invoke(call, pitches),
-        *_summed(call, tiles, _invoke(call, compute)),
+        *_reduction_loops(call, tiles, _invoke(call, compute)),
     ]
 
 
-@in_turns
+@by_row_intervals
 def max_pool2d(call: KernelCall) -> Sequence[Command]:
-    """Maximum over windows."""
-    return _pooled(call, PoolFunction.MAX)
+    """Return the commands of a maximum over windows."""
+    return _pool(call, PoolFunction.MAX)
 
 
-@in_turns
+@by_row_intervals
 def average_pool2d(call: KernelCall) -> Sequence[Command]:
-    """Mean over windows."""
-    return _pooled(call, PoolFunction.AVERAGE)
+    """Return the commands of a mean over windows."""
+    return _pool(call, PoolFunction.AVERAGE)
 
 
-@in_turns
+@by_row_intervals
 def add(call: KernelCall) -> Sequence[Command]:
-    """Element-wise sum or difference."""
+    """Return the commands of an element-wise sum or difference."""
     return _elementwise(call, AddTiles)
 
 
-@in_turns
+@by_row_intervals
 def mul(call: KernelCall) -> Sequence[Command]:
-    """Element-wise product."""
+    """Return the commands of an element-wise product."""
     return _elementwise(call, MultiplyTiles)
 
 
-def _pooled(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
-    """A pool, in tiles of rows, columns and channels."""
+def _pool(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
+    """Return the commands of a pool, in tiles of rows, columns and channels."""
     tiles, p = CallTiles.of(call), call.parameters
-    x, y = tiles.held
+    x, y = tiles.operand_tiles
     _, rows, columns, channels = tiles.box(x.operand)
     out = tiles.box(y.operand)
     _, out_h, out_w, out_c = out
@@ -187,11 +194,12 @@ def _pooled(call: KernelCall, function: PoolFunction) -> Sequence[Command]:
 
 
 def _elementwise(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Command]:
-    """A sum or product of two tensors, in tiles of rows, columns and channels."""
+    """Return the commands of a sum or product of two tensors, in tiles of rows, columns and
+    channels; `record` is the class of the arguments of its driver function."""
     tiles, p = CallTiles.of(call), call.parameters
-    a, b, y = tiles.held
+    a, b, y = tiles.operand_tiles
     corner = [lower for lower, _ in tiles.box(y.operand)]
-    rows, columns, channels = _three(tiles.box(y.operand))
+    rows, columns, channels = _spans(tiles.box(y.operand))
     compute = record(
         a=a.at(*corner),
         b=b.at(*corner),
@@ -210,67 +218,70 @@ def _elementwise(call: KernelCall, record: type[AddTiles[Expr]]) -> Sequence[Com
     ]
 
 
-def _summed(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
-    """The loops of a layer with inputs, weights and scales."""
-    x, w, scale, y = tiles.held
+def _reduction_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Sequence[Command]:
+    """Return the loops over all tiles of a layer with weights: load inputs, weights and scales, run
+    `compute`, store."""
+    x, w, scale, y = tiles.operand_tiles
     loads = [_load(call, 0, x), _load_weights(call, w), _load_scales(call, scale)]
     return tiles.nest(loads, [compute], _store(call, y))
 
 
-def _load(call: KernelCall, k: int, held: Held) -> Sequence[Command]:
-    """Loads a tile of input k of the main node, row by row."""
-    rows, columns, channels = _three(held.region)
+def _load(call: KernelCall, k: int, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of input k of the main node, row by row."""
+    rows, columns, channels = _spans(tile.region)
     row = Var("r")
     load = LoadTile(
         ScratchpadNumber.INPUT,
-        to=_row_place(held, row),
-        source=_place(call.operand(k), held, row, columns, channels),
+        to=_row_offset(tile, row),
+        source=_memory_address(call.operand(k), tile, row, columns, channels),
         runs=_length(columns),
         run_bytes=_length(channels),
-        source_pitch=held.operand.shape[-1],
-        pitch=_row_and_column(held)[1],
+        source_pitch=tile.operand.shape[-1],
+        pitch=_row_and_column(tile)[1],
         chained=minimum(1, _difference(row, rows[0])),
     )
     return [Loop("r", *rows, 1, (_invoke(call, load),))]
 
 
-def _store(call: KernelCall, held: Held) -> Sequence[Command]:
-    """Stores a tile of the output, row by row."""
-    rows, columns, channels = _three(held.region)
+def _store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that store a tile of the output, row by row."""
+    rows, columns, channels = _spans(tile.region)
     row = Var("r")
     store = StoreTile(
-        target=_place(call.result, held, row, columns, channels),
-        at=_row_place(held, row),
+        target=_memory_address(call.result, tile, row, columns, channels),
+        at=_row_offset(tile, row),
         runs=_length(columns),
         run_bytes=_length(channels),
-        target_pitch=held.operand.shape[-1],
-        pitch=_row_and_column(held)[1],
+        target_pitch=tile.operand.shape[-1],
+        pitch=_row_and_column(tile)[1],
         chained=minimum(1, _difference(row, rows[0])),
     )
     return [Loop("r", *rows, 1, (_invoke(call, store),))]
 
 
-def _load_weights(call: KernelCall, held: Held) -> Sequence[Command]:
-    """Loads a tile of weights: a run of channels for each output and tap."""
-    outputs, channels = held.region[0], held.region[-1]
-    _, *taps, depth = held.operand.shape
+def _load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load a tile of weights: a run of input channels for each output
+    channel and tap."""
+    outputs, channels = tile.region[0], tile.region[-1]
+    _, *taps, depth = tile.operand.shape
     count = math.prod(taps)
     load = LoadTile(
         ScratchpadNumber.WEIGHTS,
-        to=held.base,
+        to=tile.base,
         source=_offset(call.operand(1).address, outputs[0] * (count * depth) + channels[0]),
         runs=_length(outputs) * count,
         run_bytes=_length(channels),
         source_pitch=depth,
-        pitch=held.pitches[-2],
+        pitch=tile.pitches[-2],
         chained=0,
     )
     return [_invoke(call, load)]
 
 
-def _load_scales(call: KernelCall, held: Held) -> Sequence[Command]:
-    """Loads the biases, multipliers and shifts of a tile of outputs."""
-    (outputs,) = held.region
+def _load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
+    """Return the commands that load the biases, multipliers and shifts of a tile of output
+    channels."""
+    (outputs,) = tile.region
     tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
     loads = (
         LoadTile(
@@ -284,77 +295,83 @@ def _load_scales(call: KernelCall, held: Held) -> Sequence[Command]:
             chained=int(k > 0),
         )
         for k, (place, (table, size)) in enumerate(
-            zip(_scale_places(held, outputs), tables, strict=True)
+            zip(_scale_offsets(tile, outputs), tables, strict=True)
         )
     )
     return [_invoke(call, load) for load in loads]
 
 
-def _scale_places(held: Held, outputs: Span) -> tuple[Expr, Expr, Expr]:
-    """The places of the biases, multipliers and shifts of some outputs, in consecutive arrays."""
-    room, at = held.room[0], _difference(outputs[0], held.region[0][0])
+def _scale_offsets(tile: ScratchpadTile, outputs: Span) -> tuple[Expr, Expr, Expr]:
+    """Return the offsets, in the scratchpad of weights, of the biases, multipliers and shifts of
+    the output channels `outputs`.  The tile holds them as three consecutive arrays."""
+    room, at = tile.room[0], _difference(outputs[0], tile.region[0][0])
     pairs = ((0, at * 4), (4 * room, at * 4), (8 * room, at))
-    first, second, third = (added(held.base + start, offset) for start, offset in pairs)
+    first, second, third = (added(tile.base + start, offset) for start, offset in pairs)
     return first, second, third
 
 
-def _progress(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
-    """Two expressions with value 0 or 1: whether a tile adds to earlier sums, and whether it
-    completes the sums."""
-    if not tiles.sums_are_cut:
+def _accumulation_flags(tiles: CallTiles, depth: Span, channels: int) -> tuple[Expr, Expr]:
+    """Return two expressions with value 0 or 1: whether a tile adds to partial sums, and whether it
+    completes the sums.  `depth` is the interval of input channels that the tile sums, of `channels`
+    in total."""
+    if not tiles.has_partial_sums:
         return 0, 1
     return minimum(1, depth[0]), depth[1] // channels
 
 
-def _three(region: Sequence[Span]) -> tuple[Span, Span, Span]:
-    """The spans of rows, columns and channels."""
+def _spans(region: Sequence[Span]) -> tuple[Span, Span, Span]:
+    """Return the intervals of rows, columns and channels of a region; a region of two dimensions
+    has one column."""
     if len(region) == 2:
         return region[0], (0, 1), region[1]
     return region[-3], region[-2], region[-1]
 
 
-def _row_and_column(held: Held) -> tuple[int, int]:
-    """The pitches of rows and columns of a tile, in bytes."""
-    if len(held.pitches) == 2:
-        return held.pitches[0], 0
-    *_, row, column, _ = held.pitches
+def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
+    """Return the pitches of rows and columns of a tile in bytes; 0 for columns if the tile has two
+    dimensions."""
+    if len(tile.pitches) == 2:
+        return tile.pitches[0], 0
+    *_, row, column, _ = tile.pitches
     return row, column
 
 
-def _row_place(held: Held, row: Expr) -> Expr:
-    """The place of a row of a tile in its scratchpad."""
-    first = _three(held.region)[0][0]
-    return added(held.base, _difference(row, first) * _row_and_column(held)[0])
+def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
+    """Return the offset of row `row` of the tensor in the scratchpad."""
+    first = _spans(tile.region)[0][0]
+    return added(tile.base, _difference(row, first) * _row_and_column(tile)[0])
 
 
-def _place(tensor: Operand, held: Held, row: Expr, columns: Span, channels: Span) -> Address:
-    """The address in memory of the part of a row that a tile holds.
+def _memory_address(
+    tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
+) -> Address:
+    """Return the memory address of the part of row `row` that a tile covers.
 
-    A fully connected layer may group the elements of its input into other rows than the tensor has;
-    such a tensor is contiguous."""
-    depth = held.operand.shape[-1]
-    if tensor.type.shape != held.operand.shape:
+    The input of a fully connected layer may be divided into rows that differ from the tensor's own;
+    this works because that input is contiguous."""
+    depth = tile.operand.shape[-1]
+    if tensor.type.shape != tile.operand.shape:
         return _offset(tensor.address, row * depth + channels[0])
     return tensor.row(row, columns[0] * depth + channels[0])
 
 
 def _offset(address: Address, offset_bytes: Expr) -> Address:
-    """An address some bytes after another one."""
+    """Return the address `offset_bytes` after another address."""
     return Address(address.buffer, added(address.offset, offset_bytes))
 
 
 def _length(span: Span) -> Expr:
-    """The length of an interval."""
+    """Return the length of an interval."""
     return _difference(span[1], span[0])
 
 
 def _difference(a: Expr, b: Expr) -> Expr:
-    """a - b, simplified if both are equal."""
+    """Return a - b, simplified to 0 if both are equal."""
     return 0 if a == b else a - b
 
 
 def _invoke(call: KernelCall, record: DriverRecord) -> Command:
-    """The call of the driver function that takes the record."""
+    """Return the command that calls the driver function whose arguments are `record`."""
     sizes = [memory.size_bytes for memory in scratchpads(call.target).scratchpads]
     functions = drivers(call.target.name, (sizes[0], sizes[1], sizes[2]))
     return call.invoke_record(functions[type(record)], record)

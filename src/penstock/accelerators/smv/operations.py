@@ -1,8 +1,11 @@
-"""operations: the arguments of each function of the driver, as records.
+"""operations: the arguments of each driver function, as records.
 
 The fields of a record are the arguments of the C function in `smv.h`, in order.  Kernels fill them
 with expressions and addresses (`Expr`, `Address`); the functional models receive numbers and bytes
-(`int`, `Array`).  Scratchpad offsets and pitches are in bytes, sizes in elements.
+(`int`, `Array`).
+
+Tiles begin at the scratchpad offsets `x` (input), `w` (weights), `y` (output), or `a` and `b` (both
+inputs of an element-wise operation).  Offsets and pitches are in bytes, sizes in elements.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ Memory = TypeVar("Memory")
 
 
 class ScratchpadNumber(IntEnum):
-    """The number of a scratchpad."""
+    """A scratchpad, by its number in the driver interface."""
 
     INPUT = 0
     WEIGHTS = 1
@@ -25,7 +28,7 @@ class ScratchpadNumber(IntEnum):
 
 
 class PoolFunction(IntEnum):
-    """The function that a pool computes over a window."""
+    """The function that a pool computes over a window, by its number in the driver interface."""
 
     MAX = 0
     AVERAGE = 1
@@ -33,7 +36,7 @@ class PoolFunction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WindowSteps:
-    """Sets the strides and dilations of windows."""
+    """The arguments of `smv_window`, which sets the strides and dilations of windows."""
 
     stride_h: int = 1
     stride_w: int = 1
@@ -43,7 +46,8 @@ class WindowSteps:
 
 @dataclass(frozen=True, slots=True)
 class ElementRange:
-    """Sets the zero points, and the range [least, most] of outputs."""
+    """The arguments of `smv_numbers`, which sets the zero points of input and output, and the range
+    [`least`, `most`] of output elements."""
 
     in_zero: int = 0
     out_zero: int = 0
@@ -53,11 +57,11 @@ class ElementRange:
 
 @dataclass(frozen=True, slots=True)
 class TilePitches:
-    """Sets the pitches of tiles: of the input by row and column, of weights by output channel and
-    tap, of the output by row and column.
+    """The arguments of `smv_pitches`, which sets the pitches of tiles: of the input by row and
+    column, of weights by output channel and tap, and of the output by row and column.
 
-    In a sum or product of two tensors, the pitches of weights are those of the second input by row
-    and column."""
+    For a sum or product of two tensors, the pitches of weights are the row and column pitch of the
+    second input."""
 
     x_row: int = 0
     x_column: int = 0
@@ -69,8 +73,9 @@ class TilePitches:
 
 @dataclass(frozen=True, slots=True)
 class TermScales:
-    """Sets the zero points and multipliers of both terms of a sum or product, and the multiplier of
-    the result; `sign1` is -1 for a difference."""
+    """The arguments of `smv_terms`, which sets the parameters of sums and products of two tensors:
+    the zero points of both operands, and the multipliers and shifts of both operands and of the
+    result.  The second operand of a sum is multiplied by `sign1`, 1 or -1."""
 
     zero0: int = 0
     zero1: int = 0
@@ -87,13 +92,16 @@ Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """A setting with the parameters of a kernel; parameters that the kernel lacks are 0."""
+    """Return a record of class `kind` with values from `parameters`, the kernel's parameters by
+    name; fields that they do not contain are 0."""
     return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTile(Generic[Number, Memory]):
-    """Copies `runs` runs of bytes from memory to a scratchpad; `chained` is 1 if the copy continues
+    """The arguments of `smv_load`, which copies `runs` runs of `run_bytes` bytes from memory to
+    offset `to` of a scratchpad.  Consecutive runs are `source_pitch` bytes apart in memory and
+    `pitch` bytes in the scratchpad.  `chained` is 1 if the copy belongs to the same DMA transfer as
     the previous one."""
 
     memory: ScratchpadNumber
@@ -108,8 +116,9 @@ class LoadTile(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class StoreTile(Generic[Number, Memory]):
-    """Copies `runs` runs of bytes from the scratchpad of outputs to memory; `chained` as in
-    `LoadTile`."""
+    """The arguments of `smv_store`, which copies `runs` runs of `run_bytes` bytes from offset `at`
+    of the output scratchpad to memory.  Consecutive runs are `target_pitch` bytes apart in memory;
+    `pitch` and `chained` are as in `LoadTile`."""
 
     target: Memory
     at: Number
@@ -122,11 +131,14 @@ class StoreTile(Generic[Number, Memory]):
 
 @dataclass(frozen=True, slots=True)
 class ConvolveTile(Generic[Number]):
-    """Sums the products of a tile of inputs and weights.
+    """The arguments of `smv_conv2d`, which sums the products of a tile of inputs and a tile of
+    weights.
 
-    The sums start from earlier sums if `accumulate` is 1, otherwise from biases; they are
-    requantised if `finish` is 1.  `y_first` is the first output channel within a pixel of the
-    output tile."""
+    The tiles have `depth` input channels and `outputs` output channels.  `bias`, `multiplier` and
+    `shift` are offsets in the scratchpad of weights.  The sums start from the partial sums at `y`
+    if `accumulate` is 1, otherwise from the biases.  They are requantised if `finish` is 1,
+    otherwise stored as partial sums.  `y_first` is the first output channel within each pixel of
+    the output tile."""
 
     x: Number
     in_h: Number
@@ -151,8 +163,8 @@ class ConvolveTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class ConnectTile(Generic[Number]):
-    """Sums the products of rows of inputs and the weights of a fully connected layer; sums,
-    `y_first`, `accumulate` and `finish` are as in `ConvolveTile`."""
+    """The arguments of `smv_fully_connected`, which sums the products of `rows` rows of inputs and
+    the weights of a fully connected layer.  The other fields are as in `ConvolveTile`."""
 
     x: Number
     rows: Number
@@ -170,7 +182,8 @@ class ConnectTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class PoolTile(Generic[Number]):
-    """Computes the maximum or the mean of each window, without padding."""
+    """The arguments of `smv_pool`, which computes the maximum or the mean of each window, without
+    padding."""
 
     function: PoolFunction
     x: Number
@@ -188,7 +201,8 @@ class PoolTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class AddTiles(Generic[Number]):
-    """Adds two tiles, or subtracts the second, element by element."""
+    """The arguments of `smv_add`, which adds two tiles element by element, or subtracts `b` from
+    `a` if the setting `TermScales.sign1` is -1."""
 
     a: Number
     b: Number
@@ -200,4 +214,4 @@ class AddTiles(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class MultiplyTiles(AddTiles[Number]):
-    """Multiplies two tiles element by element."""
+    """The arguments of `smv_mul`, which multiplies two tiles element by element."""

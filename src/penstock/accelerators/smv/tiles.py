@@ -1,5 +1,5 @@
-"""tiles: the tiling of a call's layer for the scratchpads, the place of each tile, and the loops
-over all tiles.
+"""tiles: the tiling of a call for the scratchpads, the offsets of its tiles, and the loops over
+them.
 
 A call computes rows [first, end) of its output.  It uses the tiling of the largest number of rows
 that a call computes (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
@@ -40,25 +40,26 @@ from penstock.uma import (
 )
 
 OUTPUTS_AT_ONCE, CHANNELS_AT_ONCE = 8, 32
-"""The number of processing elements, and the products that each sums at once.  Source: SMAUG, SMV
-backend (kNumPEs, kNumMaccsPerPE)."""
+"""The number of processing elements, and the number of products that each of them sums in a cycle.
+Source: SMAUG, SMV backend (kNumPEs, kNumMaccsPerPE)."""
 ALIGNMENT = 8
-"""The elements of a pixel of a tile are padded to a multiple of this, the width of a vector."""
+"""The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a
+vector."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
-"""The timing of copies.  Source of the 100 cycles per copy: SMAUG's configuration of its DMA
-engine; the other figures are assumptions."""
+"""The timing of copies in cycles.  Source of the 100 cycles per copy: SMAUG's configuration of its
+DMA engine; the other figures are assumptions."""
 SCALE_BYTES = 9
-"""Bytes for each output channel: 4 of the bias, 4 of the multiplier, 1 of the shift."""
+"""Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 TILERS: Mapping[str, Tiler] = {"least_traffic": LeastTraffic(), "smaug": Smaug()}
 ELEMENTWISE = ("Add", "Sub", "Mul")
 
 Span = tuple[Expr, Expr]
-"""A half-open interval."""
+"""A half-open interval whose bounds are expressions."""
 
 
 def scratchpads(target: AcceleratorTarget) -> Scratchpads:
-    """The three scratchpads, in the sizes that the attributes state.  Partial sums stay in the
-    scratchpad of outputs."""
+    """Return the three scratchpads, with the sizes that the accelerator's attributes define.
+    Partial sums remain in the scratchpad of outputs."""
     sizes = (int(target.attrs[f"{role}_bytes"]) for role in ("input", "weights", "output"))
     return Scratchpads.separate(
         *sizes,
@@ -70,8 +71,8 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
-    """The tiling of `rows` rows of the output, or of all.  Raises PenstockError if there is
-    none."""
+    """Return the tiling of any `rows` output rows, or of all rows if `rows` is None.  Raises
+    PenstockError if there is none."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
@@ -81,11 +82,11 @@ def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
 
 
 def rows_at_once(offloaded: Offloaded, rows: int) -> int:
-    """The largest number of rows, up to `rows`, for which the tiler has a tiling; a call loops over
-    intervals of that length.
+    """Return the largest number of rows, up to `rows`, for which the tiler finds a tiling; a call
+    loops over intervals of that length.
 
-    A tiler that splits rows has a tiling for any number.  SMAUG's may lack one for some number
-    although it has tilings for fewer rows and for more."""
+    A tiler that can split rows finds a tiling for any number.  SMAUG's tiler may find none for some
+    number of rows although it finds tilings for fewer and for more."""
     for fewer in range(rows, 1, -1):
         with suppress(PenstockError):
             tiling_of(offloaded, fewer)
@@ -94,8 +95,8 @@ def rows_at_once(offloaded: Offloaded, rows: int) -> int:
 
 
 def why_no_tile(offloaded: Offloaded) -> str:
-    """The tiler's reason if it has no tiling for all rows or for a single row; empty if it has
-    both."""
+    """Return the tiler's reason if it finds no tiling for all rows or for a single row, otherwise
+    an empty text."""
     try:
         for rows in (None, 1):
             tiling_of(offloaded, rows)
@@ -105,9 +106,11 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """The layer of `rows` rows of the output, or of all, with the granularity of the engine.
-    Multipliers and shifts are stored with the biases.  A fully connected layer has an input of
-    shape (N, C)."""
+    """Return the layer that computes any `rows` output rows, or all rows if `rows` is None.
+
+    Tiles of channels are restricted to multiples of the number that the engine processes in
+    parallel.  The operand of biases also holds multipliers and shifts.  The input of a fully
+    connected layer has shape (N, C)."""
     layer = offloaded.layer(rows)
     if offloaded.main.kind == "FullyConnected":
         layer = _flat(offloaded.main)
@@ -122,7 +125,7 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
 
 
 def _flat(node: Node) -> Layer:
-    """A fully connected layer whose input is reshaped to (N, C)."""
+    """Return the layer of a fully connected node whose input is reshaped to (N, C)."""
     x, w, bias = node.site.inputs
     flat = replace(x, shape=(node.output.type.shape[0], w.shape[1]))
     return layer_of(node.op, replace(node.site, inputs=(flat, w, bias)), node.name)
@@ -130,25 +133,26 @@ def _flat(node: Node) -> Layer:
 
 @lru_cache(maxsize=4096)
 def _tiled(tiler: Tiler, layer: Layer, memories: Scratchpads) -> Tiling:
-    """The tiler's tiling, cached."""
+    """Return the tiler's tiling of a layer for the scratchpads `memories`, cached."""
     if type(tiler) is LeastTraffic:
         return tiler.tile(layer, memories)
     return choose(tiler, layer, memories)
 
 
 def added(a: Expr, b: Expr) -> Expr:
-    """a + b, simplified if one of them is 0."""
+    """Return a + b, simplified if one of them is 0."""
     return b if a == 0 else a if b == 0 else a + b
 
 
 @dataclass(frozen=True)
-class Held:
-    """A tensor's tile in a scratchpad.
+class ScratchpadTile:
+    """The tile of a tensor in a scratchpad.
 
-    The tile begins at byte `base` and covers `region` of the tensor.  `pitches` are the bytes
-    between consecutive elements along each dimension, and `room` the most elements along each.  The
-    tile changes inside `level` loops.  With double buffering, consecutive tiles alternate between
-    two places, so that one can be copied while the other is used."""
+    The tile begins at byte `base` and covers `region` of the tensor.  `pitches` are the distances
+    in bytes between consecutive elements along each dimension, and `room` is the maximum number of
+    elements along each.  `level` is the number of loops around the commands that load or store the
+    tile.  With double buffering, consecutive tiles alternate between two offsets, so that one can
+    be copied while the other is used."""
 
     operand: LayerOperand
     base: Expr
@@ -158,7 +162,8 @@ class Held:
     level: int
 
     def at(self, *corner: Expr) -> Expr:
-        """The place of an element of the tensor, in bytes."""
+        """Return the offset in bytes of the tensor's element `corner` (an index per dimension) in
+        the scratchpad."""
         found: Expr = self.base
         for index, (lower, _), pitch in zip(corner, self.region, self.pitches, strict=True):
             found = added(found, 0 if index == lower else (index - lower) * pitch)
@@ -167,8 +172,8 @@ class Held:
 
 @dataclass(frozen=True)
 class CallTiles:
-    """The tiles of a call: `whole` is the layer of all rows; `tiling`, that of the rows of the
-    call."""
+    """The tiles of a call.  `whole` is the layer that computes all rows of the output; `tiling` is
+    the tiling of the rows of the call."""
 
     call: KernelCall
     whole: Layer
@@ -176,25 +181,27 @@ class CallTiles:
 
     @staticmethod
     def of(call: KernelCall) -> CallTiles:
-        """The tiles of a call."""
+        """Return the tiles of a call."""
         return CallTiles(call, layer_on_engine(call), tiling_of(call, call.rows))
 
     @property
     def row_axis(self) -> str:
-        """The name of the axis of rows: the third from last, or the first of two."""
+        """The name of the axis of output rows: the third from last, or the first of two."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """The interval of each axis that a tile covers, in terms of loop variables."""
+        """The interval that the current tile covers of each axis, in terms of loop variables, by
+        name."""
         return {axis.name: self._loop_of(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
-    def held(self) -> tuple[Held, ...]:
-        """The tiles of the inputs and of the output, consecutive in each scratchpad."""
+    def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
+        """The tiles of the inputs and of the output, in this order.  Tiles in the same scratchpad
+        are consecutive."""
         ends: dict[str, int] = {}
-        found: list[Held] = []
+        found: list[ScratchpadTile] = []
         for k, (moved, operand) in enumerate(
             zip(self.tiling.moved, self.whole.operands, strict=True)
         ):
@@ -206,20 +213,21 @@ class CallTiles:
             region = self._region(operand, self.tiling.order[: self.tiling.depths[k]])
             room = self._room(k)
             pitches = self._pitches(operand, room)
-            found.append(Held(operand, base, room, pitches, region, self._level(k)))
+            found.append(ScratchpadTile(operand, base, room, pitches, region, self._level(k)))
         return tuple(found)
 
     @property
-    def sums_are_cut(self) -> bool:
-        """Whether partial sums are stored in the scratchpad between tiles."""
+    def has_partial_sums(self) -> bool:
+        """Whether sums are divided between tiles, so that partial sums remain in the scratchpad
+        from one tile to the next."""
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """The region of a tensor that a tile reads or writes."""
+        """Return the region of a tensor that the computation of one tile reads or writes."""
         return self._region(operand, self.tiling.order)
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Elements of padding before the tensor that a tile covers."""
+        """Return the number of padding elements that the current tile reads before the tensor."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
@@ -229,21 +237,21 @@ class CallTiles:
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """The loops over all tiles.  Each load and store is placed in the outermost loop inside
-        which its tile does not change."""
-        *inputs, output = self.held
+        """Return the loops over all tiles.  Each load and store is placed in the outermost loop
+        inside which its tile does not change."""
+        *inputs, output = self.operand_tiles
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):
             pairs = zip(inputs, loads, strict=True)
-            before = [c for held, commands in pairs if held.level == level for c in commands]
+            before = [c for tile, commands in pairs if tile.level == level for c in commands]
             body = (*before, *body, *(stores if output.level == level else ()))
             loop = self._loop_of(self.tiling.order[level - 1])[1] if level else None
             body = (replace(loop, body=body),) if loop is not None else body
         return body
 
     def _loop_of(self, name: str) -> tuple[Span, Loop | None]:
-        """The interval of a tile along an axis, and the loop over all tiles; None for a single
-        tile."""
+        """Return the interval of the current tile along the axis `name`, and the loop, without a
+        body, over all tiles of the axis; the loop is None for a single tile."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
         is_rows, part = name == self.row_axis, cut[-1] < self.whole.axis(name).extent
         bounds: Span = (self.call.first, self.call.end) if is_rows else (0, cut[-1])
@@ -262,8 +270,9 @@ class CallTiles:
         return ends, Loop(name, 0, len(lengths), 1, ())
 
     def _region(self, operand: LayerOperand, followed: Sequence[str]) -> tuple[Span, ...]:
-        """The region of a tensor for one tile along the axes in `followed` and all points of the
-        others."""
+        """Return the region of a tensor that the current tile reads or writes, restricted only
+        along the axes in `followed`; along the others, it covers all points that the call
+        computes."""
         found: list[Span] = []
         for d in operand.dimensions:
             if d.axis is None:
@@ -275,20 +284,21 @@ class CallTiles:
         return tuple(found)
 
     def _all_of(self, axis: str) -> Span:
-        """All points of an axis that the call computes."""
+        """Return the interval of all points of an axis that the call computes."""
         if axis == self.row_axis:
             return (self.call.first, self.call.end)
         return (0, self.whole.axis(axis).extent)
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """The interval that a span of the axis reads, including padding."""
+        """Return the interval of dimension `d`, including padding, that an interval `span` of its
+        axis reads."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """The interval of the tensor that a span of the axis reads: `Dimension.needs` on
-        expressions."""
+        """Return the interval of dimension `d`, without padding, that an interval `span` of its
+        axis reads: `Dimension.needs` on expressions."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -302,7 +312,7 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """The number of loops around the load or store of operand k."""
+        """Return the number of loops around the load or store of operand k."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -312,7 +322,8 @@ class CallTiles:
         return max(changing, default=0)
 
     def _tile_number(self, k: int) -> Expr:
-        """The number of tiles of operand k that precede the current one."""
+        """Return the number of tiles of operand k that precede the current one, in terms of loop
+        variables."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
             loop = self._loop_of(name)[1]
@@ -323,13 +334,15 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """The most elements of a tile of operand k along each dimension, aligned."""
+        """Return the maximum size in elements of a tile of operand k along each dimension, the last
+        one aligned."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
-        """The most elements of a tile along a dimension."""
+        """Return the maximum number of elements of a tile along dimension `d`; `followed` as in
+        `_region`."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)
@@ -337,9 +350,10 @@ class CallTiles:
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
     def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
-        """Bytes between consecutive elements of a tile along each dimension.  The partial sums of a
-        pixel take more space than its elements, which are stored at its beginning."""
-        sums = operand is self.whole.output and self.sums_are_cut
+        """Return the bytes between consecutive elements of a tile along each dimension, given its
+        maximum size `room`.  The partial sums of a pixel take more space than its final elements,
+        which are stored at its beginning."""
+        sums = operand is self.whole.output and self.has_partial_sums
         pitches, size = [1], operand.unfinished_bytes if sums else 1
         for extent in reversed(room[1:]):
             pitches.insert(0, pitches[0] * extent * size)

@@ -1,13 +1,10 @@
-"""ultra_trail: an engine for temporal convolutions, modelled on UltraTrail; the example of the UMA
-RFC.
+"""ultra_trail: an engine for temporal convolutions, after UltraTrail; the example of the UMA RFC.
 
 An array of `dimension` x `dimension` multipliers computes one tap of `dimension` input channels and
-`dimension` output channels per cycle.  Three configuration words describe a layer; `engine.py`
-defines them and the functions of the driver.
+`dimension` output channels per cycle.  Three configuration words describe a layer (`engine.py`).
 
-Source: TVM RFC 0060, "Adding a New Custom Accelerator"; Bernardo et al., UltraTrail, 2020 (the
-array and the memories).  The sizes, the configuration words and TFLite's int8 arithmetic are
-penstock's.
+Source: TVM RFC 0060, "Adding a New Custom Accelerator"; Bernardo et al., UltraTrail, 2020 (array
+and memories).  Sizes, configuration words and int8 arithmetic are penstock's.
 """
 
 from __future__ import annotations
@@ -45,15 +42,14 @@ class UltraTrailBackend(uma.UMABackend):
 
 
 def conv1d_relu_pattern() -> uma.Pattern:
-    """The pattern of a convolution with bias and optional ReLU."""
+    """Return the pattern of a convolution with bias and optional ReLU."""
     convolution = is_op("nn.conv1d")(uma.wildcard(), is_constant())
     return is_op("nn.bias_add")(convolution, is_constant()).optional(lambda x: is_op("nn.relu")(x))
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """The input is a single signal along one axis, the convolution has one group, and every
-    parameter fits its field."""
-    n, p = engine.numbers(layer), layer.parameters
+    """The input is one signal along one axis, in one group, and every parameter fits its field."""
+    n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
         return f"the output is {list(layer.output.shape)}, with padding {across} across the axis"
@@ -64,27 +60,28 @@ def one_signal(layer: Offloaded) -> bool | str:
     return not wrong or f"too large for its field: {', '.join(wrong)}"
 
 
-def noted(graph: Graph, target: AcceleratorTarget, say: Callable[[Offloaded], Any]) -> Graph:
-    """The graph with the attributes that `say` returns for each layer of the engine."""
+def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
+    """Return the graph with `derive(layer)` added to the attributes of each layer of the engine."""
 
-    def told(node: uma.Node) -> uma.Node:
+    def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
             return node
-        known = dict(node.op.attributes) | say(Offloaded(node, target))
+        known = dict(node.op.attributes) | derive(Offloaded(node, target))
         return replace(node, op=replace(node.op, attributes=tuple(known.items())))
 
-    return graph.with_nodes(tuple(map(told, graph.nodes)))
+    return graph.with_nodes(tuple(map(annotated, graph.nodes)))
 
 
 class ConfigGenerator:
-    """A graph pass that adds the configuration words to each layer."""
+    """A graph pass that adds the configuration words of each layer as attribute `words`."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
-        return noted(graph, target, lambda o: {"words": bytes(engine.Words(**engine.numbers(o)))})
+        return annotate(graph, target, lambda o: {"words": bytes(engine.Words(**engine.fields(o)))})
 
 
 class BufferScopeAnnotator:
-    """A graph pass that assigns features to memories, or states why a layer does not fit."""
+    """A graph pass that adds attribute `scopes`, the feature memories of a layer's input and
+    output, or `misfit`, the reason why its tensors do not fit."""
 
     def __call__(self, graph: Graph, target: AcceleratorTarget) -> Graph:
         last = {value.name: k for k, node in enumerate(graph.nodes) for value in node.inputs}
@@ -101,11 +98,11 @@ class BufferScopeAnnotator:
             held.update({source: x.name, goal: y.name})
             return {"scopes": (source, goal)}
 
-        return noted(graph, target, placed)
+        return annotate(graph, target, placed)
 
 
 def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> uma.OpStrategy:
-    """The strategy of a convolution: load, compute, store."""
+    """Return the strategy of a convolution: one kernel, which loads, computes and stores."""
 
     def conv1d(call: uma.KernelCall) -> Sequence[uma.Command]:
         x, weights, bias = (call.operand(k).address for k in range(3))
@@ -127,8 +124,9 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Cycles: one for each tap and block of channels, plus the transfers at four bytes a cycle."""
-    n, dimension = engine.numbers(layer), int(layer.target.attrs["dimension"])
+    """Return the cycles of `rows` output rows: one per output step, tap and block of channels, plus
+    the transfers at four bytes per cycle."""
+    n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 

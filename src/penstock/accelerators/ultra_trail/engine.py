@@ -14,8 +14,8 @@ from penstock.uma import Array, Driver, Offloaded, convolved, elements, requanti
 LENGTHS = {"in_length": 12, "out_length": 12, "padding": 8}
 SIZES = {"in_c": 9, "out_c": 9, "taps": 5, "stride": 4, "dilation": 5}
 RANGE = {"in_zero": 8, "out_zero": 8, "least": 8, "most": 8}
-"""Bits of each field, from the lowest on; each of the three dictionaries is one word.  The fields
-of RANGE are signed."""
+"""The width in bits of each field, in order from the lowest bit on; each of the three dictionaries
+is one word.  The fields of RANGE are signed."""
 
 
 class Words(LittleEndianStructure):
@@ -28,8 +28,9 @@ class Words(LittleEndianStructure):
     ]
 
 
-def numbers(layer: Offloaded) -> dict[str, int]:
-    """The fields of a layer's configuration words, along its one axis."""
+def fields(layer: Offloaded) -> dict[str, int]:
+    """Return the fields of a layer's configuration words; lengths and steps are along its only
+    axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")
     found = {f"{end}_length": p[f"{end}_{axis}"] for end in ("in", "out")}
@@ -38,14 +39,14 @@ def numbers(layer: Offloaded) -> dict[str, int]:
     return found | {name: p[name] for name in ("in_c", "out_c", *RANGE)}
 
 
-def decoded(words: Array) -> Words:
-    """The configuration words at an address."""
+def decode(words: Array) -> Words:
+    """Return the configuration words stored in `words`, 12 bytes."""
     return Words.from_buffer_copy(words[:12].tobytes())
 
 
 class UltraTrail:
-    """The state of the engine: feature memories, a weight memory, and registers of the output
-    channels."""
+    """The state of the engine: three feature memories, a weight memory, and `channels`, the bias,
+    multiplier and shift (rows) of each output channel (columns)."""
 
     def __init__(self) -> None:
         self.fmem, self.wmem = np.zeros((3, 4096), np.uint8), np.zeros(32768, np.uint8)
@@ -55,8 +56,9 @@ class UltraTrail:
 def load_weights(
     engine: UltraTrail, words: Array, weights: Array, bias: Array, multiplier: Array, shift: Array
 ) -> None:
-    """Loads the weights and the bias, multiplier and shift of each output channel."""
-    n = decoded(words)
+    """Functional model of `ultra_trail_load_weights`: load the weights, and the bias, multiplier
+    and shift of each output channel."""
+    n = decode(words)
     count = n.out_c * n.taps * n.in_c
     engine.wmem[:count] = weights[:count]
     registers = (bias, np.int32), (multiplier, np.int32), (shift, np.int8)
@@ -64,15 +66,17 @@ def load_weights(
 
 
 def load_features(engine: UltraTrail, words: Array, fmem: int, x: Array) -> None:
-    """Loads features into a feature memory."""
-    n = decoded(words)
+    """Functional model of `ultra_trail_load_features`: load the input into feature memory
+    `fmem`."""
+    n = decode(words)
     count = n.in_length * n.in_c
     engine.fmem[fmem, :count] = x[:count]
 
 
 def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None:
-    """Convolves features from one feature memory into another; padding is in_zero."""
-    n = decoded(words)
+    """Functional model of `ultra_trail_convolve`: convolve the features in memory `source`, with
+    padding of value in_zero, and write the result to memory `target`."""
+    n = decode(words)
     x = elements(engine.fmem[source], np.int8, n.in_length, 1, n.in_c)
     weights = elements(engine.wmem, np.int8, n.out_c, n.taps, 1, n.in_c)
     size, window = (n.out_length, 1), ((n.stride, 1), (n.dilation, 1), (n.padding, 0))
@@ -83,8 +87,9 @@ def convolve(engine: UltraTrail, words: Array, source: int, target: int) -> None
 
 
 def store_features(engine: UltraTrail, words: Array, fmem: int, y: Array) -> None:
-    """Stores features from a feature memory."""
-    n = decoded(words)
+    """Functional model of `ultra_trail_store_features`: store the output from feature memory
+    `fmem`."""
+    n = decode(words)
     count = n.out_length * n.out_c
     y[:count] = engine.fmem[fmem, :count]
 

@@ -37,8 +37,8 @@ Memory = TypeVar("Memory")
 
 @dataclass(frozen=True, slots=True)
 class Convolution2D(Generic[Memory]):
-    """The arguments of `vanilla_conv2d`, in order: addresses of tensors (`Address` in a kernel,
-    bytes in the functional model), then the parameters of the operator."""
+    """The arguments of `vanilla_conv2d`, in order: tensors (`Address` in a kernel, arrays of bytes
+    in the functional model), then the parameters of the operator."""
 
     x: Memory
     weights: Memory
@@ -99,7 +99,7 @@ def no_groups(offloaded: Offloaded) -> bool | str:
 
 
 def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-    """The strategy of convolutions: one driver call per convolution."""
+    """Return the strategy of convolutions: one driver call per convolution."""
     del attrs, inputs, out_type, target
     strategy = OpStrategy()
     strategy.add_implementation(
@@ -109,12 +109,12 @@ def conv2d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpSt
 
 
 def cycles(offloaded: Offloaded, rows: int) -> float:
-    """Cycles: `macs_per_cycle` multiply-accumulates a cycle, after 200 cycles to start."""
+    """Return the cycles of `rows` output rows: 200, plus MACs divided by `macs_per_cycle`."""
     return offloaded.macs(rows) / int(offloaded.target.attrs["macs_per_cycle"]) + 200
 
 
 def conv2d(call: KernelCall) -> Sequence[Command]:
-    """The commands of a call: one invocation."""
+    """Return the commands of a call: one invocation of the driver."""
     names = (field.name for field in fields(Convolution2D) if field.name not in TENSORS)
     record = Convolution2D(
         call.operand(0).address,

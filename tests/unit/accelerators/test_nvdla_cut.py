@@ -154,5 +154,5 @@ def test_no_room_for_a_row_is_said() -> None:
         TINY, 100, 3, 8, 8, 3, 3, Surface.packed(100, 3, 8), Surface.packed(98, 1, 8, OUTPUT_AT),
         WEIGHTS_AT,
     )  # fmt: skip
-    with pytest.raises(CapacityError, match="the rows under a kernel"):
+    with pytest.raises(CapacityError, match="the input rows of a kernel"):
         hardware_layers(convolution)

@@ -293,7 +293,7 @@ def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None
     )
     assert left["wide"].endswith("the axis is 2")
     assert left["fixed"].endswith("input 1 is constant")
-    assert "zero point of the result: input 0 is int8" in left["scaled"]
+    assert "zero point of the result: input 0 has type int8" in left["scaled"]
 
 
 def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:

@@ -58,7 +58,7 @@ def test_an_installed_package_brings_an_accelerator(folder: Path) -> None:
         ("import no_such_module", "", "cannot be imported: ModuleNotFoundError"),
         ("1 / 0", "", "cannot be imported: ZeroDivisionError"),
         ("raise SystemExit(0)", "", "cannot be imported: SystemExit"),
-        ("class Backend: pass", "", "which is no UMABackend"),
+        ("class Backend: pass", "", "which is not a UMABackend"),
         (BACKEND, "module_of_bad:Lost", "cannot be imported: AttributeError"),
         (BACKEND.replace("{name}", "another"), "", 'its target_name is "another"'),
         (BACKEND.replace("self._register", "self.register"), "", "raises AttributeError"),

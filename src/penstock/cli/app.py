@@ -15,6 +15,7 @@ import typer
 
 from penstock.cli import backend, build, check, execute, lists, show
 from penstock.cli.parameters import with_records
+from penstock.cli.sections import TERMS, SectionedCommand
 from penstock.errors import OutputError, PenstockError, UsageError, internal_error
 
 # Typer's base class of command-line errors; its module depends on the version of Typer.
@@ -27,13 +28,15 @@ _COMMAND_LINE: type[Exception] = next(
 app = typer.Typer(
     name="penstock",
     help="Compile quantised neural networks to C for microcontrollers and accelerators.",
+    epilog="Exit codes: 0 success; 1 error in the model, target or budget, or a mismatch found by "
+    "`verify`; 2 usage error; 3 internal error.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 for command in (build.compile, build.explore, execute.run, check.verify, execute.profile):
-    app.command()(with_records(command))
+    app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
 for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
     app.command()(command)
 backend_app = typer.Typer(

@@ -39,7 +39,9 @@ def list_backends(as_json: p.Json = False) -> None:
 def new(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Small letters, digits and _."),
+        typer.Argument(
+            metavar="NAME", help="Name of the backend: lower-case letters, digits and _."
+        ),
     ],
     output: p.Output = None,
     as_json: p.Json = False,

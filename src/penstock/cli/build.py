@@ -26,7 +26,9 @@ def compile(
     stop_after: Annotated[
         str | None,
         typer.Option(
-            metavar="STAGE", help="Stop after STAGE and print its result; write no files."
+            metavar="STAGE",
+            help=f"Stop after STAGE ({', '.join(STAGE_NAMES)}) and print its result; write no "
+            "files.",
         ),
     ] = None,
     output: p.Output = None,
@@ -60,7 +62,8 @@ def explore(
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
-    """Write the Pareto front of memory against cycles as CSV, JSON and HTML."""
+    """Write the Pareto front of memory against cycles.  The output directory, named after the
+    model by default, contains it as CSV, JSON and HTML."""
     wanted = values.request(model, target, limits, options)
     with progress(6) as on_progress:
         found = api.explore(wanted, workers=workers, on_progress=on_progress)
@@ -78,8 +81,8 @@ def demo(
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
-    """Compile a model of handwritten digits and classify 200 test digits on a simulated
-    Cortex-M4."""
+    """Compile a digit classifier and run it on a simulated Cortex-M4.  It classifies 200 images
+    of handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
     folder = _unused_name("penstock-demo") if output is None else output

@@ -26,17 +26,22 @@ def verify(
     model: p.Model,
     target: p.TargetName = DEFAULT_TARGET,
     goldens: Annotated[
-        Path | None, typer.Option(help="Archive of ground truth (`penstock golden`).")
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Archive of ground truth (`penstock golden`)."),
     ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Source of ground truth: tflite (TensorFlow Lite Micro) or onnx (ONNX's reference "
-            "evaluator)."
+            "evaluator, operator by operator, with a tolerance of one quantisation step).",
         ),
     ] = None,
     every_point: Annotated[
-        bool, typer.Option(help="Simulate the program of every point of the frontier.")
+        bool,
+        typer.Option(
+            help="Run the program of every point of the frontier on the reference machine."
+        ),
     ] = False,
     limits: p.Limits = p.NO_LIMITS,
     compiler: p.CompilerName = "zig",
@@ -44,8 +49,11 @@ def verify(
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
-    """Compare the outputs of the reference, the NumPy machine, the C on the host, and the C on the
-    simulated core."""
+    """Check the results of a compiled model against a reference.  Runs the model operator by
+    operator, its program on the reference machine, and its C code on the host and on the simulated
+    core, and compares every element of every tensor.  Ground truth for the operators is given by
+    --goldens or --reference; without it, the inputs are random and the operators' own arithmetic is
+    the reference."""
     wanted = values.request(model, target, limits, options)
     if reference is not None:
         values.one_of(reference, ("tflite", "onnx"), "--reference")
@@ -81,13 +89,15 @@ def _print_verified(done: api.Verified) -> None:
 
 
 def golden(
-    model: p.Model,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.npz", help="Archive to write.")
     ],
     as_json: p.Json = False,
 ) -> None:
-    """Write ground truth for a model, from TensorFlow Lite Micro."""
+    """Run a model in TensorFlow Lite Micro and record the results.  The archive, ground truth for
+    `penstock verify --goldens`, contains sets of random inputs, their outputs, and all tensors of
+    the first set.  The random seed is the model's CRC-32."""
     with progress(1) as on_stage:
         on_stage("TensorFlow Lite Micro")
         found = api.golden(model, output)

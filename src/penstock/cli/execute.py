@@ -27,11 +27,19 @@ def run(
     target: p.TargetName = DEFAULT_TARGET,
     input: Annotated[
         list[Path] | None,
-        typer.Option(help="Input (.npy), in the model's order; repeatable; random if omitted."),
+        typer.Option(
+            metavar="FILE.npy",
+            help="Input file; one per input, in the order of the model's inputs. Random data if "
+            "omitted.",
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option(help="File (.npy) for an output, in the model's order; repeatable."),
+        typer.Option(
+            metavar="FILE.npy",
+            help="Write an output to this file; one per output, in the order of the model's "
+            "outputs.",
+        ),
     ] = None,
     limits: p.Limits = p.NO_LIMITS,
     compiler: p.CompilerName = "zig",
@@ -39,7 +47,8 @@ def run(
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
-    """Compile a model, run it on the simulated core (or the host) and print its outputs."""
+    """Compile a model, run it and print its outputs.  It runs on the target's simulated core, or
+    on the host if the target has none."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         sets = [api.read_inputs(model, input, wanted.reading)] if input else None
@@ -79,7 +88,10 @@ def profile(
     target: p.TargetName = DEFAULT_TARGET,
     limits: Annotated[p.Limits, p.Without(("flash", "rounding"))] = p.NO_LIMITS,
     simulate: Annotated[
-        bool, typer.Option(help="Count on the simulated core; otherwise, estimate.")
+        bool,
+        typer.Option(
+            help="Count instructions and cycles on the simulated core; otherwise, print estimates."
+        ),
     ] = True,
     compiler: p.CompilerName = "zig",
     output: p.Output = None,
@@ -87,9 +99,9 @@ def profile(
     as_json: p.Json = False,
     options: Options = DEFAULTS,
 ) -> None:
-    """Print shape, work, instructions and cycles of each layer, and the code size of each function.
-    On accelerators, also print the limiting resource and the utilisation of the multipliers.  With
-    --output-folder, write the same as HTML."""
+    """Print the cycles of each layer and the size of each function.  Also prints the shape, MACs
+    and instructions of each layer and, on accelerators, the limiting resource and the
+    utilisation of the multipliers.  With --output-folder, writes the same as HTML."""
     wanted = values.request(model, target, limits, options)
     with progress(len(STAGE_NAMES) + 1) as on_stage:
         done = api.profile(

@@ -1,4 +1,4 @@
-"""The commands that list what penstock knows: targets, ops, options."""
+"""The commands that print lists: targets, ops, options."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _print_operator(name: str, as_json: bool) -> None:
 
 
 def options(as_json: p.Json = False) -> None:
-    """List the options of the search with their defaults."""
+    """List the search options with their defaults."""
     rows = [
         {
             "option": f"--{f.name.replace('_', '-')}",

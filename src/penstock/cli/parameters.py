@@ -12,42 +12,58 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from penstock.cli.sections import SEARCH_OPTIONS
+
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A .tflite or .onnx file, or zoo:NAME[:option=value,..]."),
+    typer.Argument(
+        metavar="MODEL",
+        help="A .tflite or .onnx file, or a built-in model: zoo:NAME[:option=value,..] (`penstock "
+        "show zoo:` lists them).",
+    ),
 ]
 TargetName = Annotated[
     str,
-    typer.Option("--target", "-t", help="Target name (`penstock targets`) or TOML file."),
+    typer.Option(
+        "--target", "-t", metavar="TARGET", help="Target name (`penstock targets`) or TOML file."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Sram = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="RAM budget, stack included: 64KiB, 64k, 65536.")
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="RAM budget for arena, static buffers and stack, such as 64KiB or 65536.",
+    ),
 ]
 Memory = Annotated[
     list[str] | None,
     typer.Option(
         metavar="REGION=SIZE",
-        help="Capacity of a memory of the target or of an accelerator; repeatable.",
+        help="Override the capacity of a memory of the target (`penstock targets --show TARGET`) "
+        "or of an accelerator; repeatable.",
     ),
 ]
 Flash = Annotated[str | None, typer.Option(metavar="SIZE", help="Budget for constants and code.")]
-Stack = Annotated[str, typer.Option(metavar="SIZE", help="Stack reserve, part of the RAM budget.")]
+Stack = Annotated[
+    str, typer.Option(metavar="SIZE", help="RAM reserved for the stack; counts towards --sram.")
+]
 RoundingName = Annotated[
     str,
     typer.Option(
         "--rounding",
-        help="Requantisation: double (as TensorFlow Lite Micro) or single (fully connected layers "
-        "round once, as in newer LiteRT).",
+        metavar="NAME",
+        help="Requantisation: double (as in TensorFlow Lite Micro) or single (fully connected "
+        "layers round once, as in newer LiteRT).",
     ),
 ]
 Optimize = Annotated[
     str | None,
     typer.Option(
         metavar="GOAL",
-        help="balanced (the least RAM within 1 % of the cycles of the fastest point; default "
-        "without a RAM budget), speed (the fastest point that fits; default with one) or size (the "
-        "least RAM, compiled with -Os).",
+        help="balanced: least RAM among the schedules at most 1 % slower than the fastest; default "
+        "without a RAM budget. speed: fastest schedule that fits; default with a RAM budget. size: "
+        "least RAM, compiled with -Os.",
     ),
 ]
 Accelerator = Annotated[
@@ -59,13 +75,14 @@ Accelerator = Annotated[
 ]
 Strict = Annotated[
     bool,
-    typer.Option(help="Fail if any node falls back to the processor."),
+    typer.Option(help="With --accelerator: fail if any node falls back to the processor."),
 ]
 AssumeInt8 = Annotated[
     bool,
     typer.Option(
         "--assume-int8",
-        help="Treat a float model as int8, with made-up scales; outputs are meaningless.",
+        help="Treat a float model as int8, with arbitrary scales; for estimates only, since the "
+        "outputs are meaningless.",
     ),
 ]
 Dimension = Annotated[
@@ -75,7 +92,11 @@ Dimension = Annotated[
 StreamInput = Annotated[bool, typer.Option(help="Read the input row by row through a callback.")]
 CompilerName = Annotated[
     str,
-    typer.Option("--compiler", help="zig, or gcc (arm-none-eabi-gcc, if installed)."),
+    typer.Option(
+        "--compiler",
+        metavar="NAME",
+        help="C compiler: zig, or gcc (arm-none-eabi-gcc, if installed).",
+    ),
 ]
 Output = Annotated[
     str | None,
@@ -83,7 +104,9 @@ Output = Annotated[
 ]
 Workers = Annotated[
     int,
-    typer.Option("--workers", metavar="N", help="Processes to use; results do not depend on it."),
+    typer.Option(
+        "--workers", metavar="N", help="Number of processes; results do not depend on it."
+    ),
 ]
 
 
@@ -166,6 +189,8 @@ class _Record:
 def _option(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     """A field as an option.  Its help is in the metadata of the field or in its annotation."""
     if "help" in field.metadata:
-        hint = Annotated[hint, typer.Option(help=field.metadata["help"])]
+        hint = Annotated[
+            hint, typer.Option(help=field.metadata["help"], rich_help_panel=SEARCH_OPTIONS)
+        ]
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(field.name, kind, default=field.default, annotation=hint)

@@ -1,4 +1,4 @@
-"""The command `show`: the result of a stage as text, the nodes of a network, the zoo."""
+"""The command `show`: the result of a stage as text, nodes, built-in models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def show(
     workers: p.Workers = 1,
     as_json: p.Json = False,
 ) -> None:
-    """Print the result of a stage as text.  The model `zoo:` lists the zoo."""
+    """Print the result of a pipeline stage as text.  `penstock show zoo:` lists the built-in models
+    and their options."""
     if model == "zoo:":
         _print_zoo(as_json)
         return

@@ -37,65 +37,84 @@ class Options:
     accumulate: bool = field(
         default=True,
         metadata={
-            "help": "Accumulate reductions row by row, so that their input need not be live whole."
+            "help": "Accumulate reductions row by row, so that their whole input need not be in "
+            "memory at once."
         },
     )
     copies: bool = field(
-        default=True, metadata={"help": "Let a copy engine prefetch constants to faster memory."}
+        default=True, metadata={"help": "Let a copy engine prefetch constants into faster memory."}
     )
     double_buffering: bool = field(
         default=True, metadata={"help": "Overlap prefetches with the previous cascade."}
     )
     keep_input: bool = field(
-        default=False, metadata={"help": "Keep the input buffer intact during a run."}
+        default=False,
+        metadata={
+            "help": "Preserve the input buffer during a run; otherwise, its memory is reused once "
+            "the input has been read."
+        },
     )
     max_parts: int = field(
-        default=64, metadata={"help": "Limit on the number of parts in a cascade."}
+        default=64, metadata={"help": "Largest number of parts (layers) in a cascade."}
     )
     max_region_parts: int = field(
         default=6,
-        metadata={"help": "The same limit where the search also assigns memory regions."},
+        metadata={
+            "help": "Largest number of parts in a cascade if access times depend on the memory "
+            "region, so that the search also assigns tensors to regions."
+        },
     )
     max_free_parts: int = field(
         default=150,
         metadata={
-            "help": "Limit on the parts of a network for a free choice of memory regions; in "
-            "larger networks, only inner tensors of cascades and groups leave the first region."
+            "help": "Largest network, in parts, in which any intermediate tensor may be assigned "
+            "to any memory region; in larger networks, only tensors internal to a cascade or "
+            "group may be outside the default region."
         },
     )
     partition: str = field(
         default=CASCADES,
         metadata={
-            "help": "Tensors in a second memory. cascades: chosen with the cascades, for speed; "
-            "resident: every tensor that fits; or the inner tensors of groups of whole layers, "
-            f"by grouping strategy: {', '.join(STRATEGIES)}."
+            "help": "How to choose the tensors in a second memory. cascades: together with the "
+            "cascades, for speed. resident: every tensor that fits. Otherwise, the inner tensors "
+            f"of groups of whole layers, formed by the named strategy: {', '.join(STRATEGIES)}."
         },
     )
     inside: str = field(
         default=BEST,
-        metadata={"help": f"Order of the parts in a group: {', '.join(ORDERS_INSIDE)}."},
+        metadata={
+            "help": "Execution order within a group, with a grouping strategy of --partition: "
+            f"{', '.join(ORDERS_INSIDE)}."
+        },
     )
     order: str = field(
         default=LEAST,
         metadata={
-            "help": "Execution orders to split into cascades. least: the one of least memory, and "
-            f"the file's; or one by name: {', '.join(ORDERS)}."
+            "help": "Execution orders that the search divides into cascades. least: two orders, "
+            "the one with the least peak memory and the model file's. Or a single order: "
+            f"{', '.join(ORDERS)}."
         },
     )
     max_stripe: int = field(
         default=16,
         metadata={
-            "help": "Limit on the rows of a stripe. The search tries powers of two and, with "
-            "accelerators, equal shares of a tensor's rows."
+            "help": "Largest number of output rows that one kernel call computes in a cascade. The "
+            "search tries powers of two and, with accelerators, equal shares of a tensor's rows."
         },
     )
     prune_by_shorter: bool = field(
         default=True,
-        metadata={"help": "Prune cascades that shorter ones with no more calls match in memory."},
+        metadata={
+            "help": "Discard a cascade if shorter ones in its place need no more memory and no "
+            "more call overhead."
+        },
     )
     slack: float = field(
         default=0.02,
-        metadata={"help": "Also place schedules within this fraction of the Pareto front."},
+        metadata={
+            "help": "Also assign addresses to schedules whose live bytes exceed those of the "
+            "Pareto front by at most this fraction."
+        },
     )
     order_states: int = field(
         default=20_000,
@@ -104,12 +123,16 @@ class Options:
     placement_nodes: int = field(
         default=20_000,
         metadata={
-            "help": "Limit on the number of attempts to place a block in the placement search."
+            "help": "Limit on the total number of search nodes of the placement search; a node is "
+            "one attempt to place a block."
         },
     )
     placement_work: float = field(
         default=0.5,
-        metadata={"help": "Budget of the placement solver, in its deterministic seconds."},
+        metadata={
+            "help": "Work limit of the placement solver (OR-Tools CP-SAT), in its deterministic "
+            "time units, not wall-clock time."
+        },
     )
 
     def __repr__(self) -> str:

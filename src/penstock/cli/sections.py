@@ -1,0 +1,52 @@
+"""Help texts with sections: options that state a section are listed under its title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+SEARCH_OPTIONS = "Search options (the defaults suit most models)"
+TERMS = "Terms are defined in docs/glossary.md, the search options in docs/options.md."
+
+
+class HelpFormatter(Protocol):
+    """What a help text is written to; its class depends on the version of Typer."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """Indent what is written in the context below a title."""
+        ...
+
+    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write a list of terms and definitions."""
+        ...
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help lists arguments, then options by section.
+
+    The section of an option is its `rich_help_panel`, which Typer ignores in plain text."""
+
+    def format_options(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, ctx: typer.Context, formatter: HelpFormatter
+    ) -> None:
+        """Write a list of parameters for each section."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):  # pyright: ignore[reportArgumentType]
+            record = parameter.get_help_record(ctx)  # pyright: ignore[reportArgumentType]
+            if record is not None:
+                sections.setdefault(_section_title(parameter), []).append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _section_title(parameter: object) -> str:
+    if isinstance(parameter, TyperArgument):
+        return "Arguments"
+    panel = parameter.rich_help_panel if isinstance(parameter, TyperOption) else None
+    return panel or "Options"

@@ -172,7 +172,7 @@ def _unique_source(name: str, sources: tuple[Source, ...]) -> Source:
 
 def _sources() -> dict[str, tuple[Source, ...]]:
     """Return the sources of each accelerator, by name.  A backend registered in this process
-    replaces all others of its name."""
+    replaces all others of its name; `_unique_source` reports other duplicates."""
     found: dict[str, tuple[Source, ...]] = {}
     for source in (*_bundled_sources(), *_installed_sources()):
         found[source.name] = (*found.get(source.name, ()), source)

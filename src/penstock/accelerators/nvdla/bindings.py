@@ -127,12 +127,14 @@ def _identity(value: Any) -> Any:
 
 
 def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:
-    """Set the register field UNIT.REGISTER.field in `found`, values by register and field."""
+    """Set the field `place`, "UNIT.REGISTER.field", in `found`, which maps each register to the
+    values of its fields."""
     register, _, field = place.rpartition(".")
     found.setdefault(register, {})[field] = value
 
 
 def _set_path(tree: dict[str, Any], path: str, value: int) -> None:
-    """Set an attribute in a tree of values by its path; a path has one dot at most."""
+    """Set the attribute at a dotted path in `tree`, which maps attributes to values or, for nested
+    records, to a mapping again.  A path has at most one dot."""
     group, _, name = path.rpartition(".")
     (tree.setdefault(group, {}) if group else tree)[name] = value

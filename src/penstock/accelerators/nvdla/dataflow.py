@@ -31,7 +31,8 @@ LEAST_STRIPE, MOST_STRIPE = 16, 32
 
 
 def stripe_cycles(points: int) -> int:
-    """Return the cycles of `points` output points for one set of weights, split into stripes.
+    """Return the cycles of `points` output points with the weights of one atomic operation.  The
+    points are split into stripes of up to 32; a stripe takes one cycle per point, but at least 16.
 
     >>> stripe_cycles(1), stripe_cycles(33), stripe_cycles(60)
     (16, 48, 60)

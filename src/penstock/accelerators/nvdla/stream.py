@@ -106,8 +106,9 @@ def from_text(text: str) -> tuple[Write, ...]:
 def _layer_writes(
     words: Mapping[str, int], units: tuple[str, ...], post: Post | None
 ) -> tuple[Write, ...]:
-    """Return the writes of register words, by register name, followed by those that start the
-    units.  `units` are in the order of the data flow; POST, if used, precedes the last."""
+    """Return the writes of `words`, register words by register name, followed by the writes that
+    start the units.  `units` are in the order of the data flow; POST, if used, precedes the last of
+    them."""
     order = (*units[:-1], "POST", units[-1]) if post else units
     every = {**words, **(encode_post(post) if post else {})}
     return (

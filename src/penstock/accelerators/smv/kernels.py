@@ -140,13 +140,13 @@ def fully_connected(call: KernelCall) -> Sequence[Command]:
 
 @by_row_intervals
 def max_pool2d(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a maximum over windows."""
+    """Return the commands of a pool that computes the maximum of each window."""
     return _pool(call, PoolFunction.MAX)
 
 
 @by_row_intervals
 def average_pool2d(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a mean over windows."""
+    """Return the commands of a pool that computes the mean of each window."""
     return _pool(call, PoolFunction.AVERAGE)
 
 
@@ -337,7 +337,7 @@ def _row_and_column(tile: ScratchpadTile) -> tuple[int, int]:
 
 
 def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
-    """Return the offset of row `row` of the tensor in the scratchpad."""
+    """Return the offset of row `row` of the tensor in the tile's scratchpad."""
     first = _spans(tile.region)[0][0]
     return added(tile.base, _difference(row, first) * _row_and_column(tile)[0])
 

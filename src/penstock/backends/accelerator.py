@@ -133,7 +133,7 @@ class Codegen(Brief):
 
 @dataclass(frozen=True, slots=True)
 class OpenChoice:
-    """An alternative: the same hardware with other values of attributes that the user did not set.
+    """An alternative to an accelerator: the same hardware with other values of unset attributes.
 
     text: the alternative as an argument of --accelerator.
     note: a consequence of the values, for messages; "" for none.

@@ -58,10 +58,10 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
 
 
 def refusal(answer: object, where: str) -> str | None:
-    """Return None if the result `answer` of a rule is True, "" if it is False, else the reason.
+    """Return the reason for a refusal, or None if there is no refusal.
 
-    Raises BackendError if `answer` is neither a Boolean nor a non-empty string; `where` is the
-    location that the error reports.
+    `answer`, the result of a rule or condition, is True (the result is None), False ("") or the
+    reason.  Raises BackendError, with the location `where`, if it is anything else.
     """
     if isinstance(answer, bool | np.bool_):
         return None if answer else ""

@@ -48,9 +48,9 @@ def _numbered(composite: Composite, number: int) -> Composite:
 class _Groups:
     """Disjoint groups of nodes, initially one per node.  A group has the name of one of its nodes.
 
-    sources: names of the nodes that a node reads, by its name.
-    group_of: name of a node's group, by the node's name.
-    members: names of the nodes of a group, by the group's name.
+    sources: for each node, the names of the nodes whose outputs it reads.
+    group_of: for each node, the name of its group.
+    members: for each group, the names of its nodes.
 
     Invariant: the graph obtained by contracting every group to one node is acyclic.
     """

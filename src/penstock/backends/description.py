@@ -61,7 +61,7 @@ def _is_backend_code(file: Path) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the type and message of an exception, as "TypeError: message"."""
+    """Return the type and message of an exception, such as "ValueError: negative size"."""
     text = error.args[0] if isinstance(error, KeyError) and error.args else error
     return f"{type(error).__name__}: {text}"
 

@@ -19,7 +19,9 @@ from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 
 
 def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
-    """Return why `found` is not a Fetch from one of `tables`; "" if it is one or is None."""
+    """Return why `found` is not a valid Fetch of bytes of a table; "" if it is, or is None.
+
+    `tables`: the tables of the implementation, by name."""
     if found is None:
         return ""
     if not isinstance(found, Fetch):

@@ -90,9 +90,9 @@ def require_nothing_left(left: Sequence[CpuFallback]) -> None:
 
 
 def with_program_passes(program: Program, accelerators: Sequence[Accelerator]) -> Program:
-    """Return the program after the accelerators' program passes and the encoding of its streams.
+    """Return the program after the program passes of all accelerators, with encoded streams.
 
-    All passes of a phase run before those of the next one."""
+    All passes of a phase run before those of the next phase."""
     for phase in _PROGRAM_PHASES:
         for accelerator in accelerators:
             program = _after_passes(program, accelerator, phase)

@@ -155,7 +155,7 @@ class _Search:
     """State of `partition`.
 
     found: the composites so far, by the name of their last node.
-    claimed: names of the nodes that they contain.
+    claimed: names of the nodes inside these composites.
     refused: the rank and text of the highest-ranking reason for a refusal, by node name; a refusal
         by a rule (rank 2) outranks a value that is read outside the match (rank 1)."""
 
@@ -272,9 +272,10 @@ def _strategies(composite: Composite, accelerator: Accelerator) -> tuple[Strateg
 
 
 def _check_strategies(graph: Graph, accelerator: Accelerator) -> None:
-    """Raise BackendError if a strategy has no use or a pattern has no strategy.
+    """Raise BackendError if the strategies do not suit the composites in the graph.
 
-    The former is for an unknown operator or pattern; all composites of the latter lack one."""
+    That is the case if a strategy is registered for an unknown operator or pattern, or if a pattern
+    has composites but none of them has a strategy."""
     patterns = {named.name for named in accelerator.patterns}
     for strategy in accelerator.strategies:
         if strategy.op not in patterns:

@@ -7,6 +7,8 @@ Control flow does not depend on data.  For each interval of rows that the progra
 call, the compiler therefore unrolls the call's body and encodes the resulting commands as one
 stream.  A single invocation then replaces the body: submit(stream, bytes, bases...); in C
 submit(stream, bytes, bases), where `bases` is an array of pointers.
+
+A step represents all calls that differ only in the rows that they compute (`program/steps.py`).
 """
 
 from __future__ import annotations
@@ -105,10 +107,10 @@ def _require_no_issues(program: Program, engine: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Bases:
-    """The base addresses that a submission passes to the driver.
+    """The buffers whose addresses a submission passes to the driver as bases.
 
-    Each constant that the step uses is a base.  In each writable memory, the base is the used
-    buffer with the lowest address.
+    They are all constants that a step uses and, in each writable memory, the one with the lowest
+    address among the buffers that it uses.
 
     buffers: all buffers of the program, by name.
     names: names of the bases, in the order in which they are passed.
@@ -120,7 +122,7 @@ class _Bases:
 
     @staticmethod
     def of(step: Call, program: Program) -> _Bases:
-        """Return the bases of a step, in order of the first use of a memory or constant."""
+        """Return the bases of a step (`program/steps.py`), in order of first use."""
         buffers = {buffer.name: buffer for buffer in program.buffers}
         writable = frozenset(memory.name for memory in program.memories if memory.writable)
         used = [buffers[name] for name in dict.fromkeys(_used_buffers(step.body))]
@@ -195,7 +197,7 @@ class _Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """The streams of a step, concatenated.
+    """The concatenated streams of a step: one for each interval of rows that its calls compute.
 
     raw: the bytes of all streams.
     begin: for each output row, the offset in bytes of the stream that computes rows from this row
@@ -238,7 +240,7 @@ class _Streams:
 
 
 def call_writer(codegen: Codegen) -> Callable[[Sequence[str]], str] | None:
-    """Return the function that returns a driver call in C, given its arguments in C.
+    """Return the function that formats a driver call in C, given the C texts of its arguments.
 
     None stands for the plain form NAME(arguments).  A submission of a stream passes its bases as
     one array, unless the backend has registered a `replace_call_extern`."""
@@ -316,7 +318,7 @@ def _used_buffers(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _rows_by_step(program: Program, engine: str) -> dict[Call, set[tuple[int, int]]]:
-    """Return, for each step of the engine, the intervals of output rows that its calls compute."""
+    """Return the intervals of output rows that calls on `engine` compute, by step."""
     found: dict[Call, set[tuple[int, int]]] = {}
     for call, variables in _calls(program.run, {}):
         if call.engine == engine and call.body:

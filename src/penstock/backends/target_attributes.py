@@ -19,7 +19,9 @@ RESERVED: Mapping[str, str] = {
         "is an attribute that every target of TVM has",
     ),
 }
-"""Names that attributes must not have, each with the predicate of a message: name, then reason."""
+"""Names that attributes must not have, each with the reason.
+
+A message consists of the name and the reason, as in '"name" is the accelerator's name'."""
 
 LIMIT = 2**40
 """Exclusive upper bound of the magnitude of numbers.

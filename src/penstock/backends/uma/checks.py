@@ -136,9 +136,10 @@ def check_codegen(
     replace_call_extern: Callable[[Sequence[str]], str] | None,
     where: str,
 ) -> None:
-    """Raise BackendError unless the format is known and the functions are callable.
+    """Raise BackendError unless the format is known and suits the other arguments.
 
-    The format "stream" requires both `encoder` and `submit`; other formats must not have both."""
+    "stream" requires both `encoder` and `submit`; "c" must not have both.  `encoder` and
+    `replace_call_extern` must be callable or None."""
     complete = encoder is not None and submit is not None
     if fmt not in FORMATS or (fmt == "stream") != complete:
         raise BackendError(

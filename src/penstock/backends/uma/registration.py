@@ -322,7 +322,7 @@ class Registration(ABC):
 
     @property
     def _place(self) -> str:
-        """The location that errors about the description report."""
+        """The accelerator and the class, as the location in error messages."""
         return f"accelerator {self.target_name}, class {type(self).__name__}"
 
     @property

@@ -1,4 +1,4 @@
-"""The range of the accumulators of each output channel, and their reference requantisation."""
+"""Accumulator ranges and reference requantisation of the output channels of a layer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Requantised = Weighted | RequantiseLast
 
 
 def reference_channels(op: Requantised, site: Site) -> Channels:
-    """Return the reference requantisation and the accumulator range of each output channel."""
+    """Return the reference's multiplier and shift, and the accumulator range, of each channel."""
     if not isinstance(op, RequantiseLast):
         return reference_channels_with(op, site, weight_matrix(op, site))
     anything = ((INT32_MIN, INT32_MAX + 1),) * site.output.shape[-1]

@@ -37,7 +37,7 @@ class CycleModel:
 
     package: the name of the family's package, which contains `figures.toml`.
     counts: returns how often each section of a kernel runs for the whole output; None for kernels
-        that are created with their cycles.
+        that already contain their cycles.
     odd_cycles: returns the additional cycles of a call that computes an odd number of pixels."""
 
     package: str

@@ -66,7 +66,9 @@ class CertifiedLayer:
 
     @property
     def clamps(self) -> tuple[tuple[str, int], ...]:
-        """The part of the form that all channels share, as (name, value) of kernel parameters."""
+        """Kernel parameters (name, value) of requantisation that are the same for all channels.
+
+        They are the bounds of the outputs, the shift, and whether the form has corrections."""
         form = self.form
         return (
             ("least", self.least),
@@ -124,14 +126,16 @@ def variable_weights(op: LayerOp, site: Site) -> Int64s:
 
 @lru_cache(maxsize=64)
 def constant_outputs(op: LayerOp, site: Site) -> tuple[Booleans, Int64s]:
-    """Return whether each channel is constant, and one possible output value of each channel."""
+    """Return whether each channel is constant, and one possible output value of each channel.
+
+    The latter is the only value of a constant channel."""
     channels = reference_channels(op, site)
     ends = channels.outputs(np.stack([channels.lower, channels.upper - 1], axis=1))
     return ends[:, 0] == ends[:, 1], ends[:, 0]
 
 
 def variable_channels(op: LayerOp, site: Site) -> Channels:
-    """Return the reference requantisation and the accumulator range of each output channel.
+    """Return `reference_channels` of the layer with zero weights for constant channels.
 
-    Constant channels have zero weights, so that their range is a single value."""
+    The accumulators of a constant channel then have a single value."""
     return reference_channels_with(op, site, variable_weights(op, site))

@@ -26,7 +26,7 @@ def inner_columns(window: Window, extent: int) -> tuple[tuple[str, int], ...]:
 
 
 def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the parameters of a kernel that computes a shifted weighted sum of two tensors.
+    """Return the parameters of a kernel that adds two tensors as a shifted weighted sum.
 
     Returns None if the tensors differ in shape, or if no such sum equals the operator for all
     pairs of input elements."""
@@ -40,9 +40,10 @@ def sum_params(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
 
 
 def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | None:
-    """Return the parameters of a shifted weighted sum that equals the operator on int8 elements.
+    """Return the constants of a shifted weighted sum that equals the operator.
 
-    Returns None if no such sum equals the operator for all pairs of elements."""
+    The sum is (a * left + b * right + offset) >> shift.  Returns None if no constants yield the
+    outputs of the operator for all pairs of int8 elements a, b."""
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]
     outputs = _every_pair(op, site)

@@ -45,9 +45,9 @@ def _elementwise(op: Op, site: Site) -> Counts:
 
 
 def _windows(p: Params, site: Site) -> tuple[int, int, int]:
-    """Return two sums of taps, as of `taps_inside`, and the number of images.
+    """Return the numbers of window rows and of window columns inside the input, and of images.
 
-    The sums count taps along the rows, over all output rows of an image, and likewise along the
+    Window rows are summed over the output rows of an image, and window columns over its output
     columns."""
     images = site.output.shape[0]
     return (

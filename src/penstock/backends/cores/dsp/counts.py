@@ -15,7 +15,7 @@ from penstock.ir.op import Kernel, Op, Site, row_count
 
 QUAD = 4
 PAIRED = "conv2d_s8_dsp"
-"""The kernel that computes pairs of pixels across row boundaries."""
+"""Name of the kernel that computes pairs of consecutive pixels, even if they are in two rows."""
 BLOCK_PAIRS = 4
 """Pairs of inputs per iteration of the unrolled loop."""
 TILE, BLOCK, HALF_BLOCK, CORRECTIONS = 107, 68, 36, 22
@@ -249,7 +249,8 @@ def _depthwise(p: Params, site: Site) -> Counts:
 def _runs(p: Params, images: int) -> int:
     """Return how often a depthwise kernel computes the addresses of taps.
 
-    It computes them once for all inner columns of an inner row, and for each other pixel."""
+    It computes them once for all inner pixels of a row, and for each other pixel.  Inner pixels are
+    those whose windows are entirely inside the input."""
     lower, upper = p["inner_lower"], p["inner_upper"]
     inside = sum(
         row * p["stride_h"] >= p["pad_top"]

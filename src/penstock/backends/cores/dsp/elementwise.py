@@ -103,7 +103,7 @@ def _product(op: Mul, site: Site) -> Kernel | None:
 
 
 def _channel(op: Mul, site: Site) -> Channels:
-    """Return the reference requantisation of products, and the range of the products."""
+    """Return the reference's multiplier and shift, and the range of products, as one channel."""
     ends = [np.array(_range(site, k)) - x.zero_point for k, x in enumerate(site.inputs)]
     reached = np.multiply.outer(*ends)
     multiplier, shift = op.multiplier(site)

@@ -26,7 +26,7 @@ MOST_TAPS = 25
 MOST_MERGED = 4
 """Largest number of groups that are merged into an ordinary convolution.
 
-The factor by which the size of the weights grows is the number of groups."""
+Merging g groups makes the weights g times as large."""
 GroupedOp = Conv2D | DepthwiseConv2D
 
 

@@ -317,7 +317,7 @@ def _packed_blocks(layer: CertifiedLayer) -> np.typing.NDArray[np.int8]:
 def _runs(op: DepthwiseConv2D, site: Site) -> int:
     """Return how often the kernel computes the addresses of taps.
 
-    It computes them once for all inner columns of an inner row, and for each other pixel."""
+    It computes them once for the inner pixels of a row (`_inner_range`), and for other pixels."""
     images, height, width, _ = site.output.shape
     _, rows, columns, _ = site.inputs[0].shape
     top, bottom = _inner_range(op.rows, rows)

@@ -142,7 +142,7 @@ def _odd_cycles(site: Site, pair: float) -> int:
 
 
 def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Return the cycles of gathering window rows that are not contiguous, and those per row."""
+    """Return the cycles of gathering discontiguous window rows, plus those per output row."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)

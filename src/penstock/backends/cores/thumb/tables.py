@@ -149,7 +149,10 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 
 
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
-    """Return the words of each block, with a branch offset after the first word of a block."""
+    """Return the packed weights of a pair of channels, without scales.
+
+    `weights`: of shape (2, taps); `sizes`: the number of words of each block.  A branch offset
+    follows the first word of each block."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:

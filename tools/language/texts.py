@@ -13,7 +13,9 @@ from pathlib import Path
 VAGUE = re.compile(r"_(of|value|ways|made)$")
 """Suffixes of names that do not say what a function returns."""
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-_DOCTEST = re.compile(r"^[ \t]*(>>>|\.\.\.).*", re.MULTILINE)
+_DOCTEST = re.compile(r"^[ \t]*>>>.*(?:\n[ \t]*\S.*)*", re.MULTILINE)
+"""An example with its output, up to the next empty line."""
+_REPLACEMENT_FIELD = re.compile(r"\{[^{}]*\}")
 _TEMPLATE_TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
 
 
@@ -31,8 +33,10 @@ class Text:
 
 
 def python_texts(path: Path, name: str) -> Iterator[Text]:
-    """Every comment, docstring and string literal of a module; neighbouring comment lines are one
-    text."""
+    """Every comment, docstring and string literal of a module.
+
+    Adjacent comment lines are one text.  Code is omitted: doctests, replacement fields of
+    f-strings, and literals of a single word, such as keys and option values."""
     comments: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
         if comments and (token.type == tokenize.STRING or _starts_anew(comments, token)):
@@ -40,8 +44,8 @@ def python_texts(path: Path, name: str) -> Iterator[Text]:
             comments = []
         if token.type == tokenize.COMMENT:
             comments.append(token)
-        elif token.type == tokenize.STRING:
-            yield Text(name, token.start[0], _DOCTEST.sub("", token.string))
+        elif token.type == tokenize.STRING and (text := _prose(token.string)):
+            yield Text(name, token.start[0], text)
     if comments:
         yield _comment(comments, name)
 
@@ -61,6 +65,14 @@ def vague_names(path: Path, name: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and VAGUE.search(node.name):
             yield f"{name}:{node.lineno} {node.name}"
+
+
+def _prose(literal: str) -> str:
+    """A string literal without code; empty if the literal is a single word."""
+    text = _DOCTEST.sub(_blank, literal)
+    if "f" in literal[: literal.index(literal[-1])].lower():
+        text = _REPLACEMENT_FIELD.sub(_blank, text)
+    return text if len(text.split()) > 1 else ""
 
 
 def _blank(match: re.Match[str]) -> str:

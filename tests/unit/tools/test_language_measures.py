@@ -39,14 +39,21 @@ def test_whole_words_are_counted_unless_a_phrase_allows_them(text: str, count: i
 def test_comments_docstrings_and_strings_are_read_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text(
-        '"""Words.\n\n    >>> behind\n\nBehind."""\nbehind = left\n# so\n# many\nx = "left"\n\n'
-        "# so\n\n# many\n"
+        '"""Words.\n\n    >>> behind\n    behind\n\nBehind."""\nbehind = left\n# so\n# many\n'
+        'x = "is left behind"\n\n# so\n\n# many\n'
     )
     assert words(*python_texts(path, "a.py")) == [
-        ("a.py:5", "behind"),
-        ("a.py:7", "so many"),
-        ("a.py:9", "left"),
+        ("a.py:6", "behind"),
+        ("a.py:8", "so many"),
+        ("a.py:10", "behind"),
+        ("a.py:10", "left"),
     ]
+
+
+def test_code_in_strings_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text('a = "left"\nb = f"{left} is {len(left)} {left!r:>4}"\nc = "{left} behind"\n')
+    assert words(*python_texts(path, "a.py")) == [("a.py:3", "behind"), ("a.py:3", "left")]
 
 
 def test_pages_are_read_without_code_and_templates_without_tags(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def mapped(
 ) -> Iterator[_Result]:
     """Yield the function's result for each item, in order.
 
-    An executor of `executor_of` starts immediately and runs up to LOOKAHEAD tasks ahead. Without
-    one, each call is made when its result is requested.
+    An executor of `executor_of` starts immediately and keeps up to LOOKAHEAD tasks pending. Without
+    an executor, each call is made when its result is requested.
     """
     if executor is None:
         return map(function, items)

@@ -1,4 +1,4 @@
-"""Text of a bundle: a line for each file, with its size and the digest of its contents.
+"""Text of a bundle: one line per file, with its size and the digest of its contents.
 
 bundle
 file "lenet5.c" 48213 bytes @c5029a71db5295a1
@@ -29,15 +29,16 @@ def print_bundle(bundle: Bundle, *, with_data: bool = False) -> str:
 
 
 def bundle_contents(bundle: Bundle) -> dict[str, bytes]:
-    """The contents of the files by digest."""
+    """The contents of the files, by digest."""
     table = ConstantTable()
     return {table.refer(content)[1:]: content for _, content in bundle.files}
 
 
 def read_bundle(text: str, contents: Constants | None = None) -> Bundle:
-    """The bundle that a text shows.  `contents`: by digest, what the text does not hold itself.
+    """Parses the text of a bundle.  `contents`: contents by digest, for files that the text does
+    not contain.
 
-    Raises ModelError where the text is malformed or a digest is unknown."""
+    Raises ModelError if the text is malformed or a digest is unknown."""
     body, found = split_data_lines(text)
     scanner = Scanner(body)
     constants = ConstantReader(scanner, {**(contents or {}), **found})

@@ -1,4 +1,4 @@
-"""Commands -> C: the body of the run function, and the loops that it calls by name."""
+"""Formats the run entry as C: the body of the run function, and one function per outermost loop."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from penstock.program.steps import as_step, views_of, walk
 
 @dataclass(frozen=True, slots=True)
 class RunBody:
-    """The run function's lines, and the functions of its loops."""
+    """The lines of the run function (`lines`), and the functions of its outermost loops."""
 
     loops: tuple[str, ...]
     lines: str
 
 
 def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunction]) -> RunBody:
-    """The run entry: a line a command; a loop is a function of its own, which a line calls."""
+    """The run entry with one statement per command; an outermost loop becomes a function of its
+    own."""
     writer = _Writer(program, names, functions)
     loops: list[str] = []
     lines: list[str] = []
@@ -51,7 +52,7 @@ def body(program: Program, names: Names, functions: Mapping[Doing, StaticFunctio
 
 
 def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
-    """A loop is called after the tensor that it computes last."""
+    """The C name of a loop's function, derived from the last tensor that the loop computes."""
     tensors = [c.output.tensor for c in walk((loop,)) if isinstance(c, Call)]
     last = f"_{c_text.identifier(tensors[-1])}" if tensors else ""
     return f"{prefix}_loop_{number:02d}{last}"
@@ -59,7 +60,7 @@ def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What every line needs."""
+    """Formats commands of a program as lines of C."""
 
     program: Program
     names: Names
@@ -67,12 +68,12 @@ class _Writer:
 
     @property
     def scope(self) -> Scope:
-        """Names outside of any loop."""
+        """The scope outside all loops."""
         taken = frozenset(p.name for p in self.names.parameters)
         return Scope(self.names.bounds, taken, {})
 
     def loop_function(self, symbol: str, loop: Loop) -> str:
-        """The function of a loop, with its loops inside in itself."""
+        """The function of an outermost loop, which contains all inner loops."""
         result = "int" if _pulls(loop) else "void"
         taken = [p.declaration for p in given(self.program, self.names, loop)]
         end = [f"    return {self.names.prefix.upper()}_OK;"] if _pulls(loop) else []
@@ -87,7 +88,7 @@ class _Writer:
         )
 
     def loop_comment(self, loop: Loop) -> str:
-        """The steps that a loop has, a line each."""
+        """A comment that lists the steps of a loop, one per line."""
         numbers = {step: k for k, step in enumerate(self.names.steps)}
         inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))
         if not inside:
@@ -96,7 +97,7 @@ class _Writer:
         return "\n".join(("/* steps, row by row:", *shown)) + " */"
 
     def loop_call(self, symbol: str, loop: Loop) -> Iterator[str]:
-        """A line of the run function that runs a loop."""
+        """The call of a loop's function."""
         handed = [p.name for p in given(self.program, self.names, loop)]
         yield from self.line(symbol, handed, 1, fails=_pulls(loop))
 
@@ -106,7 +107,7 @@ class _Writer:
             case Loop():
                 yield from loop_lines(command, scope, depth, self.command)
             case Invoke() | Issue() | Transfer():
-                raise InternalError("codegen-006", "an invocation stands outside of any call")
+                raise InternalError("codegen-006", "an invocation is outside of any call")
             case Wait(engine, token):
                 yield self.wait(engine, token, depth)
             case Call() | Copy() | Pull():
@@ -122,7 +123,7 @@ class _Writer:
         return f"{c_text.INDENT * depth}PENSTOCK_COPY_WAIT({arguments});"
 
     def handed(self, command: Doing, scope: Scope) -> list[str]:
-        """What the function of a command is called with."""
+        """The arguments with which a command calls its function."""
         shared = common(command)
         function = self.functions[shared]
         found = [p.name for p in function.given]
@@ -139,7 +140,8 @@ class _Writer:
         return found
 
     def line(self, symbol: str, handed: Iterable[str], depth: int, *, fails: bool) -> Iterator[str]:
-        """A call of a function; of one that may fail, with what ends the run."""
+        """The lines of a function call; if the function may fail, with a check that ends the
+        run."""
         pad, items = c_text.INDENT * depth, c_text.parted(list(handed))
         if not fails:
             yield c_text.wrapped(f"{pad}{symbol}(", items, ");")

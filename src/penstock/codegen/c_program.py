@@ -98,7 +98,7 @@ def generate(
 
 
 def _declared(engine: str, drivers: Mapping[str, DriverCode]) -> DriverCode:
-    """How calls of an engine are written.  Raises BackendError if no driver code declares them."""
+    """The driver code of an engine.  Raises BackendError if it declares no functions."""
     code = drivers[engine]
     if not code.includes and code.replace_call_extern is None:
         raise BackendError(

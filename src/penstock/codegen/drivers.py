@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class CallTexts(tuple[str, ...]):
-    """The texts of a call's arguments; `function`: the name of what is called."""
+    """The texts of a call's arguments; `function` is the name of the called function."""
 
     function: str
 
@@ -19,9 +19,12 @@ class CallTexts(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True)
 class DriverCode:
-    """`includes`: text at the head of the model's C; `replace_call_extern` makes the call from the
-    texts of its arguments, CallTexts, None: NAME(arguments); `sources`: files by name, the driver's
-    header and, until the hardware exists, a stub of the driver."""
+    """How generated C calls an accelerator's driver.
+
+    includes: text at the beginning of the model's C file.
+    replace_call_extern: returns the text of a call, given the texts of its arguments (CallTexts);
+        None selects NAME(arguments).
+    sources: (name, contents) of the driver's header and, until the hardware exists, of a stub."""
 
     includes: str = ""
     replace_call_extern: Callable[[Sequence[str]], str] | None = None

@@ -1,7 +1,6 @@
-"""Facts that an operator class states about itself, and their defaults.
+"""Class variables with the facts about an operator, and their defaults.
 
-Front ends, patterns and reports query them through `ops/registry.py`; nobody else keeps
-a list of operator names.
+Front ends, patterns and reports query them through `ops/registry.py`, the only list of operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text of a placement: the offset of every block, several rows of a tensor a line.
+"""Text of a placement: the offset of every block; the rows of a tensor share a line.
 
     placement in sram: 3072 bytes, bound 3072, by "exact", nodes 1204
     input [0:2] 1236 [2:4] 1292 [4:6] 1348
@@ -18,24 +18,25 @@ from penstock.memory.problem import Placement
 from penstock.scanner import Scanner, name_or_string, quoted
 
 Label = Callable[[str], str]
-"""The token that stands for a name."""
+"""Returns the token of a name."""
 
 _ROWS = re.compile(r"(.+)\[(\d+):(\d+)\]", re.DOTALL)
 _BLOCKS_PER_LINE = 8
 
 
 def print_placement(placement: Placement, memory: str, label: Label = name_or_string) -> str:
-    """The text of a placement in one memory.  `label` gives the tokens of names."""
+    """The text of a placement in one memory.  `label` returns the token of a name."""
     return "".join(f"{line}\n" for line in _lines(placement, memory, label))
 
 
 def read_placement(
     scanner: Scanner, read_label: Callable[[], str] | None = None
 ) -> tuple[str, Placement]:
-    """A memory's name and its placement; stops at a line that begins no block.
+    """Parses the name of a memory and its placement; stops at a line that does not begin with a
+    block.
 
-    `read_label` takes a label from the scanner and returns its name.
-    Raises ModelError where the text is malformed."""
+    `read_label` takes a label from the scanner and returns its name. Raises ModelError if the text
+    is malformed."""
     read_label = read_label or scanner.name
     scanner.skip_newlines()
     scanner.expect_word("placement")
@@ -78,7 +79,8 @@ def _lines(placement: Placement, memory: str, label: Label) -> Iterator[str]:
 
 
 def _split(block: tuple[str, int]) -> tuple[str, bool, str]:
-    """The name of a block without its rows, whether it has rows, and the text of rows and offset.
+    """Returns the name of a block without its rows, whether it has rows, and the text of rows and
+    offset.
 
     Rows are those of a suffix "[lower:upper]" whose numbers have no superfluous digits."""
     name, offset = block

@@ -106,7 +106,7 @@ def of_reals(name: str, reals: Array, axis: int) -> Value:
 def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
     if not node.assumed:
         raise node.unsupported(
-            f'weights "{name}" are real numbers, must be int8 behind a DequantizeLinear',
+            f'weights "{name}" are real numbers, must be int8 followed by a DequantizeLinear',
             help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
         )
     return of_reals(name, reals, axis) if (reals != 0).any() else _drawn(name, reals.shape, axis)
@@ -186,7 +186,7 @@ def operand(node: OnnxNode, k: int) -> Value:
     magnitudes = np.unique(np.abs(reals[reals != 0]))
     if len(magnitudes) > 1 and not node.assumed:
         raise node.unsupported(
-            f'constant "{value.name}" holds real numbers, must be int8 behind a DequantizeLinear',
+            f'constant "{value.name}" holds real numbers, must be int8 followed by a DequantizeLinear',
             help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
         )
     largest = float(magnitudes[-1]) if len(magnitudes) else 1.0

@@ -154,8 +154,8 @@ def _layout(op: Rearrangement, x: tuple[int, ...]) -> AxisGrouping:
 
 
 def _seen(interval: Interval, inner: int, extent: int) -> tuple[int, int]:
-    """Of indices of an axis, the least and the greatest index of a part of it, of so many, each of
-    which is `inner` indices of the axis: all where it comes back to its first one."""
+    """The least and the greatest value of `index // inner % extent` over the indices of an
+    interval; the whole range if the interval wraps around."""
     first, last = interval[0] // inner, (interval[1] - 1) // inner
     if first // extent < last // extent:
         return 0, extent - 1

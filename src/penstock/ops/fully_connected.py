@@ -183,8 +183,8 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    """ONNX Gemm and MatMul by a constant matrix; MatMul's third input is ours, a bias that an Add
-    behind it was."""
+    """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
+    following Add, which the front end has merged into it."""
     x = node.input(0)
     if node.input(1).data is None:
         yield from batch_matmul.from_onnx_matmul(node)

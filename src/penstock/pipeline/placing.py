@@ -46,7 +46,7 @@ def place(
     candidates = (s for s in frontier.schedules if may_survive(s, points, target))
     for found, point in _placed(candidates, target, options, executor):
         on_count(len(points))
-        # Workers run ahead: a later result may rule out a schedule that is already submitted.
+        # Workers execute speculatively: an earlier result may rule out a submitted schedule.
         if may_survive(found, points, target):
             points.append(point)
     return culled(points, target)

@@ -1,1 +1,1 @@
-"""Program, the narrow waist: commands with addresses, for generators, simulators, reports."""
+"""Program: commands with addresses, the common input of code generators, simulators and reports."""

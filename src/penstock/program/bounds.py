@@ -1,4 +1,4 @@
-"""bounds: expressions for sequences of row counts, by formula where one exists, else by table.
+"""bounds: expressions for sequences of row counts: a formula if one exists, otherwise a table.
 
 The formulas are those of sliding windows: min(most, max(0, (a * n + b) // q)), and 0 at n = 0.
 """
@@ -26,7 +26,7 @@ class Formula:
     rows: int
 
     def at(self, n: Expr, *, positive: bool) -> Expr:
-        """The count for n; `positive` states that n is known to be positive."""
+        """The count for n; `positive` is true if n is known to be positive."""
         linear = binary("+", binary("*", n, self.factor), self.offset)
         count = binary("//", linear, self.divisor)
         if self._linear(1) < 0 or (not positive and self.offset < 0):

@@ -21,7 +21,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables
 
 MakeCall = Callable[[int, Expr, Expr], Command]
-"""Makes the call of the part at a position for rows [first, end)."""
+"""Returns the call that computes rows [first, end) of the part at a position."""
 
 
 def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCall) -> tuple[Command, ...]:
@@ -38,7 +38,8 @@ def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCall) -> tup
 
 
 def _nests(calls: Numbers) -> Iterator[Numbers]:
-    """The calls, split after the last call of each root."""
+    """Yields the calls of each nest: the calls of a cascade, split after the last call of each
+    root."""
     sinks = calls[:, 0] == calls[:, 3]
     ends = [
         int(np.flatnonzero(sinks & (calls[:, 0] == position))[-1]) + 1
@@ -49,7 +50,8 @@ def _nests(calls: Numbers) -> Iterator[Numbers]:
 
 
 Asked = Mapping[tuple[int, int], Mapping[tuple[int, int], tuple[int, int]]]
-"""By (consumer, producer): the rows of the producer computed for each stripe of the consumer."""
+"""For each (consumer, producer), the rows of the producer computed for each stripe of the
+consumer."""
 
 
 def _asked(calls: Numbers) -> Asked:

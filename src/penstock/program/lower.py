@@ -105,7 +105,8 @@ Fills = Mapping[int, tuple[Fill, ...]]
 
 
 def _fills(cascade: ExpandedCascade, after: ExpandedCascade | None) -> Fills:
-    """The prefetches of a cascade and the early ones of the next, done by its first call."""
+    """The prefetches that the first call of a cascade issues: its own, and the early ones of the
+    next cascade."""
     mine = (fill for fill in cascade.plan.accelerator_prefetches if not fill[0].early)
     following = after.plan.accelerator_prefetches if after is not None else ()
     next_ones = (fill for fill in following if fill[0].early)
@@ -222,7 +223,7 @@ class _Writer:
         return replace(call, body=body)
 
     def fetched(self, prefetch: Prefetch) -> View:
-        """Prefetched constants, in the memory of tensors."""
+        """The view of prefetched constants in the memory of tensors."""
         name = prefetch_name(self.expanded.schedule, prefetch)
         return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
 
@@ -308,7 +309,8 @@ def _fetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, 
 
 
 def _tables(schedule: Schedule) -> Iterator[Value]:
-    """The tables of accelerators' kernels; other kernels have theirs in their parameters."""
+    """The tables of accelerators' kernels; the tables of other kernels are part of their
+    parameters."""
     for part in schedule.steps:
         if part.kernel.body is not None:
             for name, table in part.kernel.tables:

@@ -7,7 +7,7 @@
 
 Views describe whole tensors, rings, and rows at arbitrary addresses.  A cascade is a loop whose
 bounds and views are expressions of the loop variable.  A copy engine works between an issuing Copy
-and its Wait.  No control depends on data, so every program can be unrolled.
+and its Wait.  Control flow does not depend on data, so every program can be unrolled.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ Arguments = tuple[Expr | Address, ...] | DriverRecord
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Call a function of an accelerator's driver, which returns when it is done.
+    """Call a function of an accelerator's driver, which returns when it has completed.
 
     `given` holds the arguments: a tuple, or a frozen dataclass of the accelerator, whose fields are
     the arguments in order."""

@@ -77,8 +77,9 @@ def streams(program: Program) -> tuple[View, ...]:
 def lives(program: Program) -> dict[str, tuple[int, int]]:
     """The live range of each buffer, by name: its first and last step.
 
-    Step -1 is the caller before the run, the number of steps is the caller after it.  A buffer that
-    a loop of the run entry uses is live from the first to the last step of that loop."""
+    Step -1 denotes the caller before the run, and the number of steps denotes the caller after it.
+    A buffer that a loop of the run entry uses is live from the first to the last step of that
+    loop."""
     numbers = steps(program)
     found = {view.buffer: (-1, -1) for view in program.inputs}
     begun = 0

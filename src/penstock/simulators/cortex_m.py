@@ -113,7 +113,7 @@ class Simulator:
     def _check_return(self, name: str, sp: int) -> None:
         """Raises InternalError unless the function returned as the calling convention requires."""
         why = {
-            Status.OUTSIDE_CODE: "it left its code",
+            Status.OUTSIDE_CODE: "the program counter is outside the code",
             Status.TOO_MANY_RECORDS: "more blocks and phases than the counters hold",
             Status.BUDGET_SPENT: "its budget is spent; does it loop for ever?",
         }.get(self._hook.status, "")

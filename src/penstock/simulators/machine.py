@@ -57,7 +57,7 @@ class Counts:
 
 
 class Machine:
-    """A program loaded into its memories.  State lives from run to run."""
+    """A program loaded into its memories.  State buffers keep their contents between runs."""
 
     def __init__(self, program: Program, trace: Trace | None = None) -> None:
         self._program = program
@@ -138,10 +138,10 @@ class Machine:
             self._trace(call.output.tensor, out, result)
 
     def _offload(self, call: Call, output: ConcreteOperand) -> None:
-        """Runs a call's body on its accelerator, which may write the output and scratch alone, and
-        with row 0 constants that are fetched.
+        """Runs a call's body on its accelerator.
 
-        Raises BackendError where it writes anything else."""
+        The body may write the output and scratch; if it computes row 0, also prefetched constants.
+        Raises BackendError if it writes anything else."""
         first, end = output.rows
         fills = [ConcreteOperand.whole(view) for view in call.fills] if first == 0 else []
         before = self._memories.copied()

@@ -2,6 +2,6 @@
 
 Layer         an operator as a tiler sees it: a loop nest over axes, and the tensors they index
 Scratchpads   the local memories, and the cost of copies
-Tiler         the strategy: axes to tile, candidate shapes, cuts, loop order (a public protocol)
-Tiling        the result: cuts, order, transfers and their regions
+Tiler         a strategy: axes to tile, candidate shapes, tile boundaries, loop order (public)
+Tiling        the result: tile boundaries, order, transfers and their regions
 """

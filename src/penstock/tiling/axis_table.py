@@ -1,4 +1,4 @@
-"""AxisTable: the candidate cuts of one axis, and their effect on each operand."""
+"""AxisTable: the candidate tilings of one axis, and their effect on each operand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class AxisTable:
-    """Candidate cuts of an axis, one per row.
+    """Candidate tilings of an axis, one per row.
 
     `shapes` contains extent, growth of the first tile and growth of the last; `counts` the number
     of tiles; `groups` the number of lane groups, summed over tiles. For each operand, `lengths` is
@@ -41,7 +41,7 @@ class AxisTable:
 
 
 def axis_table(layer: Layer, scratchpads: Scratchpads, axis: Axis) -> AxisTable:
-    """Return the Pareto-optimal cuts of an axis into more than one tile."""
+    """Return the Pareto-optimal tilings of an axis with more than one tile."""
     shapes = _shapes(axis, *layer.growth(axis.name))
     lines = _lines(layer, scratchpads, axis.name)
     forms = np.array([_form(d, alignment) for d, alignment in lines.values()], np.int64)
@@ -52,7 +52,7 @@ def axis_table(layer: Layer, scratchpads: Scratchpads, axis: Axis) -> AxisTable:
 
 
 def table_of_cut(layer: Layer, scratchpads: Scratchpads, axis: Axis, cut: Cut) -> AxisTable:
-    """Return the table of one given cut; it is empty if the cut consists of a single tile."""
+    """Return the table of given tile boundaries; it is empty if there is a single tile."""
     lines = _lines(layer, scratchpads, axis.name)
     tiles = intervals(cut)
     row = [len(tiles), sum(-(-(upper - lower) // axis.lanes) for lower, upper in tiles)]

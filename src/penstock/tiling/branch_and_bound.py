@@ -1,4 +1,4 @@
-"""Branch and bound over the cuts of all axes, for every loop plan; see `least_traffic.py`.
+"""Branch and bound over the tilings of all axes, for every loop plan; see `least_traffic.py`.
 
 For each operand, the quantities that a plan determines are products over axes of entries of the
 axis tables:
@@ -44,7 +44,7 @@ class AxisArrays(NamedTuple):
 class PlanArrays(NamedTuple):
     """Loop plans as arrays, indexed by [plan], [plan, operand] or [plan, operand, axis].
 
-    `cuts` is the number of split axes, and `cut` their indices; axes with many candidates come
+    `cuts` is the number of split axes, `cut` contains their indices; axes with many candidates come
     first, because bounds are tighter when less remains to be chosen. `groups`, `elements`,
     `bytes_held` and `runs` are the products over everything that no split changes. `follows` and
     `repeats` are as in `LoopPlans`. `stretches` is True if an axis multiplies the runs by lengths

@@ -1,4 +1,4 @@
-"""Cuts: tile boundaries along each axis, and TileShape, their compact description."""
+"""Cut: the tile boundaries along an axis.  TileShape: a compact description of all boundaries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import pairwise
 from penstock.ir.region import Interval
 
 Cut = tuple[int, ...]
-"""Boundaries of the tiles of an axis: 0, then the end of each tile. Tile k is [cut[k], cut[k +
-1])."""
+"""Boundaries of the tiles of an axis: 0, then the end of each tile. Tile k lies between boundary k
+and boundary k + 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TileShape:
     grown: tuple[tuple[int, int], ...] = ()
 
     def cuts(self, extents: Sequence[int]) -> tuple[Cut, ...]:
-        """Return the cuts of axes with those extents. The last tile of an axis may be smaller."""
+        """Return the tile boundaries of axes with those extents. The last tile may be smaller."""
         grown = self.grown or ((0, 0),) * len(extents)
         return tuple(
             cut_axis(extent, tile, *more)
@@ -35,7 +35,7 @@ class TileShape:
 
 
 def cut_axis(extent: int, tile: int, first: int = 0, last: int = 0) -> Cut:
-    """Return the cut of an axis into tiles of `tile` points. The first tile has `first` more, the
+    """Return the boundaries of tiles of `tile` points. The first tile has `first` more points, the
     last one at most `last` more."""
     ends = [0]
     reach = tile + first
@@ -46,7 +46,7 @@ def cut_axis(extent: int, tile: int, first: int = 0, last: int = 0) -> Cut:
 
 
 def intervals(cut: Cut) -> tuple[Interval, ...]:
-    """Return the tiles of a cut.
+    """Return the intervals between consecutive boundaries.
 
     >>> intervals((0, 8, 10))
     ((0, 8), (8, 10))

@@ -1,11 +1,11 @@
 """LeastTraffic: the tiling that moves the fewest bytes and, among those, takes the fewest cycles.
 
-The search space contains all tilings of the model in `tiling.py` whose cuts are those of a
+The search space contains all tilings of the model in `tiling.py` whose boundaries are those of a
 `TileShape`: every extent in `Axis.extents`, with the first and last tile grown by at most
 `Layer.growth`; every loop order; every depth of every operand. The search prunes only candidates
 that cannot improve the result:
 
-1. Per axis, cuts dominated by another cut in number of tiles, length read of each operand, largest
+1. Per axis, boundaries dominated by others in number of tiles, length read of each operand, largest
   tile and number of lane groups (`axis_table.py`).
 2. Loop orders and depths that cause the same traffic as others (`plans.py`).
 3. By branch and bound over the axes (`branch_and_bound.py`): partial choices whose lower bound does
@@ -58,7 +58,7 @@ class LeastTraffic:
         return shape.cuts([axis.extent for axis in layer.axes])
 
     def nest(self, layer: Layer, scratchpads: Scratchpads, cuts: Sequence[Cut]) -> Nest:
-        """Return the best order and depths for those cuts. Raises CapacityError."""
+        """Return the best order and depths for given tile boundaries. Raises CapacityError."""
         found = search(layer, scratchpads, self.dims(layer, scratchpads), cuts)
         if found is None:
             raise does_not_fit(layer, "the tiles are too large in every loop order")

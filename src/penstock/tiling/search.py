@@ -44,8 +44,8 @@ def search(
     dims: frozenset[str],
     cuts: Sequence[Cut] | None = None,
 ) -> SearchResult | None:
-    """Return the best tiling that splits only axes of `dims`, or the best one with the given cuts.
-    Return None if none fits."""
+    """Return the best tiling that splits only axes of `dims`, or the best one with given tile
+    boundaries. Return None if no tiling fits."""
     if cuts is None:
         tables = [axis_table(layer, scratchpads, axis) for axis in layer.axes]
     else:
@@ -86,7 +86,7 @@ def _found(
     moved: int,
     cycles: Fraction,
 ) -> SearchResult:
-    """Return a plan and its cuts as names of axes; loops with a single tile are outermost."""
+    """Return a plan and its rows in terms of axis names; loops with a single tile are outermost."""
     extents = [axis.extent for axis in layer.axes]
     grown = [(0, 0)] * len(extents)
     for axis in plan.order:

@@ -129,8 +129,8 @@ def _operands(layer: Layer) -> dict[str, LayerOperand]:
 
 
 def _room(layer: Layer, scratchpads: Scratchpads, operand: LayerOperand) -> TileCapacity:
-    """Return the capacity for tiles of an operand: what the other operands of its role, which are
-    stored whole, leave of the scratchpad."""
+    """Return the capacity for tiles of an operand: the scratchpad minus the other operands of its
+    role, which are stored whole."""
     memory = scratchpads.of(operand.role)
     same_role = [o for o in layer.operands if o.role == operand.role]
     others = sum(

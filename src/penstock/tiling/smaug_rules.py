@@ -27,8 +27,7 @@ class SummedRule(SmaugRule):
     """Base of the rules with weights that are summed over C."""
 
     def weight_tiles(self, dims: TilingDims, cut: bool, channels: int) -> Iterator[Extents]:
-        """Yield tiles of the weights for an input tile of `channels`; `cut` is True if C is
-        split."""
+        """Yield tiles of the weights for an input tile of `channels`. If `cut`, C is split."""
         whole, room = self.wholes[WEIGHTS], self.rooms[WEIGHTS]
         if dims is NONE:
             yield (*whole[:-1], channels if cut else whole[-1])

@@ -106,7 +106,7 @@ def _tiling(tiler: Tiler, layer: Layer, scratchpads: Scratchpads, shape: TileSha
             where=f'layer "{layer.name}"',
             why="tiles must partition the layer: each point is in exactly one tile; and each axis "
             "has one loop",
-            help="return the cuts of TileShape.cuts, and an order that contains every axis once",
+            help="return the result of TileShape.cuts, and an order that contains every axis once",
         )
     return Tiling(layer, scratchpads, cuts, order, depths)
 
@@ -115,12 +115,12 @@ def _faults(
     layer: Layer, cuts: Sequence[Cut], order: Sequence[str], depths: Sequence[int]
 ) -> Iterable[str]:
     if len(cuts) != len(layer.axes):
-        yield f"returns cuts of {len(cuts)} axes, the layer has {len(layer.axes)}"
+        yield f"returns boundaries for {len(cuts)} axes, the layer has {len(layer.axes)}"
         return
     for axis, cut in zip(layer.axes, cuts, strict=True):
         rises = all(a < b for a, b in pairwise(cut))
         if not rises or cut[:1] != (0,) or cut[-1] != axis.extent or len(cut) < 2:
-            yield f'cuts axis "{axis.name}" of {axis.extent} points at {list(cut)}'
+            yield f'splits axis "{axis.name}" of {axis.extent} points at {list(cut)}'
     if sorted(order) != sorted(axis.name for axis in layer.axes):
         yield f"orders the loops {', '.join(order)}"
     if len(depths) != len(layer.operands) or not all(0 <= d <= len(order) for d in depths):

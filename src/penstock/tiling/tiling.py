@@ -87,8 +87,8 @@ class TilingStep:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Cuts by axis of the layer, loop order, and depths by operand in the order of
-    `Layer.operands`."""
+    """The tile boundaries of each axis of the layer, the loop order, and the depth of each operand
+    in the order of `Layer.operands`."""
 
     layer: Layer
     scratchpads: Scratchpads

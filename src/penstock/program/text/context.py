@@ -1,4 +1,4 @@
-"""ProgramContext: what the text of a program refers to instead of repeating it."""
+"""ProgramContext: the objects that the text of a program refers to by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PREFERRED, FALLBACK, PREFETCHING = "preferred", "fallback", "prefetching"
 
 @dataclass(frozen=True)
 class ProgramContext:
-    """The parts that a program runs, and examples of calls of each driver function.
+    """The parts that a program runs, and an example call of each driver function.
 
-    The arguments of a function are a record of the class of its example's, or positional."""
+    The arguments of a function are positional, or a record of the same class as in the example."""
 
     parts: Parts
     invocations: tuple[Invoke, ...] = ()
@@ -34,7 +34,7 @@ class ProgramContext:
 
     @cached_property
     def labels(self) -> Labels:
-        """How texts call the graph's values."""
+        """The labels by which texts refer to the graph's values."""
         return Labels.of(self.parts.graph)
 
     @cached_property
@@ -42,11 +42,11 @@ class ProgramContext:
         return {part.name: part for part in self.parts.parts if part.nodes}
 
     def part(self, name: str) -> Part | None:
-        """The part that computes a tensor, if any does."""
+        """The part that computes a tensor, or None."""
         return self._parts.get(name)
 
     def whole_view(self, name: str) -> View | None:
-        """The view of a tensor of the graph that fills a buffer of its name."""
+        """The view of a graph tensor that fills the buffer of the same name, or None."""
         value = self.values.get(name)
         return None if value is None else View.whole(name, value.type, name)
 
@@ -55,12 +55,12 @@ class ProgramContext:
         return {(i.driver.engine, i.driver.name): i for i in reversed(self.invocations)}
 
     def invocation(self, engine: str, name: str) -> Invoke | None:
-        """An example of a call of a driver's function."""
+        """The example call of a driver function, or None."""
         return self._invocations.get((engine, name))
 
 
 def kernels(part: Part) -> Iterable[tuple[str, Kernel]]:
-    """The kernels of a part by how texts call them."""
+    """The kernels of a part, each with its name in texts."""
     yield PREFERRED, part.kernel
     if part.fallback is not None:
         yield FALLBACK, part.fallback
@@ -69,7 +69,7 @@ def kernels(part: Part) -> Iterable[tuple[str, Kernel]]:
 
 
 def kernel_role(part: Part, call: Call) -> str | None:
-    """How texts call the kernel of a call; None where the call is not one of the part."""
+    """The name in texts of a call's kernel; None if the kernel is not one of the part's."""
     node = part.nodes[-1]
     mine = (node.op, node.site, node.origin, part.engine)
     if (call.op, call.site, call.origin, call.engine) != mine:

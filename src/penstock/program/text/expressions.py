@@ -47,11 +47,11 @@ class ExprReader:
         self._constants = constants
 
     def expr(self) -> Expr:
-        """An expression.  Raises ModelError where something else comes next."""
+        """Parses an expression.  Raises ModelError if the next token does not begin one."""
         return self._operations(1)
 
     def _operations(self, level: int) -> Expr:
-        """Operands with operators of at least a level between them."""
+        """Parses operands joined by operators of at least a precedence level."""
         if level > max(_LEVELS.values()):
             return self._operand()
         found = self._operations(level + 1)
@@ -78,7 +78,7 @@ class ExprReader:
                 raise scanner.unexpected("an expression")
 
     def _named(self) -> Expr:
-        """A variable, a function of two arguments, or a look-up in a table."""
+        """Parses a variable, a function of two arguments, or a table look-up."""
         scanner = self._scanner
         name = scanner.name()
         if name in _FUNCTIONS and scanner.accept("("):

@@ -16,19 +16,19 @@
       call dense1(pool2, dense1/weights, dense1/bias) scratch dense1/scratch
     }
 
-A buffer occupies the bytes `first..end` of its memory.  One that holds a constant of the graph says
-no more; another has `type T` and `data @digest` where it holds data, and `stream` if these are
+A buffer occupies the bytes `first..end` of its memory.  For constants of the graph, nothing else is
+printed; other buffers with data have `type T` and `data @digest`, and `stream` if the data are
 commands of an accelerator.
 
-A view is called by its tensor; a second view of the same tensor is `conv1:2`.  One that fills a
-buffer of the tensor's name is not declared.  Row r of a view lies at `r % ring * pitch`, or at
-`table (..)[r]`; both are left out where all rows follow each other.
+A view has the name of its tensor; a second view of the same tensor is `conv1:2`.  A view that fills
+a buffer of the same name is not declared.  Row r of a view is at `r % ring * pitch`, or at `table
+(..)[r]`; both are omitted if the rows are contiguous.
 
 A call names its output and its inputs.  Operator, types and kernel follow from the part that
-computes the output: its preferred kernel, or the one after `by`.  Without `rows a..b` it computes
-all rows.  A body in braces invokes functions of an accelerator's driver, `invoke f on npu(..)`,
-with numbers and addresses, `&buffer + offset`; fields of a record are named, `rows=r + 1`.  The
-other commands:
+computes the output: its preferred kernel, or the kernel after `by`.  Without `rows a..b`, the call
+computes all rows.  A body in braces invokes functions of an accelerator's driver, `invoke f on
+npu(..)`, with numbers and addresses, `&buffer + offset`; fields of a record are named, `rows=r +
+1`.  The other commands:
 
     copy a -> b rows 0..9 on dma as "token"      pull x rows r..r + 1      wait dma "token"
 """
@@ -66,14 +66,15 @@ from penstock.scanner import name_or_string, quoted
 
 
 def print_program(program: Program, context: ProgramContext, *, with_data: bool = False) -> str:
-    """The text of a program; `with_data` appends the constants that it shows by digest."""
+    """The text of a program.  Large constants are printed as digests; `with_data` appends their
+    contents."""
     printer = _Printer(context)
     text = "".join(f"{line}\n" for line in printer.lines(program))
     return text + data_lines(printer.table.found) if with_data else text
 
 
 def program_constants(program: Program, context: ProgramContext) -> dict[str, bytes]:
-    """The bytes that the program's text shows by digest, by digest."""
+    """The contents of the constants that the program's text prints as digests, by digest."""
     printer = _Printer(context)
     for _ in printer.lines(program):
         pass
@@ -81,7 +82,7 @@ def program_constants(program: Program, context: ProgramContext) -> dict[str, by
 
 
 class _Printer:
-    """Prints a program; collects constants in `table`, and views as commands use them."""
+    """Prints a program; collects constants in `table`, and views in the order of their use."""
 
     def __init__(self, context: ProgramContext) -> None:
         self.table = ConstantTable()
@@ -134,7 +135,7 @@ class _Printer:
         return f"{text} stream" if buffer.is_stream else text
 
     def _view(self, view: View) -> str:
-        """A view where it is used."""
+        """The name of a view at its use."""
         known = self._views.setdefault(view.tensor, [])
         if view not in known:
             known.append(view)
@@ -158,7 +159,7 @@ class _Printer:
         return text if view.offset == 0 else f"{text} offset {self._expr(view.offset)}"
 
     def _block(self, head: str, commands: Sequence[Command], indent: str) -> Iterator[str]:
-        """Commands in braces."""
+        """Yields a block: commands in braces."""
         yield f"{indent}{head} {{"
         for command in commands:
             yield from self._command(command, f"{indent}  ")
@@ -224,7 +225,7 @@ class _Printer:
         return text
 
     def _box(self, box: Box, shape: tuple[int, ...]) -> str:
-        """The rows of a box that has all of the other axes; else all of its axes."""
+        """The text of a box: its rows if it spans all other axes, otherwise every axis."""
         if box == Box((0,) * len(shape), shape):
             return ""
         axis = row_axis(len(shape))
@@ -249,7 +250,7 @@ class _Printer:
 
 
 def rows_box(shape: tuple[int, ...], lower: Expr, upper: Expr) -> Box:
-    """Rows [lower, upper) of a tensor, and all of the other axes."""
+    """The box of rows [lower, upper) of a tensor that spans all other axes."""
     axis = row_axis(len(shape))
     return Box(
         (*(0 for _ in shape[:axis]), lower, *(0 for _ in shape[axis + 1 :])),

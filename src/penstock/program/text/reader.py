@@ -1,4 +1,4 @@
-"""Reader: a program of its text, which `printer` describes."""
+"""Parser of the text form of programs, which `printer` describes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _ENTRIES = ("init", "reset", "run")
 
 
 def read_program(text: str, context: ProgramContext, constants: Constants | None = None) -> Program:
-    """The program that a text shows.  `constants`: bytes by digest, in addition to those in the
+    """Parses the text of a program.  `constants`: contents by digest, in addition to those in the
     text and to the constants of the graph.
 
-    Raises ModelError where the text is malformed or refers to something unknown."""
+    Raises ModelError if the text is malformed or refers to an unknown name."""
     body, found = split_data_lines(text)
     scanner = Scanner(body)
     program = _Reader(scanner, context, {**(constants or {}), **found}).program()
@@ -53,7 +53,7 @@ def read_program(text: str, context: ProgramContext, constants: Constants | None
 
 
 class _Reader:
-    """Reads a program from a scanner."""
+    """Parses a program from a scanner."""
 
     def __init__(self, scanner: Scanner, context: ProgramContext, constants: Constants) -> None:
         self._scanner = scanner
@@ -111,7 +111,8 @@ class _Reader:
         return Buffer(name, kind, memory, address, size, data, type, stream)
 
     def _declaration(self) -> None:
-        """A view; raises ModelError where it is declared twice or has no type."""
+        """Parses the declaration of a view.  Raises ModelError if it is a duplicate or has no
+        type."""
         scanner = self._scanner
         at = scanner.peek()
         key = self._reference()
@@ -146,7 +147,7 @@ class _Reader:
         return Rows(pitch, ring, table)
 
     def _reference(self) -> tuple[str, int]:
-        """A tensor's name and the number of the view."""
+        """Parses a reference to a view: the name of its tensor and its number."""
         scanner = self._scanner
         tensor = self._label.name()
         if scanner.is_symbol(":") and scanner.is_followed_by_number():
@@ -165,7 +166,7 @@ class _Reader:
         return found
 
     def _listed(self) -> Iterator[View]:
-        """Views up to the end of the line."""
+        """Parses views up to the end of the line."""
         yield from self._views_with_commas()
         self._scanner.end_statement()
 
@@ -175,7 +176,7 @@ class _Reader:
             yield self._view()
 
     def _block(self) -> tuple[Command, ...]:
-        """Commands in braces, and the end of the line after them."""
+        """Parses commands in braces and the end of the line."""
         scanner = self._scanner
         scanner.expect("{")
         scanner.skip_newlines()
@@ -262,7 +263,7 @@ class _Reader:
         return Box(lower, tuple(self._expressions()))
 
     def _expressions(self) -> Iterator[Expr]:
-        """Expressions in parentheses."""
+        """Parses expressions in parentheses."""
         scanner = self._scanner
         scanner.expect("(")
         while not scanner.accept(")"):
@@ -307,8 +308,8 @@ class _Reader:
         return Invoke(example.driver, tuple(arguments))
 
     def _record(self, example: DriverRecord) -> DriverRecord:
-        """A record of the class of an example; its flags and enumerators are those of the example's
-        types."""
+        """Parses a record of the same class as an example; flags and enumerators have the types of
+        the example's fields."""
         scanner = self._scanner
         found: dict[str, Any] = {}
         for field in fields(example):

@@ -28,7 +28,7 @@ from penstock.program.program import Program
 from penstock.reports.report import RealDifference
 from penstock.scheduling.model.cost import Cost
 from penstock.simulators.compare import Comparison, Difference, compare_sets, compare_tensor
-from penstock.simulators.goldens import Goldens, crc32_of
+from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
 from penstock.simulators.onnx_reference import Judgement
@@ -283,7 +283,7 @@ def _measured(model: Graph, reference: Sequence[Mapping[str, Array]], goldens: G
     for mine, golden in zip(reference, goldens.sets, strict=True):
         for value, real in zip(model.outputs, golden.outputs, strict=True):
             expected = _quantised(real, value)
-            found = _value(value, mine).astype(np.int64)
+            found = _elements(value, mine).astype(np.int64)
             if expected.shape != found.shape:
                 raise ModelError(
                     "golden-010",
@@ -308,7 +308,7 @@ def _against_goldens(
         for k, value in enumerate(model.outputs):
             accepted = [v.outputs[k] for v in variants if k < len(v.outputs)]
             if accepted:
-                total += compare_tensor(value.name, number, _value(value, mine), *accepted)
+                total += compare_tensor(value.name, number, _elements(value, mine), *accepted)
         if number == goldens.tensor_set:
             total += _against_tensors(model, mine, goldens, number)
     return total
@@ -334,11 +334,11 @@ def _against_tensors(
 
 
 def _against_crcs(name: str, number: int, found: Array, expected: Sequence[int]) -> Comparison:
-    mine = crc32_of(found)
+    mine = array_crc32(found)
     if mine in expected:
         return Comparison(1, found.size)
     return Comparison(1, found.size, 1, Difference(name, number, None, expected[0], mine, 1))
 
 
-def _value(value: Value, tensors: Mapping[str, Array]) -> Array:
+def _elements(value: Value, tensors: Mapping[str, Array]) -> Array:
     return value.data.array(value.type) if value.data is not None else tensors[value.name]

@@ -20,7 +20,7 @@ from penstock.ir.op import Reducing, Sample
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.tiling.layer import Layer
-from penstock.tiling.layer_of import layer_of, regions_of
+from penstock.tiling.layer_of import input_regions, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.scratchpads import Scratchpads
 from penstock.tiling.tiling import Box
@@ -52,7 +52,7 @@ def box_of(layer: Layer, region: Region) -> Box:
 def test_the_layer_contains_what_the_operator_needs(sample: Sample, data: st.DataObject) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
-    needed = regions_of(sample.op, sample.site, layer, box)
+    needed = input_regions(sample.op, sample.site, layer, box)
     for said, exact in zip(held(layer, box), needed, strict=True):
         assert said.contains(exact)
 
@@ -68,7 +68,7 @@ def test_most_layers_say_exactly_what_the_operator_needs(
 ) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
-    needed = regions_of(sample.op, sample.site, layer, box)
+    needed = input_regions(sample.op, sample.site, layer, box)
     for said, exact in zip(held(layer, box), needed, strict=True):
         assert said == exact or (said.empty and exact.empty)
 

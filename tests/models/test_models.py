@@ -15,7 +15,7 @@ from penstock import api
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
 from penstock.simulators.golden_archive import read_goldens, write_goldens
-from penstock.simulators.goldens import crc32_of
+from penstock.simulators.goldens import array_crc32
 
 RUNGS = ("reference", "machine", "host", "core")
 
@@ -84,7 +84,7 @@ def altered(model: str, archive: Path) -> str:
     values = tensors[victim.origin].copy()
     values.flat[values.size // 2] ^= 1
     tensors[victim.origin] = values
-    crcs = dict(goldens.tensor_crc32) | {victim.origin: crc32_of(values)}
+    crcs = dict(goldens.tensor_crc32) | {victim.origin: array_crc32(values)}
     changed = dataclasses.replace(
         goldens,
         sets=(dataclasses.replace(first, tensors=tuple(tensors.items())), *others),

@@ -11,7 +11,7 @@ from penstock.codegen.c_functions import table_symbol
 from penstock.codegen.names import Names
 from penstock.ir.op import Table
 from penstock.program.program import Program
-from penstock.program.steps import steps, views_of, walk
+from penstock.program.steps import accessed_views, steps, walk
 from penstock.program.tables import entry_bytes, folded_constants
 
 ACCELERATORS_ALIGNMENT_BYTES = 16
@@ -51,7 +51,7 @@ class Array:
 
 def arrays(program: Program, names: Names) -> tuple[Array, ...]:
     """All arrays of the weights file: tensors of the model, followed by kernel tables."""
-    views = [view for command in walk(program.run) for view in views_of(command)]
+    views = [view for command in walk(program.run) for view in accessed_views(command)]
     seen = {view.buffer: view.type for view in (*views, *program.outputs)}
     types = dict(seen)
     types |= {b.name: b.type for b in program.buffers if b.type is not None}

@@ -24,7 +24,7 @@ from penstock.program.program import (
     Transfer,
     Wait,
 )
-from penstock.program.steps import as_step, views_of, walk
+from penstock.program.steps import accessed_views, as_step, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class _Writer:
             found.append(self.names.tokens[command.token or NO_TOKEN])
         if function.by_rows:
             found += [expression(bound, scope) for bound in row_interval(command)]
-        pairs = zip(views_of(command), views_of(shared), strict=True)
+        pairs = zip(accessed_views(command), accessed_views(shared), strict=True)
         found += [
             expression(view.offset, scope)
             for view, kept in pairs

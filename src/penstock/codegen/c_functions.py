@@ -15,7 +15,14 @@ from penstock.ir.op import row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Var
 from penstock.program.program import Call, Command, Copy, Kind, Program, Pull, View
-from penstock.program.steps import as_step, as_stream, as_transfer, buffers_of, views_of, walk
+from penstock.program.steps import (
+    accessed_views,
+    as_step,
+    as_stream,
+    as_transfer,
+    used_buffers,
+    walk,
+)
 
 Doing = Call | Copy | Pull
 """Commands that a function executes."""
@@ -62,7 +69,7 @@ def functions(
 
 def given(program: Program, names: Names, command: Command) -> tuple[Parameter, ...]:
     """Parameters for the memories that a command accesses and for the inputs that it pulls."""
-    buffers = map(program.buffer, buffers_of(command))
+    buffers = map(program.buffer, used_buffers(command))
     touched = {b.memory for b in buffers if b.kind is not Kind.CONSTANT}
     pulled = {c.target.tensor for c in walk((command,)) if isinstance(c, Pull)}
     memories = (p for memory, p in names.memories.items() if memory in touched)
@@ -111,7 +118,7 @@ class _Frame:
         taken = [p.declaration for p in given(self.program, self.names, command)]
         taken += ["int token"] if isinstance(command, Copy) else []
         taken += ["int32_t lower", "int32_t upper"] if self.by_rows else []
-        offsets = (view.offset for view in views_of(command))
+        offsets = (view.offset for view in accessed_views(command))
         taken += [f"int32_t {offset.name}" for offset in offsets if isinstance(offset, Var)]
         return c_text.wrapped(f"{result} {symbol}(", c_text.parted(taken), ") {")
 

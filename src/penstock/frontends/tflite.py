@@ -107,7 +107,9 @@ class _Reader:
                 help="convert the model with a current TensorFlow Lite converter",
             )
         graph = self._graph()
-        values = [self._value(graph.Tensors(i), i) for i in range(self._count(graph, "Tensors"))]
+        values = [
+            self._import_tensor(graph.Tensors(i), i) for i in range(self._count(graph, "Tensors"))
+        ]
         inputs = tuple(self._pick(values, i) for i in self._indices(graph, "Inputs"))
         outputs = tuple(self._pick(values, i) for i in self._indices(graph, "Outputs"))
         nodes = tuple(
@@ -142,7 +144,7 @@ class _Reader:
             raise _Malformed(f"tensor {index} is named, must be within [0, {len(values)})")
         return values[index]
 
-    def _value(self, tensor: Any, index: int) -> Value:
+    def _import_tensor(self, tensor: Any, index: int) -> Value:
         name = self._unique(printable(tensor.Name()) or f"tensor{index}", index)
         shape = tuple(self._indices(tensor, "Shape"))
         dtype = self._dtype(tensor.Type(), name, index)
@@ -173,13 +175,13 @@ class _Reader:
             raise UnsupportedError(
                 "model-004",
                 f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
-                where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
+                where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
                 why=STATE if label in _HANDLES else "",
                 help=STATELESS if label in _HANDLES else _OTHER_TYPES.get(label, _ANY_TYPE),
             )
         return DType[label]
 
-    def _user_of(self, tensor: int) -> str:
+    def _first_user(self, tensor: int) -> str:
         """Description of the first node that reads or writes a tensor."""
         graph = self._graph()
         for i in range(self._count(graph, "Operators")):
@@ -192,7 +194,7 @@ class _Reader:
         return UnsupportedError(
             "model-027",
             f"{what}, which this version of penstock does not read",
-            where=f'{self._name}: {self._user_of(index)}, tensor "{name}"',
+            where=f'{self._name}: {self._first_user(index)}, tensor "{name}"',
             help="convert the model with dense tensors and one affine quantisation for each "
             "(post-training integer quantisation)",
         )

@@ -186,7 +186,7 @@ def operand(node: OnnxNode, k: int) -> Value:
     magnitudes = np.unique(np.abs(reals[reals != 0]))
     if len(magnitudes) > 1 and not node.assumed:
         raise node.unsupported(
-            f'constant "{value.name}" holds real numbers, must be int8 followed by a DequantizeLinear',
+            f'constant "{value.name}" is real, must be int8 followed by a DequantizeLinear',
             help="quantise the model (docs/how-to/from-pytorch.md), or give --assume-int8",
         )
     largest = float(magnitudes[-1]) if len(magnitudes) else 1.0

@@ -54,7 +54,7 @@ class _Places:
         laid = laid_storages(expanded, addresses)
         known: dict[str, PlacedRows] = {}
 
-        def rows_of(value: Value) -> PlacedRows | None:
+        def placed_rows(value: Value) -> PlacedRows | None:
             owner = expanded.storage_owner(value)
             if owner is None:
                 return None
@@ -63,10 +63,10 @@ class _Places:
                 known[value.name] = _rows(value, owner, laid[owner.name], memory)
             return known[value.name]
 
-        outputs = [rows_of(part.output) for part in steps]
+        outputs = [placed_rows(part.output) for part in steps]
         assert all(outputs)
         return _Places(
-            tuple(tuple(map(rows_of, part.inputs)) for part in steps),
+            tuple(tuple(map(placed_rows, part.inputs)) for part in steps),
             tuple(rows for rows in outputs if rows is not None),
         )
 

@@ -86,7 +86,7 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
     for command in program.run:
         inner = [numbers[as_step(c)] for c in walk((command,)) if isinstance(c, Call)]
         first, last = (min(inner), max(inner)) if inner else (begun, begun)
-        for name in buffers_of(command):
+        for name in used_buffers(command):
             before, after = found.get(name, (first, last))
             found[name] = (min(before, first), max(after, last))
         begun = min(max(begun, last + 1), max(0, len(numbers) - 1))
@@ -95,17 +95,17 @@ def lives(program: Program) -> dict[str, tuple[int, int]]:
     return found
 
 
-def buffers_of(command: Command) -> Iterator[str]:
+def used_buffers(command: Command) -> Iterator[str]:
     """The buffers that a command uses, possibly repeated; a loop uses those of its body."""
     for inner in walk((command,)):
-        yield from (view.buffer for view in views_of(inner))
+        yield from (view.buffer for view in accessed_views(inner))
         if isinstance(inner, Call):
             yield from (view.buffer for view in (inner.fetched, *inner.fills) if view is not None)
             if inner.scratch is not None:
                 yield inner.scratch
 
 
-def views_of(command: Command) -> tuple[View, ...]:
+def accessed_views(command: Command) -> tuple[View, ...]:
     """The views that a command itself accesses, the written one last."""
     match command:
         case Call():

@@ -16,7 +16,7 @@ from penstock.program.program import (
     Pull,
     View,
 )
-from penstock.program.steps import views_of, walk
+from penstock.program.steps import accessed_views, walk
 
 ROW_ENTRY_BYTES = 4
 """Bytes of an entry of a row table: an offset of one word."""
@@ -41,7 +41,7 @@ def _shown(command: Command) -> tuple[View, ...]:
     bound tables instead."""
     if isinstance(command, Call) and command.body:
         return (command.output,)
-    return views_of(command)
+    return accessed_views(command)
 
 
 def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
@@ -76,7 +76,7 @@ def folded_constants(program: Program) -> frozenset[str]:
     read = {view.buffer for view in program.outputs}
     for command in walk(program.run):
         inside = command.kernel.folded if isinstance(command, Call) else ()
-        for k, view in enumerate(views_of(command)):
+        for k, view in enumerate(accessed_views(command)):
             (folded if k in inside else read).add(view.buffer)
     return frozenset(folded - read)
 
@@ -84,7 +84,7 @@ def folded_constants(program: Program) -> frozenset[str]:
 def _expressions(command: Command) -> Iterator[Expr]:
     """The bounds and offsets of a command, without the valid rows of views, which are only for
     checks."""
-    yield from (view.offset for view in views_of(command))
+    yield from (view.offset for view in accessed_views(command))
     match command:
         case Call():
             yield from (*command.out.lower, *command.out.upper)

@@ -221,10 +221,10 @@ def _draw_bars(
     for (y, span), total in zip(found, totals, strict=True):
         for size, color in ((total, PAINTS["arena"].face), (span.most_bytes, _DARK)):
             bars.append(Bar(left, y - _BAR_HEIGHT / 2, points * size, _BAR_HEIGHT, color))
-        words = number(total) if span.most_bytes == total else _of(span.most_bytes, total)
+        words = number(total) if span.most_bytes == total else _live_share(span.most_bytes, total)
         axes.text(left + points * total + 4, y, words, va="center", color=INK, fontsize=7.5)
     draw_bars(axes, bars)
 
 
-def _of(alive: int, total: int) -> str:
-    return f"{number(alive)} of {number(total)}"
+def _live_share(live: int, total: int) -> str:
+    return f"{number(live)} of {number(total)}"

@@ -321,7 +321,7 @@ def make_report(
         arena=arena,
         static=sum(others),  # the objects of the model contain no other data
         stack=stack_bytes,
-        io=_bytes_of(program, Kind.IO),
+        io=_kind_bytes(program, Kind.IO),
         scratch=max((plan.scratch_bytes for plan in schedule.plans), default=0),
     )
     return Report(
@@ -354,7 +354,7 @@ def make_report(
     )
 
 
-def _bytes_of(program: Program, kind: Kind) -> int:
+def _kind_bytes(program: Program, kind: Kind) -> int:
     """Return the bytes, over all memories, of the union of the buffers of a kind."""
     total = 0
     for memory in program.ram():

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from penstock.brief import Brief
 from penstock.program.program import Kind, Program, Rows
-from penstock.program.steps import steps, views_of, walk
+from penstock.program.steps import accessed_views, steps, walk
 from penstock.reports.engine_work import is_offloaded
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
@@ -216,7 +216,7 @@ def _tensors(expanded: ExpandedSchedule, program: Program) -> Iterator[MemorySpa
     """Yield a span for each storage."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     views = {view.tensor: view for view in program.inputs}
-    views |= {view.tensor: view for c in walk(program.run) for view in views_of(c)[-1:]}
+    views |= {view.tensor: view for c in walk(program.run) for view in accessed_views(c)[-1:]}
     lives, ends = expanded.live_ranges, _ends(expanded)
     for s, storage in enumerate(expanded.schedule.parts.rows.storages):
         buffer = buffers[storage.name]

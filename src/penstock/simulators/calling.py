@@ -91,7 +91,7 @@ def check_preserved(core: CoreAccess, name: str, sp: int) -> None:
         )
 
 
-def returned_value(core: CoreAccess) -> int:
+def result_register(core: CoreAccess) -> int:
     """r0 as a signed number."""
     word = core.register("R0")
     return word - (1 << 32) if word >> 31 else word

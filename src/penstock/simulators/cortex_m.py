@@ -97,7 +97,7 @@ class Simulator:
         before, *counts = counts_by_phase(records, blocks, self.core.timing, len(phases) + 1)
         changed = calling.lowest_changed(self._cpu, lower, paint)
         return CallOutcome(
-            return_value=calling.returned_value(self._cpu),
+            return_value=calling.result_register(self._cpu),
             counts=sum(counts, before),
             stack_bytes=sp - min(_lowest_pointer(records, blocks), changed),
             before=before,

@@ -72,7 +72,7 @@ class Simulator55:
             )
         before, *counts = (ExecutionCounts(n, n) for n in self._counter.counts(len(phases) + 1))
         return CallOutcome(
-            return_value=calling.returned_value(self._cpu),
+            return_value=calling.result_register(self._cpu),
             counts=sum(counts, before),
             stack_bytes=sp - lowest,
             before=before,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import ModelError, OutputError
-from penstock.simulators.golden_members import goldens_of, members_of
+from penstock.simulators.golden_members import goldens_from_members, goldens_to_members
 from penstock.simulators.goldens import Goldens
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ def read_goldens(path: Path) -> Goldens:
 
     Raises ModelError if the file is missing, damaged or inconsistent."""
     try:
-        return goldens_of(_read_members(path))
+        return goldens_from_members(_read_members(path))
     except ModelError as error:
         raise error.at(str(path)) from error
 
@@ -51,7 +51,7 @@ def write_goldens(goldens: Goldens, path: Path) -> None:
 
 def golden_bytes(goldens: Goldens) -> bytes:
     """The archive as bytes."""
-    return pack_members(members_of(goldens))
+    return pack_members(goldens_to_members(goldens))
 
 
 def pack_members(members: Mapping[str, Array]) -> bytes:

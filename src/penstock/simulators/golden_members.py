@@ -12,7 +12,7 @@ the first axis of every input and output is the step), `model_crc32`, `tensor_cr
 `tflm_tensor_crc32` (tensor index -> CRC-32 of the raw little-endian values), `tensor_crc32_set` or
 `input_set` (the set to which CRCs and `t` members belong).  Other members and keys are ignored.
 
-`goldens_of(members_of(g))` equals g.
+`goldens_from_members(goldens_to_members(g))` equals g.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Meta = Mapping[str, Any]  # JSON of a foreign file; it does not leave this modul
 ArraysBySet = dict[int, tuple[Array, ...]]
 
 
-def members_of(goldens: Goldens) -> dict[str, Array]:
+def goldens_to_members(goldens: Goldens) -> dict[str, Array]:
     """The members by name, in the order of the file."""
     members: dict[str, Array] = {"meta": np.array(json.dumps(_meta(goldens), sort_keys=True))}
     for number, golden_set in zip(goldens.set_numbers, goldens.sets, strict=True):
@@ -66,7 +66,7 @@ def _meta(goldens: Goldens) -> dict[str, Any]:
     return {key: value for key, value in meta.items() if value not in (None, {}, ())}
 
 
-def goldens_of(members: Members) -> Goldens:
+def goldens_from_members(members: Members) -> Goldens:
     """The goldens that the members describe.
 
     Raises ModelError if the members are inconsistent or contain no goldens."""

@@ -49,7 +49,7 @@ class Goldens(Brief):
     model_crc32: int | None = None
 
 
-def crc32_of(values: Array) -> int:
+def array_crc32(values: Array) -> int:
     """CRC-32 (zlib) of the raw little-endian values, the last axis fastest."""
     return zlib.crc32(np.asarray(values, values.dtype.newbyteorder("<")).tobytes())
 
@@ -72,6 +72,6 @@ def make_goldens(
         kinds=tuple(KINDS[number % len(KINDS)] for number in range(set_count)),
         sets=(first, *(GoldenSet(other.inputs, other.outputs) for other in others)),
         tensor_set=0,
-        tensor_crc32=tuple((index, crc32_of(values)) for index, values in first.tensors),
+        tensor_crc32=tuple((index, array_crc32(values)) for index, values in first.tensors),
         model_crc32=seed,
     )

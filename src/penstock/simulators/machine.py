@@ -33,10 +33,10 @@ from penstock.program.program import (
     View,
     Wait,
 )
-from penstock.program.steps import buffers_of
+from penstock.program.steps import used_buffers
 from penstock.simulators.devices import Devices
 from penstock.simulators.memories import POISON, Memories, lies_whole
-from penstock.simulators.operand import ConcreteOperand, region_of, rows_region
+from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
 
 Trace = Callable[[str, Region, Array], None]
 """Told of every computed region: tensor, region, elements."""
@@ -107,7 +107,7 @@ class Machine:
                     raise InternalError("machine-011", "a stream command has not been encoded")
 
     def _call(self, call: Call, variables: Variables) -> None:
-        out = region_of(call.out, variables)
+        out = evaluate_box(call.out, variables)
         if out.empty:
             return
         needed = zip(call.inputs, call.op.needs(call.site, out), strict=True)
@@ -236,8 +236,8 @@ class Machine:
 
     def _count_moved(self, sources: tuple[ConcreteOperand, ...], target: ConcreteOperand) -> None:
         for source in sources:
-            _add(self.counts.read_bytes, self._memories.memory_of(source), source.size_bytes)
-        _add(self.counts.written_bytes, self._memories.memory_of(target), target.size_bytes)
+            _add(self.counts.read_bytes, self._memories.operand_memory(source), source.size_bytes)
+        _add(self.counts.written_bytes, self._memories.operand_memory(target), target.size_bytes)
 
 
 def _add(counts: dict[str, int], memory: str, size: int) -> None:
@@ -262,7 +262,7 @@ def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
     """By step of the run entry, the buffers that no later step and no output reads."""
     last: dict[str, int] = {}
     for step, command in enumerate(program.run):
-        for name in buffers_of(command):
+        for name in used_buffers(command):
             last[name] = step
     for view in program.outputs:
         last.pop(view.buffer, None)

@@ -33,7 +33,7 @@ class Memories:
         for buffer in program.buffers:
             self._load(buffer)
 
-    def memory_of(self, operand: ConcreteOperand) -> str:
+    def operand_memory(self, operand: ConcreteOperand) -> str:
         """Name of the memory that holds an operand."""
         return self.buffers[operand.view.buffer].memory
 
@@ -49,7 +49,7 @@ class Memories:
                 "machine-002",
                 f'"{operand.view.tensor}" is read where it is not (any more): region '
                 f'{operand.region.intervals} in buffer "{operand.view.buffer}" of '
-                f"{self.memory_of(operand)}",
+                f"{self.operand_memory(operand)}",
             )
         return rows.view(operand.view.type.dtype.value).reshape(around.shape)[inner.slices]
 
@@ -108,7 +108,7 @@ class Memories:
         """Memory and address of the first byte that differs from `before`, outside of the operand
         `output` and of the buffers `others`; None if there is none."""
         changed = {name: self._bytes[name] != old for name, old in before.items()}
-        changed[self.memory_of(output)][self._addresses(output)] = False
+        changed[self.operand_memory(output)][self._addresses(output)] = False
         for buffer in (self.buffers[name] for name in others):
             part = slice(buffer.address, buffer.address + buffer.size_bytes)
             changed[buffer.memory][part] = False
@@ -173,7 +173,7 @@ class Memories:
 
     def _cells(self, operand: ConcreteOperand) -> tuple[Array, Array]:
         """Bytes and owners of the memory that holds an operand."""
-        memory = self.memory_of(operand)
+        memory = self.operand_memory(operand)
         return self._bytes[memory], self._owner[memory]
 
     def _spans(self, operand: ConcreteOperand) -> Iterator[tuple[int, int, int]]:
@@ -203,7 +203,7 @@ class Memories:
             yield buffer.address + lower, buffer.address + upper, tag
 
     def _in_one_memory(self, one: ConcreteOperand, other: ConcreteOperand) -> bool:
-        return self.memory_of(one) == self.memory_of(other)
+        return self.operand_memory(one) == self.operand_memory(other)
 
     def _extent(self, operand: ConcreteOperand) -> tuple[int, int]:
         """Half-open address range that contains all rows of an operand."""

@@ -61,7 +61,7 @@ class ConcreteOperand:
         return around, self.region.shift(tuple(-x for x in around.lower))
 
 
-def region_of(box: Box, variables: Mapping[str, int]) -> Region:
+def evaluate_box(box: Box, variables: Mapping[str, int]) -> Region:
     """The region of a box for given loop variables."""
     return Region(
         tuple(evaluate(x, variables) for x in box.lower),

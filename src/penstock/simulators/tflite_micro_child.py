@@ -42,7 +42,7 @@ class SubgraphInterface:
     tensors: tuple[int, ...]
 
 
-def interface_of(model_bytes: bytes) -> SubgraphInterface:
+def subgraph_interface(model_bytes: bytes) -> SubgraphInterface:
     """The interface declared by a model file."""
     schema: Schema = importlib.import_module(SCHEMA)
     model: Schema = schema.Model.GetRootAs(model_bytes, 0)
@@ -73,7 +73,7 @@ def run_set(
 
     Results are copied, since the interpreter's arrays are in its arena.
     """
-    interface = interface_of(model_bytes)
+    interface = subgraph_interface(model_bytes)
     if len(inputs) != interface.input_count:
         raise ValueError(f"{len(inputs)} inputs given, the model takes {interface.input_count}")
     interpreter = fresh_interpreter(model_bytes, arena_bytes)

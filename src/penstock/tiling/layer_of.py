@@ -61,7 +61,7 @@ def layer_of(op: Op, site: Site, name: str = "layer") -> Layer:
     )
 
 
-def regions_of(op: Op, site: Site, layer: Layer, box: Box) -> tuple[Region, ...]:
+def input_regions(op: Op, site: Site, layer: Layer, box: Box) -> tuple[Region, ...]:
     """Return the exact region of each input that the operator needs to compute `box` of its layer,
     restricted to the box along reduction axes."""
     names = _names(site.output.rank)

@@ -11,8 +11,8 @@ from penstock.tiling.smaug_rule import CHANNELS, ENGINES, SmaugRule, SmaugShapes
 from penstock.tiling.smaug_windows import (
     Piece,
     output_pieces,
+    output_points,
     padding_after,
-    points_made,
     stride,
     tile_points,
 )
@@ -96,7 +96,7 @@ class WindowedRule(SummedRule):
         _, rows, columns, channels = self.wholes[OUTPUT]
         some: Sequence[int] = (weights[0],)
         if dims[OUTPUT].needs("H"):
-            rows = points_made(self.rows, tile[1] + self.rows.before)
+            rows = output_points(self.rows, tile[1] + self.rows.before)
         elif dims[WEIGHTS] is NONE:
             some = (channels,) if dims[OUTPUT] is NONE else stepped(channels, ENGINES)
         for deep in some:
@@ -190,9 +190,9 @@ class PooledRule(SmaugRule):
             n, h, w, c = tile
             _, height, width, channels = self.wholes[OUTPUT]
             if dims[OUTPUT].needs("H"):
-                height = points_made(rows, h)
+                height = output_points(rows, h)
             if dims[OUTPUT].needs("W"):
-                width = points_made(columns, w)
+                width = output_points(columns, w)
             if dims[INPUT].needs("C") and dims[OUTPUT].needs("C"):
                 channels = c
             yield {INPUT: tile, OUTPUT: (n, height, width, channels)}

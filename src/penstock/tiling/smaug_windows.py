@@ -19,7 +19,7 @@ def stride(d: Dimension) -> int:
     return math.ceil(d.factor)
 
 
-def points_made(d: Dimension, elements: int) -> int:
+def output_points(d: Dimension, elements: int) -> int:
     """Return the number of output points of `elements` input elements, padding included."""
     return (elements - d.window) // stride(d) + 1
 
@@ -27,9 +27,9 @@ def points_made(d: Dimension, elements: int) -> int:
 def tile_points(d: Dimension, elements: int, layer: Layer) -> tuple[int, tuple[int, int]]:
     """Return the output points of a tile of `elements`, and the additional points of the first and
     the last tile due to padding."""
-    points = points_made(d, elements)
+    points = output_points(d, elements)
     after = d.after(layer.axis(d.axis or "").extent)
-    first, last = (points_made(d, elements + more) - points for more in (d.before, after))
+    first, last = (output_points(d, elements + more) - points for more in (d.before, after))
     return points, (first, last)
 
 
@@ -75,5 +75,5 @@ def output_pieces(d: Dimension, inputs: Sequence[int], after: int) -> tuple[Piec
     made = [n + (d.before if k == 0 else 0) for k, n in enumerate(inputs)]
     if len(made) > 1:
         made[-1] += after
-    rows = [points_made(d, n) for n in made]
+    rows = [output_points(d, n) for n in made]
     return tuple((sum(rows[:k]), n) for k, n in enumerate(rows))

@@ -187,7 +187,7 @@ class Tiling:
         changing = self._cut_loops(operand, depth)
         found: list[TensorTile] = []
         for chosen in product(*(self.tiles[name] for name in changing)):
-            box = {axis.name: self._all_of(axis.name) for axis in self.layer.axes}
+            box = {axis.name: self._whole_axis(axis.name) for axis in self.layer.axes}
             box |= dict(zip(changing, chosen, strict=True))
             found.append(TensorTile(self.region(operand, box), self.padding(operand, box)))
         return tuple(found)
@@ -231,9 +231,9 @@ class Tiling:
     def _interval(self, d: Dimension, box: Box, outer: tuple[str, ...]) -> Interval:
         if d.axis is None:
             return (0, d.size)
-        return d.needs(box[d.axis] if d.axis in outer else self._all_of(d.axis))
+        return d.needs(box[d.axis] if d.axis in outer else self._whole_axis(d.axis))
 
-    def _all_of(self, axis: str) -> Interval:
+    def _whole_axis(self, axis: str) -> Interval:
         return (0, self.layer.axis(axis).extent)
 
     def _cut_loops(self, operand: LayerOperand, depth: int) -> list[str]:
@@ -281,7 +281,7 @@ class Tiling:
         if d.axis is None:
             return [d.size]
         cut = d.axis in changing
-        reads = map(d.needs, self.tiles[d.axis] if cut else (self._all_of(d.axis),))
+        reads = map(d.needs, self.tiles[d.axis] if cut else (self._whole_axis(d.axis),))
         return [upper - lower for lower, upper in reads]
 
     def _runs(self, operand: LayerOperand, lengths: list[list[int]]) -> int:

@@ -61,7 +61,7 @@ class Network(ABC):
         for each in fields(self):
             described, value = described_option(each), getattr(self, each.name)
             if not described.accepts(value, each.metadata):
-                raise wrong_value(self.NAME, described, repr(value))
+                raise option_error(self.NAME, described, repr(value))
 
     @abstractmethod
     def graph(self) -> Graph:
@@ -79,7 +79,7 @@ def described_option(each: Field[Any]) -> Option:
     return Option(each.name, cast(Number, each.default), allowed)
 
 
-def wrong_value(network: str, described: Option, found: str) -> UsageError:
+def option_error(network: str, described: Option, found: str) -> UsageError:
     """An error for a value outside the range of an option, to be raised by the caller."""
     return UsageError(
         "usage-113",

@@ -18,7 +18,7 @@ from typing import cast
 import penstock.zoo as folder
 from penstock.errors import UsageError
 from penstock.ir.graph import Graph
-from penstock.zoo.network import Network, Number, Option, described_option, wrong_value
+from penstock.zoo.network import Network, Number, Option, described_option, option_error
 
 PREFIX = "zoo:"
 
@@ -90,7 +90,7 @@ def _number(value: str, network: str, option: Option) -> Number:
     try:
         return type(option.default)(value)
     except ValueError:
-        raise wrong_value(network, option, repr(value)) from None
+        raise option_error(network, option, repr(value)) from None
 
 
 def _unknown(text: str, name: str) -> UsageError:

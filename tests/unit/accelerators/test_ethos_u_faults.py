@@ -56,7 +56,7 @@ from penstock.simulators.devices import Devices
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine
 from penstock.simulators.memories import Memories
-from penstock.simulators.operand import ConcreteOperand, region_of
+from penstock.simulators.operand import ConcreteOperand, evaluate_box
 
 STOP, DMA_START = 0x000, 0x010
 OUTPUT = ((0x111, 0x115), (0x112, 0x116), (0x113, 0x117))
@@ -320,7 +320,7 @@ def _calls(
                 yield from _calls(command.body, {**variables, command.variable: value})
         else:
             assert isinstance(command, Call)
-            out = region_of(command.out, variables)
+            out = evaluate_box(command.out, variables)
             if not out.empty:
                 yield command, out
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.simulators import tflite_micro
 from penstock.simulators.golden_archive import read_goldens
-from penstock.simulators.golden_members import members_of
-from penstock.simulators.goldens import crc32_of, make_goldens
+from penstock.simulators.golden_members import goldens_to_members
+from penstock.simulators.goldens import array_crc32, make_goldens
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
 from tools.make_test_models import NETWORKS, OPERATORS
 
@@ -40,7 +40,9 @@ def test_the_runtime_answers_as_the_committed_goldens_say(runtime: None, name: s
         for values, others in zip(expected.outputs, answer.outputs, strict=True):
             assert values.dtype == others.dtype
             assert np.array_equal(values, others)
-    assert tuple((i, crc32_of(values)) for i, values in answers[0].tensors) == goldens.tensor_crc32
+    assert (
+        tuple((i, array_crc32(values)) for i, values in answers[0].tensors) == goldens.tensor_crc32
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,8 +57,8 @@ def test_every_tensor_is_kept_and_most_values_lie_inside_the_range(name: str) ->
 def test_making_goldens_again_gives_the_committed_ones(runtime: None) -> None:
     types = [((1, 8, 7, 4), np.int8, 18), ((1, 8, 7, 4), np.int8, 18)]
     goldens = make_goldens(model_bytes_of("two_heads"), types, "two_heads.tflite")
-    members = members_of(goldens)
-    committed = members_of(read_goldens(MODELS / "two_heads.npz"))
+    members = goldens_to_members(goldens)
+    committed = goldens_to_members(read_goldens(MODELS / "two_heads.npz"))
     assert members.keys() == committed.keys()
     assert all(np.array_equal(values, committed[name]) for name, values in members.items())
 

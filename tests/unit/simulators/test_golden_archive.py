@@ -17,8 +17,8 @@ from penstock.simulators.golden_archive import (
     read_goldens,
     write_goldens,
 )
-from penstock.simulators.golden_members import members_of
-from penstock.simulators.goldens import Goldens, crc32_of
+from penstock.simulators.golden_members import goldens_to_members
+from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.tflite_micro import GoldenSet
 
 Array = NDArray[Any]
@@ -41,7 +41,7 @@ def sample() -> Goldens:
             GoldenSet((row(5, 6),), (row(7), row(8))),
         ),
         tensor_set=0,
-        tensor_crc32=tuple((index, crc32_of(values)) for index, values in tensors),
+        tensor_crc32=tuple((index, array_crc32(values)) for index, values in tensors),
         tflm_sets=(
             GoldenSet((row(1, 2),), (row(3), row(4))),
             GoldenSet((row(5, 6),), (row(7), row(9))),
@@ -71,7 +71,7 @@ def refusal(path: Path) -> ModelError:
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     write_goldens(sample(), tmp_path / "g.npz")
     again = read_goldens(tmp_path / "g.npz")
-    members, expected = members_of(again), members_of(sample())
+    members, expected = goldens_to_members(again), goldens_to_members(sample())
     assert members.keys() == expected.keys()
     for name, values in members.items():
         assert values.dtype == expected[name].dtype
@@ -96,7 +96,7 @@ def test_numpy_reads_the_archive_without_us(tmp_path: Path) -> None:
         meta = json.loads(str(archive["meta"]))
         assert archive["out1_set1"] == row(8)
     assert meta["tensor_crc32_set"] == 0
-    assert meta["tensor_crc32"]["3"] == crc32_of(row(-7))
+    assert meta["tensor_crc32"]["3"] == array_crc32(row(-7))
 
 
 def test_an_archive_of_tensors_only_is_one_set_with_its_number(tmp_path: Path) -> None:
@@ -227,6 +227,6 @@ def test_where_the_runtimes_differ_both_answers_are_kept(shared_models: Path) ->
 
 
 def test_altered_values_are_read_so_that_the_ladder_can_name_their_layer(tmp_path: Path) -> None:
-    members = members_of(sample()) | {"t3": row(-8)}
+    members = goldens_to_members(sample()) | {"t3": row(-8)}
     found = read_goldens(saved(tmp_path / "g.npz", members))
     assert np.array_equal(dict(found.sets[found.tensor_set or 0].tensors)[3], row(-8))

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import ToolError
 from penstock.simulators import tflite_micro
 from penstock.simulators.golden_archive import read_goldens
-from penstock.simulators.goldens import crc32_of
+from penstock.simulators.goldens import array_crc32
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
 
 NOTHING = (np.zeros((1, 4), np.int8),)
@@ -80,7 +80,7 @@ def test_the_answers_are_those_of_the_shared_goldens(
     assert len(answer.outputs) == len(outputs)
     assert all(np.array_equal(*pair) for pair in zip(answer.outputs, outputs, strict=True))
     crcs = goldens.tflm_tensor_crc32 or goldens.tensor_crc32
-    assert tuple((index, crc32_of(values)) for index, values in answer.tensors) == crcs
+    assert tuple((index, array_crc32(values)) for index, values in answer.tensors) == crcs
 
 
 def test_no_state_passes_from_one_set_to_the_next(runtime: None, shared_models: Path) -> None:

@@ -13,10 +13,10 @@ from benchmarks.random_graphs import FAMILIES, random_problem
 from penstock.errors import CapacityError
 from penstock.scheduling.grouping.banks import (
     BankGroups,
-    Life,
+    TensorLiveRange,
     best_groups,
     best_split,
-    lives,
+    live_ranges,
     paper_groups,
     proportional,
     splits,
@@ -25,16 +25,16 @@ from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 
 
 @st.composite
-def some_lives(draw: st.DrawFn, most: int) -> tuple[Life, ...]:
+def some_live_ranges(draw: st.DrawFn, most: int) -> tuple[TensorLiveRange, ...]:
     family = draw(st.sampled_from(sorted(FAMILIES)))
     problem = random_problem(family, draw(st.integers(0, 10**6)), draw(st.integers(1, most)))
-    return lives(problem, problem.everything, tuple(range(len(problem.nodes))))
+    return live_ranges(problem, problem.everything, tuple(range(len(problem.nodes))))
 
 
-def is_sound(found: BankGroups, some: tuple[Life, ...]) -> bool:
-    """Every life once, and no two of a group in one step."""
-    listed = [life for group in found.groups for life in group]
-    if sorted(life.tensor for life in listed) != sorted(life.tensor for life in some):
+def is_sound(found: BankGroups, some: tuple[TensorLiveRange, ...]) -> bool:
+    """Every live range once, and no two of a group in one step."""
+    listed = [live_range for group in found.groups for live_range in group]
+    if sorted(one.tensor for one in listed) != sorted(one.tensor for one in some):
         return False
     return not any(
         a.tensor != b.tensor and a.first <= b.last and b.first <= a.last
@@ -44,8 +44,8 @@ def is_sound(found: BankGroups, some: tuple[Life, ...]) -> bool:
     )
 
 
-@given(some_lives(most=7))
-def test_the_best_groups_are_the_best_of_all(some: tuple[Life, ...]) -> None:
+@given(some_live_ranges(most=7))
+def test_the_best_groups_are_the_best_of_all(some: tuple[TensorLiveRange, ...]) -> None:
     paper, found = paper_groups(some), best_groups(some, 10**6)
     assert is_sound(paper, some)
     assert is_sound(found, some)
@@ -54,7 +54,7 @@ def test_the_best_groups_are_the_best_of_all(some: tuple[Life, ...]) -> None:
     keys: list[tuple[int, int]] = []
     for colours in product(range(count), repeat=len(some)):
         groups = [
-            tuple(life for life, g in zip(some, colours, strict=True) if g == colour)
+            tuple(live_range for live_range, g in zip(some, colours, strict=True) if g == colour)
             for colour in range(count)
         ]
         candidate = BankGroups(tuple(group for group in groups if group))
@@ -63,31 +63,31 @@ def test_the_best_groups_are_the_best_of_all(some: tuple[Life, ...]) -> None:
     assert found.key == min(keys)
 
 
-@given(some_lives(most=30), st.integers(1, 50))
+@given(some_live_ranges(most=30), st.integers(1, 50))
 def test_a_search_cut_short_is_no_worse_than_the_paper(
-    some: tuple[Life, ...], max_states: int
+    some: tuple[TensorLiveRange, ...], max_states: int
 ) -> None:
     found = best_groups(some, max_states)
     assert is_sound(found, some)
     assert found.key <= paper_groups(some).key
 
 
-def test_lives_of_a_chain() -> None:
+def test_live_ranges_of_a_chain() -> None:
     nodes = (GroupNode("a", 5, 0, (3,)), GroupNode("b", 6, 0, (0,)), GroupNode("c", 7, 0, (1, 3)))
     problem = GroupingProblem(nodes, (4,), frozenset({1, 2}))
-    assert lives(problem, 0b111, (0, 1, 2)) == (
-        Life(0, 5, 0, 1),
-        Life(3, 4, 0, 2),
-        Life(1, 6, 1, 2, drained=2),
-        Life(2, 7, 2, 2, drained=3),
+    assert live_ranges(problem, 0b111, (0, 1, 2)) == (
+        TensorLiveRange(0, 5, 0, 1),
+        TensorLiveRange(3, 4, 0, 2),
+        TensorLiveRange(1, 6, 1, 2, drained=2),
+        TensorLiveRange(2, 7, 2, 2, drained=3),
     )
 
 
 def test_the_paper_prefers_what_is_not_drained_to_the_closest_size() -> None:
-    drained, other = Life(0, 8, 0, 0, drained=1), Life(1, 2, 0, 0)
-    late = Life(2, 8, 1, 1)
+    drained, other = TensorLiveRange(0, 8, 0, 0, drained=1), TensorLiveRange(1, 2, 0, 0)
+    late = TensorLiveRange(2, 8, 1, 1)
     assert paper_groups((drained, other, late)).groups == ((drained,), (other, late))
-    quiet = Life(0, 8, 0, 0)
+    quiet = TensorLiveRange(0, 8, 0, 0)
     assert paper_groups((quiet, other, late)).groups == ((quiet, late), (other,))
 
 

@@ -24,7 +24,7 @@ MOST_SPLITS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class TensorLiveRange:
     """The live range of a tensor: steps [first, last] of an order, both included.
 
     drained: step in which the tensor is written to external memory; -1 if it is not written.
@@ -46,13 +46,13 @@ class BankGroups:
         fewer conflicts.
     """
 
-    groups: tuple[tuple[Life, ...], ...]
+    groups: tuple[tuple[TensorLiveRange, ...], ...]
     optimal: bool = False
 
     @property
     def largest_bytes(self) -> tuple[int, ...]:
         """Bytes of the largest tensor of each bank group."""
-        return tuple(max(life.size_bytes for life in group) for group in self.groups)
+        return tuple(max(live_range.size_bytes for live_range in group) for group in self.groups)
 
     @property
     def conflicts(self) -> int:
@@ -65,24 +65,26 @@ class BankGroups:
         return sum(self.largest_bytes), self.conflicts
 
 
-def lives(problem: GroupingProblem, group: int, order: Sequence[int]) -> tuple[Life, ...]:
+def live_ranges(
+    problem: GroupingProblem, group: int, order: Sequence[int]
+) -> tuple[TensorLiveRange, ...]:
     """Return the live ranges of all tensors while a group runs in an order, sorted by first step.
 
     group: mask of nodes; order: its nodes in execution order.
     """
     step = {i: k for k, i in enumerate(order)}
     wanted = problem.wanted_outside(group)
-    found: list[Life] = []
+    found: list[TensorLiveRange] = []
     for t in (*bits(problem.read_from_outside(group)), *order):
         reads = [step[i] for i in bits(problem.readers[t] & group)]
         written = [step[t]] if t in step else []
         drained = step[t] + 1 if t in step and wanted >> t & 1 else -1
         steps = (*written, *reads)
-        found.append(Life(t, problem.sizes[t], min(steps), max(steps), drained))
-    return tuple(sorted(found, key=lambda life: (life.first, life.tensor)))
+        found.append(TensorLiveRange(t, problem.sizes[t], min(steps), max(steps), drained))
+    return tuple(sorted(found, key=lambda live_range: (live_range.first, live_range.tensor)))
 
 
-def paper_groups(some: Sequence[Life]) -> BankGroups:
+def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
     """Assign bank groups by the rule of Zheng et al.
 
     Each tensor is assigned to a free bank group, if possible one that is not being drained; among
@@ -90,17 +92,17 @@ def paper_groups(some: Sequence[Life]) -> BankGroups:
     is free.
     some: live ranges, sorted by first step.
     """
-    groups: list[list[Life]] = []
-    for life in some:
-        free = [group for group in groups if group[-1].last < life.first]
+    groups: list[list[TensorLiveRange]] = []
+    for live_range in some:
+        free = [group for group in groups if group[-1].last < live_range.first]
         if free:
-            min(free, key=lambda group: _preference(group[-1], life)).append(life)
+            min(free, key=lambda group: _preference(group[-1], live_range)).append(live_range)
         else:
-            groups.append([life])
+            groups.append([live_range])
     return BankGroups(tuple(map(tuple, groups)))
 
 
-def best_groups(some: Sequence[Life], max_states: int = 20_000) -> BankGroups:
+def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> BankGroups:
     """Return the cheapest assignment with no more bank groups than `paper_groups` uses.
 
     Branch and bound; optimal unless it visits `max_states` states.
@@ -118,13 +120,13 @@ class _Colouring:
     most: maximum number of bank groups; best: the best assignment found so far.
     """
 
-    lives: tuple[Life, ...]
+    live_ranges: tuple[TensorLiveRange, ...]
     most: int
     best: BankGroups
     max_states: int
     states: int = 0
 
-    def place(self, k: int, groups: list[tuple[Life, ...]]) -> None:
+    def place(self, k: int, groups: list[tuple[TensorLiveRange, ...]]) -> None:
         """Try all assignments that extend `groups`, and update `best`.
 
         groups: for each bank group, its live ranges among the first k ones.
@@ -133,29 +135,29 @@ class _Colouring:
         if self.states >= self.max_states or here.key >= self.best.key:
             return  # bytes and conflicts never decrease along a path
         self.states += 1
-        if k == len(self.lives):
+        if k == len(self.live_ranges):
             self.best = here
             return
-        life = self.lives[k]
-        free = [g for g, group in enumerate(groups) if group[-1].last < life.first]
-        for g in sorted(free, key=lambda g: _preference(groups[g][-1], life)):
-            self.place(k + 1, [*groups[:g], (*groups[g], life), *groups[g + 1 :]])
+        live_range = self.live_ranges[k]
+        free = [g for g, group in enumerate(groups) if group[-1].last < live_range.first]
+        for g in sorted(free, key=lambda g: _preference(groups[g][-1], live_range)):
+            self.place(k + 1, [*groups[:g], (*groups[g], live_range), *groups[g + 1 :]])
         if len(groups) < self.most:
-            self.place(k + 1, [*groups, (life,)])
+            self.place(k + 1, [*groups, (live_range,)])
 
 
-def _preference(before: Life, life: Life) -> tuple[bool, int]:
+def _preference(before: TensorLiveRange, live_range: TensorLiveRange) -> tuple[bool, int]:
     """Return the sort key by which `paper_groups` selects a bank group; the lowest is best.
 
     before: live range of the last tensor in the bank group.
     """
-    smaller, larger = sorted((before.size_bytes, life.size_bytes))
-    return _clash(before, life), larger - smaller
+    smaller, larger = sorted((before.size_bytes, live_range.size_bytes))
+    return _clash(before, live_range), larger - smaller
 
 
-def _clash(before: Life, life: Life) -> bool:
-    """Return whether `life` begins while the previous tensor in its bank group is drained."""
-    return before.drained >= life.first
+def _clash(before: TensorLiveRange, live_range: TensorLiveRange) -> bool:
+    """Return whether `live_range` begins while the previous tensor in its bank group is drained."""
+    return before.drained >= live_range.first
 
 
 @dataclass(frozen=True, slots=True)

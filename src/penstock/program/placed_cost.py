@@ -108,8 +108,8 @@ class _Costs:
         )
         begins = int(cascade.calls[0, 0])
         waiting = NOTHING if begins in taken else plan.waiting
-        needs = tuple(taken.get(position) for position in positions)
-        return replace(plan, costs=costs, waiting=waiting, needs=needs)
+        breakdowns = tuple(taken.get(position) for position in positions)
+        return replace(plan, costs=costs, waiting=waiting, breakdowns=breakdowns)
 
     def _call(
         self, plan: Plan, position: int, rows: tuple[int, int], fills: tuple[Fill, ...]

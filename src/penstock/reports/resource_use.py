@@ -50,9 +50,9 @@ def resource_use(schedule: Schedule) -> Mapping[str, ResourceUse]:
             if kernel is not None:
                 found.setdefault(name, ResourceUse()).add(kernel, first, end, operands[position])
     for plan in schedule.plans:
-        for k, needed in zip(plan.parts, plan.needs, strict=False):
-            if needed is not None:
-                found[schedule.parts.parts[k].name].breakdown = needed
+        for k, breakdown in zip(plan.parts, plan.breakdowns, strict=False):
+            if breakdown is not None:
+                found[schedule.parts.parts[k].name].breakdown = breakdown
     return found
 
 

@@ -29,8 +29,8 @@ class Plan(Brief):
     waiting: stall cycles of the accelerators' prefetches, unless the parts' costs include them.
     scratch_bytes: scratch memory that the parts share, one after the other.  Each part runs the
         kernel that fits (`Part.kernel_within`).
-    needs: breakdown of the cycles of each part, computed from tensor addresses; None for a part
-        whose breakdown is unknown.  Empty before placement.
+    breakdowns: breakdown of the cycles of each part, computed from tensor addresses; None for a
+        part whose breakdown is unknown.  Empty before placement.
     """
 
     parts: tuple[int, ...]
@@ -41,14 +41,14 @@ class Plan(Brief):
     copying: Cost = NOTHING
     scratch_bytes: int = 0
     waiting: Cost = NOTHING
-    needs: tuple[Breakdown | None, ...] = field(default=(), compare=False)
+    breakdowns: tuple[Breakdown | None, ...] = field(default=(), compare=False)
 
     @property
     def bare(self) -> Plan:
         """The plan without costs."""
         if not self.costs:
             return self
-        return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, needs=())
+        return replace(self, costs=(), copying=NOTHING, waiting=NOTHING, breakdowns=())
 
     @property
     def copies(self) -> tuple[Prefetch, ...]:

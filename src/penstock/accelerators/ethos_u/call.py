@@ -234,8 +234,8 @@ class NpuCall:
         return StreamTransfer(part.place, target, part.bias_bytes + part.weight_bytes)
 
     def _with_read_addresses(self, part: ChannelPart) -> ChannelPart:
-        """Return the part with the addresses from which the operation reads its constants: those
-        where they are stored, of a buffer in scratch, or of a prefetched copy."""
+        """Return the part with the addresses from which the operation reads its constants. They are
+        in a prefetched copy, in a buffer in scratch, or where the constants are stored."""
         op = self.op
         if op.prefetched_biases:
             return part._replace(biases=self.prefetched)

@@ -133,8 +133,8 @@ def _map(
 
 
 def _activation(api: Any, op: Operation) -> Any:
-    """Return Vela's activation: a table look-up, or the limits of the output as real numbers at a
-    scale of 1."""
+    """Return Vela's activation: a table look-up, or clamping to the limits of the output. Vela
+    expects limits as real numbers; the scale of the output is 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

@@ -90,7 +90,7 @@ class Variant:
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
         """Return the encoded constants or the look-up table under the name "constants"; empty if
-        there are no such bytes."""
+        the operation has neither."""
         _, constants = self.operation(offloaded)
         return {"constants": np.frombuffer(constants.raw, np.uint8)} if constants.raw else {}
 

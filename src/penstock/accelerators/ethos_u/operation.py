@@ -266,7 +266,8 @@ class Operation:
         """Return the work of computing `rows` rows of the output channels of a segment.
 
         segment: index of the segment.
-        read: number of input rows; by default, that of rows in the middle of the tensor.
+        read: number of input rows; by default, the number that rows in the middle of the output
+            depend on.
         constant_bytes: size of the constants; by default, the segment's share of all constants."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
@@ -310,7 +311,8 @@ class Operation:
 
     def _second_elements(self, rows: int) -> int | None:
         """Return the number of elements of the second input that are read from the memory that
-        holds tensors, or None if the second input is absent or has the shape of the output."""
+        holds tensors; it is 0 for a constant. Return None if there is no second tensor, or if it
+        has the shape of the output."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

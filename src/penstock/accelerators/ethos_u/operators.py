@@ -115,8 +115,8 @@ def _window(offloaded: Offloaded) -> Operation:
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:
-    """Return the changed parameters `p` of a transposed convolution that is computed as a
-    convolution of the upscaled input."""
+    """Return the parameters that change when a transposed convolution with parameters `p` is
+    computed as a convolution of the upscaled input."""
     return {
         "upscale": max(transposed_strides(p), default=1),
         "stride_h": 1,

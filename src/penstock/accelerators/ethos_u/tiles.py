@@ -52,7 +52,7 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
     """Return the feature map whose first tile has `height` rows, or None if the pitch is not
-    constant."""
+    constant. `row_bytes` is the pitch if no tile has two rows."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None

@@ -98,20 +98,24 @@ def _operands(operation: BlockOperation, left: Any, right: Any) -> tuple[Any, An
 
 
 def _sum(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Return the sum of the scaled operands."""
     one, two = _operands(operation, left, right)
     return one + two
 
 
 def _difference(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Return the difference of the scaled operands."""
     one, two = _operands(operation, left, right)
     return one - two
 
 
 def _shifted_right(operation: BlockOperation, left: Any, right: Any) -> Any:
+    """Return `left` shifted right by `right` bits and rounded."""
     return scaled(left, 1, right, operation.rounding)
 
 
 def _leaky(operation: BlockOperation, one: Any) -> Any:
+    """Return the elements, of which the negative ones are multiplied by the scale."""
     return np.where(one < 0, _scaled(one, operation.scale, operation.rounding), one)
 
 
@@ -159,8 +163,8 @@ def _padded_input(operation: BlockOperation, values: Any, fill: int) -> Any:
 
 
 def _windows(operation: BlockOperation, padded: Any) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Yield each tap of the kernel as (row, column), with the input elements that it contributes to
-    the outputs, in the shape of the output."""
+    """Yield each tap (row, column) of the kernel, with an array in the shape of the output: the
+    input element that the tap contributes to each output element."""
     kernel = operation.kernel
     height, width, _ = operation.ofm.shape
     for y in range(kernel.height):

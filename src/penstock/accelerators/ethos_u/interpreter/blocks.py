@@ -30,7 +30,7 @@ def block_count(operation: BlockOperation) -> int:
 
 
 def block(operation: BlockOperation, index: int) -> ElementBox:
-    """Return the output region of the block with the given index."""
+    """Return the output region of the block with index `index`."""
     _, columns, channels = _counts(operation)
     at = (index // channels // columns, index // channels % columns, index % channels)
     sides = zip(at, operation.block, operation.ofm.shape, strict=True)
@@ -43,7 +43,7 @@ def job_count(operation: BlockOperation) -> int:
 
 
 def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the inputs of the job with the given index, each with the region that the job reads."""
+    """Yield the inputs of the job with index `index`, each with the region that the job reads."""
     number, piece = divmod(index, _slices(operation))
     size = _slice_channels(operation)
     depth = operation.ifm.shape[2]
@@ -54,7 +54,8 @@ def job_reads(operation: BlockOperation, index: int) -> Iterator[tuple[FeatureMa
 
 
 def block_reads(operation: BlockOperation, number: int) -> Iterator[tuple[FeatureMap, ElementBox]]:
-    """Yield the inputs of block `number`, each with the region that the block reads."""
+    """Yield the inputs of the block with index `number`, each with the region that the block
+    reads."""
     output, kernel, pad = block(operation, number), operation.kernel, operation.padding
     rows = _reach(output.rows, kernel.stride_y, kernel.reach_y, pad.top, operation.height)
     columns = _reach(output.columns, kernel.stride_x, kernel.reach_x, pad.left, operation.width)
@@ -93,12 +94,12 @@ def _slice_channels(operation: BlockOperation) -> int:
 def _reach(
     output: tuple[int, int], stride: int, reach: int, before: int, most: int
 ) -> tuple[int, int]:
-    """Return the half-open interval of rows (or columns) of the upscaled input that an interval of
-    output rows (or columns) reads.
+    """Return the half-open interval of input rows that output rows `output` read; likewise for
+    columns. The input rows are counted after upscaling.
 
     reach: rows that a window spans.
     before: rows of padding before the input.
-    most: rows of the upscaled input."""
+    most: rows of the upscaled input, to which the interval is limited."""
     lower, upper = output
     first, last = lower * stride - before, (upper - 1) * stride + reach - before
     return min(max(first, 0), most), max(0, min(last, most))

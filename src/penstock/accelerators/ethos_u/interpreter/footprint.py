@@ -48,17 +48,17 @@ def operation_footprint(operation: Operation, hardware: NpuHardware) -> Footprin
 
 
 def job_input(operation: BlockOperation, index: int) -> Bytes:
-    """Return the input bytes that the job with the given index reads."""
+    """Return the input bytes that the job with index `index` reads."""
     return _joined((map.region, map.ranges(box)) for map, box in job_reads(operation, index))
 
 
 def block_input(operation: BlockOperation, number: int) -> Bytes:
-    """Return the input bytes that block `number` reads."""
+    """Return the input bytes that the block with index `number` reads."""
     return _joined((map.region, map.ranges(box)) for map, box in block_reads(operation, number))
 
 
 def block_output(operation: BlockOperation, number: int) -> Bytes:
-    """Return the bytes that block `number` writes."""
+    """Return the bytes that the block with index `number` writes."""
     return {operation.ofm.region: operation.ofm.ranges(block(operation, number))}
 
 

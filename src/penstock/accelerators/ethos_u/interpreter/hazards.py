@@ -151,9 +151,9 @@ class Flight:
     def _check_block(
         self, operation: BlockOperation, job: int, earlier: BlockOperation, number: int
     ) -> None:
-        """Raise BackendError if job `job` reads bytes that block `number` of the previous operation
-        writes. Conflicts that are correct because blocks complete in order are added to
-        `ordered`."""
+        """Raise BackendError if the job with index `job` reads bytes that the block with index
+        `number` of the previous operation writes. Conflicts that are correct because blocks
+        complete in order are added to `ordered`."""
         written = block_output(earlier, number)
         found = first_common_range(job_input(operation, job), written)
         if found:
@@ -213,7 +213,7 @@ def _first_conflict(later: Footprint, earlier: Footprint) -> AccessConflict | No
 
 
 def _without_shared(footprint: Footprint) -> Footprint:
-    """Return the footprint without shared memory."""
+    """Return the bytes of a footprint that are not in shared memory."""
     reads, writes = (
         {n: ranges for n, ranges in sets.items() if n != SHARED}
         for sets in (footprint.reads, footprint.writes)

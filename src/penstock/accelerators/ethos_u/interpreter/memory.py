@@ -101,6 +101,7 @@ def _named(region: int) -> str:
 
 
 def _outside(what: str, where: str, why: str) -> CapacityError:
+    """Return the error for an invalid access `what` of operation `where`."""
     return CapacityError(
         "ethosu-103",
         what,
@@ -111,6 +112,7 @@ def _outside(what: str, where: str, why: str) -> CapacityError:
 
 
 def _misplaced(map: FeatureMap, where: str) -> BackendError:
+    """Return the error for misaligned elements of a feature map."""
     return BackendError(
         "ethosu-104",
         f"elements of {map.name.upper()} are at addresses that are not multiples of "

@@ -100,7 +100,8 @@ class _Reader:
         return ByteSpan(name, region, at, at + length)
 
     def _block(self, kind: str, elementwise: bool) -> BlockOperation:
-        """Return the block operation of the given kind."""
+        """Return the block operation of the given kind. `elementwise` is True for element-wise
+        kinds, which have no window."""
         kernel = KernelWindow() if elementwise else self._kernel()
         padding = WindowPadding() if elementwise else self._padding()
         upscale = choice("upscale", self._get("IFM_UPSCALE"))
@@ -136,6 +137,7 @@ class _Reader:
         )  # fmt: skip
 
     def _kernel(self) -> KernelWindow:
+        """Return the window of the operation."""
         of = self._fields("KERNEL_STRIDE")
         reach = tuple(self._get(f"KERNEL_{axis}_M1") + 1 for axis in _AXES[:2])
         if prod(reach) > MOST_TAPS:
@@ -204,6 +206,7 @@ class _Reader:
         return ByteSpan(name, self._get(f"{name}_REGION"), at, at + length)
 
     def _operands(self) -> OperandScaling:
+        """Return the scaling of the operands of a sum or difference."""
         return OperandScaling(
             self._meaning("scale_mode", "IFM_PRECISION", "scale_mode"),
             self._scale("OPA_SCALE"),
@@ -218,6 +221,7 @@ class _Reader:
         return self._meaning("rounding", name, "rounding")
 
     def _activation(self, ofm: FeatureMap) -> ActivationRange:
+        """Return the activation of an operation with output `ofm`."""
         function = self._get("ACTIVATION", "function")
         table = function - FIRST_TABLE if FIRST_TABLE <= function <= LAST_TABLE else None
         if table is None and function != NO_FUNCTION:

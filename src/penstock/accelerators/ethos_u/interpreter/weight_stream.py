@@ -149,14 +149,14 @@ class _Coded:
         self.begun += symbols
         self.waiting = symbols
 
-    def remainders(self, bits: _Bits, on: bool) -> None:
-        """Read the remainders of the previous chunk. `on` is True if this turn reads another
-        chunk."""
+    def remainders(self, bits: _Bits, has_chunk: bool) -> None:
+        """Read the remainders of the previous chunk. `has_chunk` is True if another chunk has been
+        read since."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
             self.places.append((bits.skip(count * self.divider), count))
-        if not on:
+        if not has_chunk:
             self.waiting = 0
 
     def values(self, bits: _Bits, quotients: Any) -> Any:
@@ -171,20 +171,27 @@ class _Coded:
 
 
 class _Slice:
-    """A slice of the stream. Its header follows `run_divider`, the divider of zero runs; `palette`
-    is that of the previous slice, or None."""
+    """A slice of the stream.
+
+    run_divider: the divider of zero runs, which precedes the header of the slice.
+    palette: the palette of the previous slice, which this one uses unless it has a new one; None
+        for the first slice."""
 
     def __init__(self, bits: _Bits, run_divider: int, palette: _Palette | None) -> None:
         count, divider = bits.take(15) + 1, bits.take(3)
-        self.bits, self.cut, self.new = bits, bool(bits.take(1)), bool(bits.take(1))
-        palette = _Palette.read(bits) if self.new else palette
+        self.bits, self.truncated, self.has_new_palette = (
+            bits,
+            bool(bits.take(1)),
+            bool(bits.take(1)),
+        )
+        palette = _Palette.read(bits) if self.has_new_palette else palette
         if palette is None or run_divider in (4, 5) or divider == 6:
             raise DamagedError(f"the slice before bit {bits.at} has an invalid header")
         self.palette = palette
         self.plain = divider == NOT_CODED
         self.has_runs = run_divider != NO_RUNS
         self.coded = _Coded(count, palette.index_bits if self.plain else divider)
-        self.runs = _Coded(count + self.new if self.has_runs else 0, run_divider)
+        self.runs = _Coded(count + self.has_new_palette if self.has_runs else 0, run_divider)
         self.run_symbols = CHUNK if run_divider < 3 else SHORT_CHUNK
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
@@ -197,7 +204,7 @@ class _Slice:
         if not self.has_runs:
             return weights
         runs = self.runs.values(self.bits, self._run_quotients())
-        return self._between(weights, runs)
+        return self._with_runs(weights, runs)
 
     def _turn(self) -> bool:
         """Read a chunk of weights and a chunk of runs if they are due, and then the remainders of
@@ -213,7 +220,7 @@ class _Slice:
         runs.remainders(bits, on_runs)
         if on:
             coded.unary.append((first, second))
-            coded.chunk(self.symbols if self.cut else self.symbols - second.bit_count())
+            coded.chunk(self.symbols if self.truncated else self.symbols - second.bit_count())
         if on_runs:
             runs.unary.append((run_bits, 0))
             runs.chunk(self.run_symbols - run_bits.bit_count())
@@ -227,7 +234,7 @@ class _Slice:
         ones = first[:, None] >> np.arange(CHUNK) & 1
         twos = second[:, None] >> np.maximum(ones.cumsum(axis=1) - 1, 0) & ones
         symbols = (ones + twos).ravel()
-        return _sums(symbols, (symbols < 2) | self.cut)
+        return _sums(symbols, (symbols < 2) | self.truncated)
 
     def _run_quotients(self) -> Any:
         """Return the quotients of runs, each in unary code that ends with a zero."""
@@ -235,12 +242,16 @@ class _Slice:
         ones = (chunks[:, None] >> np.arange(self.run_symbols) & 1).ravel()
         return _sums(ones, ones == 0)
 
-    def _between(self, weights: Any, runs: Any) -> Any:
+    def _with_runs(self, weights: Any, runs: Any) -> Any:
         """Return the weights with the runs of zeros inserted: one after each weight and, if the
         palette is new, one before the first."""
         if len(weights) + runs.sum() > MOST_WEIGHTS:
             raise DamagedError("it has more zeros than the maximum number of weights")
-        before = runs.cumsum()[: len(weights)] if self.new else np.append(0, runs.cumsum())[:-1]
+        before = (
+            runs.cumsum()[: len(weights)]
+            if self.has_new_palette
+            else np.append(0, runs.cumsum())[:-1]
+        )
         found = np.zeros(len(weights) + int(runs.sum()), np.int64)
         found[np.arange(len(weights)) + before] = weights
         return found

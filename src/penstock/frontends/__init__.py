@@ -1,1 +1,2 @@
-"""Import of model files: decoders, which know no operators, and `open`, which selects one."""
+"""Import of model files: decoders, which are independent of operators, and `open`, which selects a
+decoder."""

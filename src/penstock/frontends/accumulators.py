@@ -1,11 +1,11 @@
 """Accumulators of layers before bias and scaling, for calibration; bit-identical on every machine.
 
-    x  (N, ...)  int8, its zero point taken off
+    x  (N, ...)  int8, minus its zero point
     w            int8
-    returns      whole numbers, as float32 or float64
+    returns      integers, as float32 or float64
 
-All arithmetic is on whole numbers that the floating type holds exactly, so the order in which a
-BLAS library adds them, and whether it fuses multiply and add, cannot show.
+All arithmetic is on integers that the floating-point type represents exactly, so results do not
+depend on the order in which a BLAS library adds them, nor on whether it fuses multiply and add.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGEST_PRODUCT = 255 * 127
 """Largest magnitude of (x - zero point) * w."""
 
 CHUNK_ELEMENTS = 1 << 22
-"""Weights of a dense layer that are converted at a time, to bound memory."""
+"""Number of weights of a fully connected layer that are converted at a time, to bound memory."""
 
 
 def exact_dtype(terms: int) -> type[np.floating]:

@@ -1,8 +1,8 @@
 """Causes and remedies of unsupported TFLite nodes.
 
-An operator file knows only its node.  Whether a conversion of the model helps depends on where the
-node stands: at an input or output of the network, between real-valued operators, or in a network of
-another element type.
+An operator file sees only its node.  Whether a conversion of the model helps depends on the
+position of the node: at an input or output of the network, between real-valued operators, or in a
+network of another element type.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportProblem:
-    """Why a node is not supported."""
+    """The reason why a node is not supported."""
 
     severity: Severity
     error: PenstockError

@@ -42,11 +42,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | None = None) -> Graph:
-    """The graph in a model file's bytes, which may be packed by gzip; `folder`: where the data lies
-    that an ONNX model keeps in other files.
+    """The graph in a model file's bytes, which may be packed by gzip; `folder` contains the
+    external data of an ONNX model.
 
-    Raises ModelError (malformed), UnsupportedError (well-formed, not taken), or UsageError (an
-    extent is given for a dimension that the file does not leave open)."""
+    Raises ModelError (malformed), UnsupportedError (well-formed but not supported), or UsageError
+    (an extent is given for a dimension that the file does not leave open)."""
     raw = unpacked(raw, name)
     if tflite.looks_like_tflite(raw):
         check_dimensions((), reading, name)

@@ -13,11 +13,11 @@ from penstock.ops.registry import operand_classes
 
 
 def graph_from_text(text: str, constants: Constants | None = None) -> Graph:
-    """The graph that a text shows, of all operators that penstock has.
+    """Parses the text of a graph with any operators of penstock.
 
-    `constants`: bytes by digest, where the text does not hold them itself.  The rules of `verify`
-    are not checked.
-    Raises ModelError where the text is malformed or refers to something unknown."""
+    `constants`: contents by digest, for constants that the text does not contain.  The rules of
+    `verify` are not checked. Raises ModelError if the text is malformed or refers to an unknown
+    name."""
     return read_graph(text, classes(), constants)
 
 

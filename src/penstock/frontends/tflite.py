@@ -221,7 +221,7 @@ class _Reader:
             )
         if len(scales) == 1:
             return Quantisation(scales, zeros)
-        # Files of 2020 say axis 3 for biases of rank 1: there is but one axis that can be meant.
+        # Files of 2020 have axis 3 for biases of rank 1, which have only one axis.
         axis = q.QuantizedDimension() if len(shape) > 1 else 0
         if not (0 <= axis < len(shape) and shape[axis] == len(scales)):
             raise _Malformed(
@@ -248,7 +248,7 @@ class _Reader:
         if self._count(buffer, "Data"):
             return buffer.DataAsNumpy().tobytes()
         lower, size = buffer.Offset(), buffer.Size()
-        if lower <= 1 or size <= 1:  # 0 and 1 stand for "not used"
+        if lower <= 1 or size <= 1:  # 0 and 1 mean "not used"
             return b""
         if lower + size > len(self._raw):
             raise _Malformed(

@@ -131,7 +131,7 @@ class ForeignNode:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A node of the graph that an operator file created from a foreign node."""
+    """A graph node that an operator file has created from a foreign node."""
 
     op: Op
     inputs: tuple[Value, ...]

@@ -51,7 +51,7 @@ def values_are_written_once(graph: Graph) -> str | None:
 
 
 def values_are_written_before_they_are_read(graph: Graph) -> str | None:
-    """a node reads constants, graph inputs, and outputs of earlier nodes"""
+    """A node reads constants, graph inputs, and outputs of earlier nodes."""
     known = {value.name for value in graph.inputs}
     for node in graph.nodes:
         for value in node.inputs:

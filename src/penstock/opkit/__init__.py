@@ -1,3 +1,3 @@
-"""What several operators share: arithmetic, windows, decoding of model files, checks.
+"""Code that several operators share: arithmetic, windows, decoding of model files, checks.
 
-Operators themselves stand in `ops/`, one file each; nothing here is found by the registry."""
+The operators are in `ops/`, one file each; the registry does not search this package."""

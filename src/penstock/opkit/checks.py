@@ -11,7 +11,7 @@ LEAST_SCALE = 2.0**-32
 def require(condition: bool, what: str) -> None:
     """Raises ModelError with message `what` unless the condition holds.
 
-    `what` states the value found and the values allowed."""
+    `what` contains the actual value and the allowed values."""
     if not condition:
         raise ModelError(
             "model-014",

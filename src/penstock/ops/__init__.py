@@ -1,1 +1,1 @@
-"""Operators, one file each: all that an operator means.  `registry` finds them."""
+"""Operators, one file each; `registry` discovers them."""

@@ -1,1 +1,1 @@
-"""Reports: read results, decide nothing."""
+"""Reports: results as text, JSON and figures.  Reports make no decisions."""

@@ -1,8 +1,8 @@
 """Engine lanes: one lane per engine above the memory figure, filled while the engine runs.
 
-npu   ######    ######            a turn is a run of consecutive calls on one engine; cpu
-####      ########    where engines alternate row by row, both lanes are hatched
-      +-+-----+------------+--> columns
+npu     ######    ######          a turn is a run of consecutive calls on one engine;
+cpu ####      ########            where engines alternate row by row, both lanes are hatched
+    +-+-----+------------+--> columns
 """
 
 from __future__ import annotations

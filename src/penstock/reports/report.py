@@ -182,7 +182,7 @@ class Report(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LayerReport(Brief):
-    """A part of the schedule, as reports show it.
+    """A part of the schedule, with the facts that reports contain.
 
     `step` is its step number in the program and in the C code, or None if the caller supplies its
     rows. `requantisation` counts output channels per class, for layers with weights. `macs` are the
@@ -190,7 +190,7 @@ class LayerReport(Brief):
     is the index of its cascade and `rows` the maximum rows per stripe; both are None if the layer
     runs whole. `reads` are the indices of the layers that it reads; -1 is the caller. `offloaded`
     is True if the engine is an accelerator. `breakdown` is the use of the accelerator's resources,
-    and `traffic` the bytes that it moves by category, where the backend states them.
+    and `traffic` the bytes that it moves by category, if the backend reports them.
     """
 
     step: int | None
@@ -216,8 +216,8 @@ class LayerReport(Brief):
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that the backend states as `traffic`, or else the bytes of the regions that its
-        kernel reads and writes."""
+        """Bytes moved: the backend's `traffic`, or else the bytes of the regions that the kernel
+        reads and writes."""
         return sum(self.traffic.values()) or self.read_bytes + self.written_bytes
 
     @property

@@ -14,7 +14,7 @@ number in any case."""
 
 @dataclass(frozen=True, slots=True)
 class CertificateVerdict:
-    """What is proved about one decision of the compiler."""
+    """The proved quality of one decision of the compiler, as a phrase."""
 
     subject: str
     words: str

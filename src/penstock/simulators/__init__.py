@@ -1,1 +1,2 @@
-"""Simulators: the graph, the modelled machine, the simulated core; ground truth; comparison."""
+"""Simulators: graph interpreter, reference machine, simulated cores; ground truth and
+comparison."""

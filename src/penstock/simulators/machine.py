@@ -1,8 +1,8 @@
-"""Machine: executes a Program on modelled memories; knows neither schedule nor backend.
+"""Machine: executes a Program on modelled memories, independently of schedules and backends.
 
-Each view and region is checked against its buffer's bounds, each read against who wrote last, each
-call and copy against what it overlaps.  Counts multiply-accumulates and the bytes of regions moved
-per memory.
+Checks that each view and region is inside its buffer, that each read sees the data of the right
+writer, and that calls and copies do not overlap.  Counts multiply-accumulates and the bytes of
+regions moved per memory.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from penstock.simulators.memories import POISON, Memories, lies_whole
 from penstock.simulators.operand import ConcreteOperand, evaluate_box, rows_region
 
 Trace = Callable[[str, Region, Array], None]
-"""Told of every computed region: tensor, region, elements."""
+"""Callback for every computed region: tensor, region, elements."""
 
 Variables = Mapping[str, int]
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a run did: nominal multiply-accumulates, and bytes of regions read and written.
+    """Counts of a run: nominal multiply-accumulates, and bytes of regions read and written.
 
-    `constant_macs`: those of channels that kernels do not compute, since they are constant."""
+    `constant_macs`: multiply-accumulates of channels that kernels skip because they are
+    constant."""
 
     macs: int = 0
     constant_macs: int = 0
@@ -71,7 +72,7 @@ class Machine:
         self._execute(program.reset, {})
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """One inference: elements of every input by name -> of every output by name."""
+        """Runs one inference; inputs and the returned outputs are elements by name."""
         self._streams = inputs
         for view in self._program.inputs:
             self._write(ConcreteOperand.whole(view), inputs[view.tensor])
@@ -163,7 +164,7 @@ class Machine:
             self._memories.own(operand)
 
     def _window(self, operand: ConcreteOperand) -> Array:
-        """A whole input in which only the needed region is there; the rest is poison."""
+        """A whole input in which all elements outside the needed region are poisoned."""
         type = operand.view.type
         poison = np.full(type.size_bytes, POISON, np.uint8)
         window = poison.view(type.dtype.value).reshape(type.shape).copy()
@@ -174,8 +175,8 @@ class Machine:
     def _check_apart(
         self, call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand
     ) -> None:
-        """A kernel writes while it reads: its output may overlap an input only element for element,
-        where the operator allows it, and its scratch overlaps nothing."""
+        """Checks that the output overlaps an input only element by element and if the operator
+        allows it, and that the scratch overlaps no operand."""
         memories = self._memories
         in_place = call.op.in_place(call.site)
         overwritten = [
@@ -223,7 +224,7 @@ class Machine:
         self._count_moved((), target)
 
     def _write(self, operand: ConcreteOperand, elements: Array) -> None:
-        """Neither source nor target of a copy may be written before it has been waited for."""
+        """Writes an operand, after a check that it is not part of a copy in progress."""
         for (engine, _), copies in self._pending.items():
             for used in (x for copy in copies for x in copy):
                 if self._memories.overlap(operand, used):
@@ -245,7 +246,7 @@ def _add(counts: dict[str, int], memory: str, size: int) -> None:
 
 
 def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: ConcreteOperand) -> None:
-    """A kernel computes whole rows; one that does not work by rows computes whole tensors only."""
+    """Checks that a kernel computes whole rows or, if it does not work by rows, whole tensors."""
     shape = output.view.type.shape
     row = slice(row_axis(len(shape)) + 1 if len(shape) > 1 else 0, None)
     rows_only = output.region.shape[row] == shape[row]
@@ -259,7 +260,7 @@ def _check_kernel(call: Call, inputs: tuple[ConcreteOperand, ...], output: Concr
 
 
 def _last_uses(program: Program) -> dict[int, tuple[str, ...]]:
-    """By step of the run entry, the buffers that no later step and no output reads."""
+    """For each step of the run entry, the buffers that neither a later step nor an output reads."""
     last: dict[str, int] = {}
     for step, command in enumerate(program.run):
         for name in used_buffers(command):

@@ -73,7 +73,7 @@ class Memories:
             start = part.stop
 
     def own(self, operand: ConcreteOperand) -> None:
-        """Makes the operand the owner of its bytes, which other means have written."""
+        """Makes the operand the owner of its bytes, for bytes that a driver has written."""
         _, owner = self._cells(operand)
         around, inner = operand.whole_rows
         written = np.zeros((*around.shape, operand.view.type.dtype.size_bytes), bool)
@@ -105,8 +105,8 @@ class Memories:
     def strayed(
         self, before: dict[str, Array], output: ConcreteOperand, others: Sequence[str]
     ) -> tuple[str, int] | None:
-        """Memory and address of the first byte that differs from `before`, outside of the operand
-        `output` and of the buffers `others`; None if there is none."""
+        """Memory and address of the first byte that differs from `before` and is outside the
+        operand `output` and the buffers `others`; None if there is no such byte."""
         changed = {name: self._bytes[name] != old for name, old in before.items()}
         changed[self.operand_memory(output)][self._addresses(output)] = False
         for buffer in (self.buffers[name] for name in others):
@@ -123,7 +123,7 @@ class Memories:
             owner[lower:upper] = NOBODY
 
     def take(self, buffer: Buffer) -> None:
-        """Gives the buffer its bytes, with undefined contents, whatever owned them before."""
+        """Makes the buffer the owner of its bytes, whose contents become undefined."""
         part = slice(buffer.address, buffer.address + buffer.size_bytes)
         self._bytes[buffer.memory][part] = POISON
         self._owner[buffer.memory][part] = self._tag(buffer.name, 0)

@@ -1,9 +1,9 @@
-"""Compares our results with the reference evaluator of the package `onnx`, node by node.
+"""Compares penstock's results with the reference evaluator of the package `onnx`, node by node.
 
-The evaluator computes each node in real arithmetic on our inputs.  Its result is quantised with the
-scale of our tensor and compared; the next node again starts from our elements, so that differences
-do not accumulate.  QuantizeLinear and DequantizeLinear are implemented here: real arithmetic, round
-half to even (ONNX operator specification).
+The evaluator computes each node in real arithmetic on penstock's inputs.  Its result is quantised
+with the scale of penstock's tensor and compared.  The next node starts from penstock's elements
+again, so that differences do not accumulate.  QuantizeLinear and DequantizeLinear are implemented
+here: real arithmetic, round half to even (ONNX operator specification).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_STEPS = 1
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One of our tensors: elements in the model's axis order, and their type."""
+    """One of penstock's tensors: elements in the model's axis order, and their type."""
 
     elements: Array
     type: TensorType
@@ -111,7 +111,9 @@ def _outputs(node: Any, values: Mapping[str, Any], model: Any, found: Judgement)
         return (None,) * len(node.output)
     try:
         answers = iter(evaluator.run(None, {name: values[name] for name in names}))
-    except Exception as error:  # whatever the evaluator raises, it could not judge
+    except (
+        Exception
+    ) as error:  # any exception of the evaluator means that it cannot evaluate the node
         raise ToolError(
             "tool-043",
             f"the reference evaluator of onnx failed: {error}",
@@ -139,7 +141,7 @@ def _version(node: Any, opset: Any) -> int:
 
 
 def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: int) -> None:
-    """Compares our elements with real numbers quantised with our scale, and records the result."""
+    """Compares penstock's elements with quantised real numbers, and records the result."""
     if real.dtype.kind == "f":
         expected = _rounded(real, seen.type.scale, seen.type.zero_point, -128, 127)
     else:
@@ -157,7 +159,7 @@ def _compare(found: Judgement, name: str, seen: Seen, real: Array, set_number: i
 
 
 def _as(seen: Seen, kind: np.dtype[Any]) -> Array:
-    """Our tensor in the model's element type: real numbers, int8 or uint8."""
+    """Penstock's tensor in the model's element type: real numbers, int8 or uint8."""
     if kind.kind == "f":
         return seen.reals.astype(kind)
     return (seen.elements.astype(np.int64) + (128 if kind == np.uint8 else 0)).astype(kind)

@@ -62,7 +62,7 @@ def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
     return runtime.Interpreter.from_bytes(
         model_bytes,
         arena_size=arena_bytes,
-        intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,  # their spelling
+        intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,  # TensorFlow's spelling
     )
 
 
@@ -110,7 +110,7 @@ def main() -> int:
         request: dict[str, Array] = dict(archive)
     try:
         replies = answer(request)
-    except Exception as error:  # whatever it is, the parent shall have its words
+    except Exception as error:  # forward every message to the parent process
         print(error, file=sys.stderr)
         return 1
     packed = io.BytesIO()

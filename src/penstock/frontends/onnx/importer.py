@@ -126,7 +126,7 @@ class _Importer:
         return value
 
     def _extent(self, extent: int | str, where: str) -> int:
-        """The extent itself, or what the user gave for a symbolic one."""
+        """The extent, or the user's value for a symbolic one."""
         if isinstance(extent, int) and 0 < extent < 2**31:
             return extent
         given = dict(self._reading.dimensions)
@@ -244,7 +244,7 @@ class _Importer:
         return Made(made.op, tuple(map(named, made.inputs)), named(made.output))
 
     def _put(self, name: str, value: Value, order: Order) -> None:
-        """Records an output.  An image that stands for a signal or for vectors is reshaped back."""
+        """Records an output.  An image that represents a signal or vectors is reshaped back."""
         if value.type.rank > len(order) > 1:
             shape = (*value.type.shape[: len(order) - 1], value.type.shape[-1])
             value = self._tensors.viewed(value, shape, name)

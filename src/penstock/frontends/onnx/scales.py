@@ -1,6 +1,6 @@
 """The int8 quantisation of each tensor of an ONNX model.
 
-QuantizeLinear and DequantizeLinear state it.  Operators that only move, choose or clamp elements
+QuantizeLinear and DequantizeLinear define it.  Operators that only move, choose or clamp elements
 propagate it between input and output.  The rest is assumed, if the user allows that.  uint8 becomes
 int8 by subtracting 128 from elements and zero points, which preserves real values.
 """
@@ -114,7 +114,7 @@ def _elements(node: FileNode) -> tuple[str, ...]:
 
 
 def activation_scale(node: FileNode, constants: Mapping[str, Array]) -> Quantisation:
-    """The int8 quantisation that a QuantizeLinear or DequantizeLinear states.
+    """The int8 quantisation that a QuantizeLinear or DequantizeLinear defines.
 
     Raises UnsupportedError unless it has one scale and an 8-bit type."""
     found = _parameters(node, constants)

@@ -16,7 +16,7 @@ from penstock.ir.tensor import Data, TensorType
 from penstock.scanner import Scanner, TokenKind
 
 Constants = Mapping[str, bytes]
-"""By digest, the bytes that it stands for."""
+"""The contents of constants, by digest."""
 
 MAX_INLINE = 8
 """Tuples of more numbers, and constants of more elements, are shown by digest .."""
@@ -33,7 +33,7 @@ def digest(raw: bytes) -> str:
 
 
 class ConstantTable:
-    """The bytes that a text refers to by digest, collected while it is printed.
+    """The constants that a text refers to by digest, collected while the text is printed.
 
     >>> table = ConstantTable()
     >>> table.numbers((1, 2)), table.numbers(tuple(range(9)))
@@ -44,13 +44,14 @@ class ConstantTable:
         self.found: dict[str, bytes] = {}
 
     def refer(self, raw: bytes) -> str:
-        """The token that stands for some bytes."""
+        """Adds some bytes to the table, and returns the token that refers to them."""
         name = digest(raw)
         self.found[name] = raw
         return f"@{name}"
 
     def numbers(self, numbers: Numbers, limit: int = MAX_INLINE) -> str:
-        """A tuple of numbers: spelled out, or by digest where it has more than `limit`."""
+        """The text of a tuple of numbers: its elements, or a digest if there are more than
+        `limit`."""
         comma = "," if len(numbers) == 1 else ""
         text = f"({', '.join(map(repr, numbers))}{comma})"
         if len(numbers) <= limit and len(text) <= max(MAX_INLINE_LETTERS, 5 * limit):
@@ -58,7 +59,8 @@ class ConstantTable:
         return self.refer(" ".join(map(repr, numbers)).encode())
 
     def data(self, data: Data, type: TensorType) -> str:
-        """Elements of a constant: one number where all are equal, all of a few, else a digest."""
+        """The text of a constant's elements: one number if all are equal, the elements if they are
+        few, otherwise a digest."""
         numbers = _elements(data, type)
         if numbers is None:
             return self.refer(data.raw)
@@ -76,9 +78,9 @@ def data_lines(constants: Constants) -> str:
 
 
 def split_data_lines(text: str) -> tuple[str, dict[str, bytes]]:
-    """The text without its `data` lines, and the constants that these hold.
+    """The text without its `data` lines, and the constants that these lines contain, by digest.
 
-    Raises ModelError where such a line is malformed."""
+    Raises ModelError if such a line is malformed."""
     body: list[str] = []
     found: dict[str, bytes] = {}
     for number, line in enumerate(text.split("\n")):
@@ -110,7 +112,7 @@ class ConstantReader:
         self._constants = constants
 
     def raw(self) -> bytes:
-        """The bytes of the digest that comes next."""
+        """Parses a digest, and returns the bytes that it refers to."""
         at = self._scanner.peek()
         name = self._scanner.digest()
         if name not in self._constants:
@@ -118,7 +120,7 @@ class ConstantReader:
         return self._constants[name]
 
     def numbers(self) -> Numbers:
-        """A tuple of numbers; a single number is a tuple of one."""
+        """Parses a tuple of numbers; a single number is a tuple with one element."""
         scanner = self._scanner
         if scanner.peek().kind is TokenKind.DIGEST:
             at = scanner.peek()
@@ -137,7 +139,7 @@ class ConstantReader:
         return tuple(found)
 
     def data(self, type: TensorType) -> Data:
-        """Elements of a constant of a given type."""
+        """Parses the elements of a constant of a given type."""
         scanner = self._scanner
         at = scanner.peek()
         if at.kind is TokenKind.DIGEST:
@@ -165,7 +167,7 @@ class ConstantReader:
 
 
 def _elements(data: Data, type: TensorType) -> Numbers | None:
-    """The elements as numbers that read back as the same bytes; None where there are too many."""
+    """The elements as numbers that can be parsed to the same bytes; None if there are too many."""
     if len(data.raw) != type.size_bytes or not type.elements:
         return None
     array = data.array(type).ravel()

@@ -1,4 +1,5 @@
-"""Labels: how texts call values; short for names that are long or need quotes."""
+"""Labels: the names of values in texts; long names and names that need quotes have a short
+handle."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from penstock.ir.graph import Graph, Node
 from penstock.scanner import Scanner, TokenKind, is_name, quoted
 
 MAX_NAME = 32
-"""Longer names are spelled out once and called by a handle elsewhere."""
+"""Longer names are printed once; all other references use a handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The handle of each name that has one, as "%0"; other names stand for themselves."""
+    """The handles of names, such as "%0"; the label of a name without a handle is the name
+    itself."""
 
     handles: Mapping[str, str]
 
@@ -26,25 +28,25 @@ class Labels:
         return Labels({name: f"%{k}" for k, name in enumerate(long)})
 
     def __call__(self, name: str) -> str:
-        """The token that stands for a name."""
+        """The token that refers to a name."""
         return self.handles.get(name) or (name if is_name(name) else quoted(name))
 
     def declaration(self, name: str) -> str:
-        """The name where it is declared: with its handle if it has one."""
+        """The text of a name's declaration: the name, with its handle if it has one."""
         handle = self.handles.get(name)
         return f"{handle} {quoted(name)}" if handle else name
 
 
 class LabelReader:
-    """Reads labels; learns handles where they are declared."""
+    """Parses labels, and records the handles that declarations define."""
 
     def __init__(self, scanner: Scanner, names: Mapping[str, str] | None = None) -> None:
-        """`names`: by handle, names that are known before."""
+        """`names`: the names of handles that were defined earlier, by handle."""
         self._scanner = scanner
         self._names = dict(names or {})
 
     def declared(self) -> str:
-        """Takes the declaration of a name."""
+        """Parses the declaration of a name."""
         scanner = self._scanner
         if scanner.peek().kind is not TokenKind.HANDLE:
             return scanner.name()
@@ -54,7 +56,7 @@ class LabelReader:
         return self._names[handle]
 
     def name(self) -> str:
-        """Takes a label; the name that it stands for."""
+        """Parses a label, and returns the name that it refers to."""
         scanner = self._scanner
         at = scanner.peek()
         if at.kind is not TokenKind.HANDLE:

@@ -1,4 +1,4 @@
-"""Printer: the text of a graph, one declaration a line.
+"""Printer: the text of a graph, one declaration per line.
 
     graph lenet5
     input x: int8[1,28,28,1] scale 0.0078125 zero -1
@@ -7,7 +7,7 @@
     y: int8[1,24,24,6] scale 0.5 = Conv2D(x, w, b, activation=Activation.RELU) at "node 0"
     output y
 
-Constants stand before the first node that reads them.  A composite shows its nodes in braces:
+A constant precedes the first node that reads it.  The nodes of a composite are in braces:
 
     y: int8[1,24,24,6] = composite conv(x, w, b) on npu {
       ..
@@ -40,7 +40,7 @@ def print_graph(graph: Graph, *, with_data: bool = False) -> str:
 
 
 def graph_constants(graph: Graph) -> dict[str, bytes]:
-    """The bytes of the constants that the graph's text shows by digest, by digest."""
+    """The contents of the constants that the graph's text prints as digests, by digest."""
     table = ConstantTable()
     for _ in graph_lines(graph, Labels.of(graph), table):
         pass
@@ -58,7 +58,7 @@ def graph_lines(graph: Graph, labels: Labels, table: ConstantTable) -> Iterator[
 
 
 def print_node(node: Node, labels: Labels, table: ConstantTable) -> str:
-    """The line of a node that is not a composite, without checking what is declared."""
+    """The line of a node that is not a composite; does not check that its inputs are declared."""
     inputs = (labels(value.name) for value in node.inputs)
     origin = f" at {quoted(node.origin)}" if node.origin else ""
     declared = _declaration(node.output, labels, table)
@@ -82,7 +82,7 @@ def print_type(type: TensorType, table: ConstantTable) -> str:
 
 
 def _quantisation(q: Quantisation, table: ConstantTable) -> str:
-    """Scales; zero points where they are not 0, one number where all are equal; the axis."""
+    """The text of a quantisation: scales, zero points unless they are 0, and the axis."""
     text = f" scale {repr(q.scales[0]) if len(q.scales) == 1 else table.numbers(q.scales)}"
     alike = len(q.zero_points) == len(q.scales) and len(set(q.zero_points)) == 1
     if not alike:
@@ -93,7 +93,7 @@ def _quantisation(q: Quantisation, table: ConstantTable) -> str:
 
 
 class _Scope:
-    """Prints the declarations of a graph, or of the inside of a composite."""
+    """Prints the declarations of a graph or of a composite's nodes."""
 
     def __init__(self, labels: Labels, table: ConstantTable, outside: _Scope | None = None) -> None:
         self._labels = labels
@@ -107,7 +107,7 @@ class _Scope:
         return f"{self._indent}input {self._declare(value)}"
 
     def nodes(self, nodes: tuple[Node, ...]) -> Iterator[str]:
-        """Lines of nodes, each after the constants that it is the first to read."""
+        """Yields the lines of nodes; constants precede the first node that reads them."""
         for node in nodes:
             yield from self.constants(node.inputs)
             for value in node.inputs:
@@ -123,19 +123,19 @@ class _Scope:
             yield f"{self._indent}}}" + (f" at {quoted(node.origin)}" if node.origin else "")
 
     def constants(self, values: tuple[Value, ...]) -> Iterator[str]:
-        """Lines of the constants among these values that are not declared yet."""
+        """Yields the lines of the constants among these values that are not declared yet."""
         for value in values:
             if value.data is not None and self._known(value.name) != value:
                 data = self._table.data(value.data, value.type)
                 yield f"{self._indent}constant {self._declare(value)} = {data}"
 
     def use(self, value: Value) -> str:
-        """A value where it is used."""
+        """The label of a value at its use."""
         self._check(value)
         return self._labels(value.name)
 
     def _check(self, value: Value) -> None:
-        """Raises InternalError where the name of a value is declared as another value."""
+        """Raises InternalError if the name of a value is declared for another value."""
         if self._known(value.name) != value:
             raise _ambiguous(value.name)
 
@@ -149,7 +149,8 @@ class _Scope:
         return _declaration(value, self._labels, self._table)
 
     def _composite(self, op: Composite, inputs: tuple[Value, ...]) -> str:
-        """The head of a composite; an input is called `outside as inside` where names differ."""
+        """The head of a composite; an input is printed as `outside as inside` if its names
+        differ."""
         operands = (
             self._labels(value.name) + ("" if value.name == name else f" as {self._labels(name)}")
             for value, name in zip(inputs, op.inputs, strict=True)
@@ -160,7 +161,7 @@ class _Scope:
         return f"{text} with ({', '.join(told)})" if op.attributes else text
 
     def _inside(self, op: Composite) -> tuple[str, ...]:
-        """Lines of a composite's nodes, and before them inputs that are other values inside."""
+        """The lines of a composite's nodes, preceded by the inputs that are other values inside."""
         inner = _Scope(self._labels, self._table, self)
         first_reads = {v.name: v for n in reversed(op.nodes) for v in reversed(n.inputs)}
         read = (first_reads[name] for name in op.inputs if name in first_reads)
@@ -169,7 +170,7 @@ class _Scope:
 
 
 def _declaration(value: Value, labels: Labels, table: ConstantTable) -> str:
-    """A value with its type, where it is declared."""
+    """The declaration of a value: its label and type."""
     origin = "" if value.origin is None else f" origin {value.origin}"
     return f"{labels.declaration(value.name)}: {print_type(value.type, table)}{origin}"
 

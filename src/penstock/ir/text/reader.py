@@ -1,4 +1,4 @@
-"""Reader: a graph of its text, which `printer` describes."""
+"""Parser of the text form of graphs, which `printer` describes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TYPES: Classes = {"ChannelBlocks": ChannelBlocks, "DType": DType}
 
 
 def read_graph(text: str, classes: Classes, constants: Constants | None = None) -> Graph:
-    """The graph that a text shows.
+    """Parses the text of a graph.
 
     `classes`: operators and the records and enumerations in their fields, by name.  `constants`:
     bytes by digest, in addition to those in the text itself.  Composites have no kernels, and the
     rules of `verify` are not checked.
-    Raises ModelError where the text is malformed or refers to something unknown."""
+    Raises ModelError if the text is malformed or refers to an unknown name."""
     body, found = split_data_lines(text)
     scanner = Scanner(body)
     reader = GraphReader(scanner, classes, {**(constants or {}), **found})
@@ -35,7 +35,7 @@ def read_graph(text: str, classes: Classes, constants: Constants | None = None) 
 
 
 class GraphReader:
-    """Reads a graph from a scanner, up to the line of its outputs."""
+    """Parses a graph from a scanner, up to the line of its outputs."""
 
     def __init__(self, scanner: Scanner, classes: Classes, constants: Constants) -> None:
         self._scanner = scanner
@@ -45,7 +45,7 @@ class GraphReader:
         self.labels = LabelReader(scanner)
 
     def graph(self) -> Graph:
-        """A whole graph."""
+        """Parses a graph."""
         scanner = self._scanner
         scanner.skip_newlines()
         scanner.expect_word("graph")
@@ -64,13 +64,14 @@ class GraphReader:
         return Graph(name, inputs, tuple(outputs), nodes)
 
     def node(self) -> Node:
-        """A node that reads values of the graph read before; it need not be part of that graph."""
+        """Parses a node that reads values of the graph parsed before; the node need not be part of
+        it."""
         output = self._declaration(())
         self._scanner.expect("=")
         return self._node(output, self._declared)
 
     def _inputs(self, known: _Scope) -> tuple[Value, ...]:
-        """Declarations `input ..`."""
+        """Parses declarations `input ..`."""
         found: list[Value] = []
         while self._keyword("input"):
             self._scanner.take()
@@ -80,11 +81,12 @@ class GraphReader:
         return tuple(found)
 
     def _keyword(self, *words: str) -> bool:
-        """Whether a keyword comes next, and not a value of that name, which a colon follows."""
+        """Whether the next token is a keyword, not a value of the same name (followed by a
+        colon)."""
         return self._scanner.is_word(*words) and not self._scanner.is_followed_by(":")
 
     def _nodes(self, known: _Scope) -> tuple[Node, ...]:
-        """Nodes and constants up to "output" or a closing brace."""
+        """Parses nodes and constants up to "output" or a closing brace."""
         scanner = self._scanner
         nodes: list[Node] = []
         declared: set[str] = set()
@@ -102,7 +104,7 @@ class GraphReader:
         return tuple(nodes)
 
     def _declaration(self, declared: Collection[str]) -> Value:
-        """A value without its data.  Raises ModelError where its name is `declared` already."""
+        """Parses a value without its data.  Raises ModelError if its name is in `declared`."""
         at = self._scanner.peek()
         name = self.labels.declared()
         if name in declared:
@@ -140,7 +142,8 @@ class GraphReader:
         return Quantisation(scales, zeros, axis)
 
     def _node(self, output: Value, known: Mapping[str, Value]) -> Node:
-        """What stands after "=": an operator or a composite, and the node's origin."""
+        """Parses the right-hand side of a node: an operator or a composite, and the node's
+        origin."""
         scanner = self._scanner
         at = scanner.peek()
         if at.kind is not TokenKind.NAME:
@@ -158,7 +161,7 @@ class GraphReader:
         return Node(op, inputs, output, origin)
 
     def _operands(self, known: Mapping[str, Value]) -> tuple[Value, ...]:
-        """Values before the first `field=value`."""
+        """Parses the values before the first `field=value`."""
         scanner = self._scanner
         found: list[Value] = []
         while not scanner.is_symbol(")") and not scanner.is_followed_by("="):
@@ -196,7 +199,7 @@ class GraphReader:
         return Composite(name, engine, nodes, tuple(inside), attributes), tuple(inputs)
 
     def _use(self, known: Mapping[str, Value]) -> Value:
-        """A value that is declared before."""
+        """Parses a reference to a declared value."""
         at: Token = self._scanner.peek()
         name = self.labels.name()
         if name not in known:

@@ -246,7 +246,7 @@ class Traffic:
         feasible = np.ones(len(costs), np.bool_)
         failed, before, group, grown = 0, None, 0, lower
         for k in np.flatnonzero(reached > cap).tolist():
-            refused = least[k] > cap or k >= fitting.MOST_NODES  # larger sets: only this order
+            refused = least[k] > cap or k >= fitting.MOST_NODES  # a larger set: only in this order
             if not refused:
                 group |= bit_mask(order[grown : lower + k + 1])
                 grown = lower + k + 1

@@ -60,7 +60,7 @@ class Moves:
             tried.add(region)
             old = tuple(group for group in self.groups if group & region)
             if sum(old) != region:
-                continue  # an earlier move changed its groups
+                continue  # an earlier move changed the groups of the region
             new = self._grouped(region, self._present_cost(old))
             if new:
                 self._replace(old, new)

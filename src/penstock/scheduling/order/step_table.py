@@ -176,8 +176,10 @@ class _Reachability:
         self.writes = [sum(bit[n] for n in set(step.writes)) for step in problem.steps]
         given = sum(bit[name] for name in set(problem.inputs))
         count = len(problem.steps)
-        self.ancestors, self.written = [0] * count, [given] * count  # before a step
-        self.descendants, self.wanted = [0] * count, [0] * count  # after a step
+        # ancestors[i], written[i]: masks of the steps, and of the tensors written, before step i
+        self.ancestors, self.written = [0] * count, [given] * count
+        # descendants[i], wanted[i]: masks of the steps, and of the tensors read, after step i
+        self.descendants, self.wanted = [0] * count, [0] * count
         order = list(rx.topological_sort(graph))
         for i in order:
             for j in graph.successor_indices(i):

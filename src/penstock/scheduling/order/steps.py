@@ -50,7 +50,7 @@ class OrderProblem:
     """
 
     steps: tuple[OrderStep, ...]
-    sizes: tuple[tuple[str, int], ...]  # tensor, bytes
+    sizes: tuple[tuple[str, int], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     keep_inputs: bool = False

@@ -138,7 +138,7 @@ class CostAccounting:
         with the first call of the previous cascade.
         """
         found: list[Plan] = []
-        before = 0  # stall of this cascade in the previous one, for its own early prefetches
+        before = 0  # stall cycles in the previous cascade, for early prefetches of this one
         for cascade, plan, after in zip_longest(cascades, plans, plans[1:]):
             copying = self._copying(plan, found[-1] if found else None)
             own = self.stall_cycles(cascade, plan)

@@ -94,7 +94,7 @@ class Maps(NamedTuple):
     result: MapPlace
 
 
-class RowCut(NamedTuple):
+class RowInterval(NamedTuple):
     """Output rows [first, end) that one operation computes. `maps` is None for a single row whose
     input rows form more than two tiles and are first copied to scratch."""
 
@@ -174,17 +174,17 @@ class NpuCall:
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
-                yield from one._row_operations(one.cuts(first, end), part)
+                yield from one._row_operations(one.row_intervals(first, end), part)
             return
         if self.op.function is NpuFunction.LOOKUP:
             assert self.constants is not None
             yield TableCopy(self.op, self.constants)
-        parts, cuts = self._stored_parts(), self.cuts(first, end)
+        parts, row_intervals = self._stored_parts(), self.row_intervals(first, end)
         for k, part in enumerate(parts):
             for other in self.op.buffered:
                 if copied_before(self.op, other) == k:
                     yield self._copy_to_buffer(parts[other])
-            yield from self._row_operations(cuts, self._with_read_addresses(part))
+            yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
         """Return the numbers of rows of the intervals into which output rows [first, end) are
@@ -195,7 +195,10 @@ class NpuCall:
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
         return tuple(
-            tuple(0 if cut.maps is None else cut.end - cut.first for cut in one.cuts(first, end))
+            tuple(
+                0 if interval.maps is None else interval.end - interval.first
+                for interval in one.row_intervals(first, end)
+            )
             for one in calls
         )
 
@@ -252,19 +255,20 @@ class NpuCall:
         assert place is not None
         return part._replace(place=Place(place.base, place.offset_bytes + offset))
 
-    def _row_operations(self, cuts: Sequence[RowCut], part: ChannelPart) -> Iterator[Compute]:
-        """Yield the operations that compute the row intervals in `cuts` for the output channels of
-        `part`."""
-        for cut in cuts:
-            if cut.maps is None:
-                yield from self._gathering_operations(cut.first, part)
+    def _row_operations(
+        self, row_intervals: Sequence[RowInterval], part: ChannelPart
+    ) -> Iterator[Compute]:
+        """Yield the operations that compute row intervals for the output channels of `part`."""
+        for interval in row_intervals:
+            if interval.maps is None:
+                yield from self._gathering_operations(interval.first, part)
             else:
-                yield Compute(self.op, cut.first, cut.end, cut.maps, part)
+                yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
-    def cuts(self, first: int, end: int) -> tuple[RowCut, ...]:
-        """Return output rows [first, end) as intervals that one operation each can compute. Each
-        interval is as long as possible, starting with the first."""
-        found: list[RowCut] = []
+    def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
+        """Return the intervals of one operation each into which output rows [first, end) are split.
+        Each interval is as long as possible, beginning with the first."""
+        found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)
             if maps is None:
@@ -272,7 +276,7 @@ class NpuCall:
                 while more := self._feature_maps(first, until + 1):
                     until, maps = until + 1, more
             until = max(until, first + 1)
-            found.append(RowCut(first, until, maps))
+            found.append(RowInterval(first, until, maps))
             first = until
         return tuple(found)
 

@@ -18,9 +18,9 @@ from penstock.uma import Array, multiply
 
 BITS, EQUAL_BITS = 20, 16
 """Left shift of the terms of a sum in bits, including the scale of 1/2: in general, and if
-`is_simple`."""
+`terms_are_shifted_equally`."""
 LOW_BITS = 12
-"""Low bits of the multiplier of a sum that are zero if `is_simple`."""
+"""Number of low bits of the multiplier of a sum that are zero if `terms_are_shifted_equally`."""
 HALF = (1 << 30, 0)
 """TFLite's multiplier and shift of the term with the larger scale: a factor of 1/2."""
 ELEMENTS = np.arange(-128, 128, dtype=np.int64)
@@ -45,7 +45,7 @@ def _sum_differences(op: Operation) -> bool | str:
     sign = -1 if op.function is NpuFunction.SUBTRACT else 1
     signs = (sign, 1) if second.is_left else (1, sign)
     wanted = [multiply(x << BITS, *s) for x, s in zip((left, right), scales, strict=True)]
-    bits = EQUAL_BITS if is_simple(op) else BITS
+    bits = EQUAL_BITS if terms_are_shifted_equally(op) else BITS
     found = [_scaled_term(x, bits, *s) for x, s in zip((left, right), scales, strict=True)]
     limits = op.least - op.out_zero, op.most - op.out_zero
     sums = [
@@ -59,7 +59,7 @@ def _sum_differences(op: Operation) -> bool | str:
     return not odd or f"of {sums[0].size} sums {odd} differ"
 
 
-def is_simple(op: Operation) -> bool:
+def terms_are_shifted_equally(op: Operation) -> bool:
     """Return whether Vela shifts both terms of a sum left by the same, smaller number of bits. It
     does so if their scales are equal and the low `LOW_BITS` bits of the multiplier of the sum are
     zero."""

@@ -275,7 +275,8 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
 
 
 def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the number of contiguous bytes in each input block of a tensor of the given shape."""
+    """Return the length in bytes of the contiguous runs in memory that an input block consists of,
+    for each block size. `shape` is the shape of the tensor."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = blocks[:, 2] == shape.depth
@@ -283,8 +284,8 @@ def _read_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the number of contiguous bytes that the NPU writes at a time, for each output block of
-    a tensor of the given shape."""
+    """Return the length in bytes of the contiguous runs in memory that the NPU writes for an output
+    block, for each block size. `shape` is the shape of the tensor."""
     if packed:
         return _packed_burst(blocks, shape)
     whole = (blocks[:, 2] == shape.depth) & (blocks[:, 2] <= BLOCK_CHANNELS)
@@ -292,7 +293,8 @@ def _write_burst(packed: bool, blocks: Blocks, shape: MapShape) -> Ints:
 
 
 def _packed_burst(blocks: Blocks, shape: MapShape) -> Ints:
-    """Return the number of contiguous bytes in each block of a tensor in layout NHCWB16."""
+    """Return the length in bytes of the contiguous runs that a block consists of in layout NHCWB16,
+    for each block size. `shape` is the shape of the tensor."""
     whole = BLOCK_CHANNELS * shape.width == blocks[:, 2]
     return blocks[:, 1] * np.where(whole, blocks[:, 2], BLOCK_CHANNELS)
 

@@ -98,11 +98,11 @@ class PieceCost:
         return sum(sizes[t] for mask in moved for t in bits(mask))
 
     def hopeless(self, group: int) -> bool:
-        """See `GroupCost.hopeless`."""
+        """Return whether certainly no group of two or more nodes contains all of these nodes."""
         return self.whole.hopeless(bit_mask(self.nodes[i] for i in bits(group)))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """See `GroupCost.apart`."""
+        """Return whether certainly no group contains both `writer` and its reader `reader`."""
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:

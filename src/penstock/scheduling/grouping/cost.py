@@ -124,7 +124,7 @@ class Costed:
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """See `OrderCost.interval_costs`."""
+        """Return the costs of order[lower:lower + 1], .., order[lower:upper]."""
         costs: list[int | None] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
@@ -235,7 +235,7 @@ class Traffic:
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """See `OrderCost.interval_costs`."""
+        """Return the costs of order[lower:lower + 1], .., order[lower:upper]."""
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
         cap = unbounded_if_none(self.limits.buffer_cap)

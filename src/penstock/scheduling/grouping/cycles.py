@@ -69,7 +69,7 @@ class GroupCycles:
         return self.moved_bytes(group)
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """See `OrderCost.interval_costs`."""
+        """Return the costs of order[lower:lower + 1], .., order[lower:upper], in cycles."""
         features, feasible = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
         moved = features + self._weights[nodes].cumsum()
@@ -78,15 +78,15 @@ class GroupCycles:
         return IntervalCosts(busy + self.latency_cycles, feasible)
 
     def hopeless(self, group: int) -> bool:
-        """See `GroupCost.hopeless`."""
+        """Return whether certainly no group of two or more nodes contains all of these nodes."""
         return self.traffic.hopeless(group)
 
     def apart(self, writer: int, reader: int) -> bool:
-        """See `GroupCost.apart`."""
+        """Return whether certainly no group contains both `writer` and its reader `reader`."""
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """See `GroupCost.relaxed`."""
+        """Return a function that tests whether nodes of a piece (a mask) may be in one group."""
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:

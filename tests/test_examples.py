@@ -44,7 +44,7 @@ SEEN = {
     ],
     "uma": [
         "ultra_trail  block1/conv1",
-        "block1/add: no pattern of ultra_trail matches it",
+        "block1/add: no pattern of ultra_trail matches this node",
         "host     32,992 elements, 0 mismatches",
     ],
 }

@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 def supported() -> str:
     """The page of operators: TFLite and ONNX names, and the meaning."""
     rows = [
-        f"| {op.__name__} | {', '.join(op.TFLITE)} | {', '.join(op.ONNX)} | {file.summary} |"
+        f"| {op.__name__} | {', '.join(op.TFLITE)} | {', '.join(op.ONNX)} | {file.summary(op)} |"
         for file in operator_files()
         for op in file.ops
         if op.TFLITE or op.ONNX
@@ -37,7 +37,10 @@ def supported() -> str:
         "| --- | --- | --- | --- |\n"
     )
     moving = ", ".join((*MOVING, QUANTISE, DEQUANTISE, *quantised_names()))
-    tail = f"\nThe ONNX front end itself handles: {moving}.\n"
+    tail = (
+        "\nAn ONNX Conv with one group per input channel becomes a DepthwiseConv2D. "
+        f"The ONNX front end itself handles: {moving}.\n"
+    )
     return head + "\n".join(rows) + "\n" + tail
 
 

@@ -82,7 +82,7 @@ def in_machine(toy: Toy) -> None:
 def with_nodes_left() -> None:
     """Refuses what an accelerator leaves."""
     pool, dense = read("zoo:lenet5").nodes[1:6:4]
-    why = "no pattern of toy matches it"
+    why = "no pattern of toy matches this node"
     require_nothing_left((CpuFallback(pool, why, 613402), CpuFallback(dense, why, 404448)))
 
 

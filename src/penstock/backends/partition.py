@@ -16,7 +16,7 @@ The outputs of the graph do not change.
 >>> [(node.kind, node.name) for node in found.nodes]
 [('layer', 'conv'), ('layer', 'dense'), ('Softmax', 'scores')]
 >>> refusals
-{'scores': 'no pattern of npu matches it'}
+{'scores': 'no pattern of npu matches this node'}
 >>> [node.kind for node in dissolve(found, {"dense"}).nodes]
 ['layer', 'FullyConnected', 'Softmax']
 """
@@ -127,7 +127,7 @@ def choose(
     >>> [node.op.chosen.name for node in graph.nodes if isinstance(node.op, Composite)]
     ['npu_conv2d', 'npu_conv2d']
     >>> left[0].node.kind, left[0].reason, left[0].cycles
-    ('MaxPool2D', 'no pattern of npu matches it', 1000)
+    ('MaxPool2D', 'no pattern of npu matches this node', 1000)
     """
     _check_strategies(graph, accelerator)
     reasons = dict(refusals or {})
@@ -141,7 +141,7 @@ def choose(
             refused.append(node.name)
             reasons |= {inner.name: found for inner in node.op.nodes}
     result = dissolve(graph.with_nodes(tuple(chosen)), refused)
-    unmatched = f"no pattern of {accelerator.name} matches it"
+    unmatched = f"no pattern of {accelerator.name} matches this node"
     left = (
         CpuFallback(node, reasons.get(node.name, unmatched), processor_cycles(node))
         for node in result.nodes
@@ -192,7 +192,7 @@ class _Search:
 
     def refusals(self) -> Refusals:
         """Return the highest-ranking reason of every node that is not claimed."""
-        unmatched = 0, f"no pattern of {self.engine} matches it"
+        unmatched = 0, f"no pattern of {self.engine} matches this node"
         return {
             node.name: self.refused.get(node.name, unmatched)[1]
             for node in self.graph.nodes
@@ -348,7 +348,7 @@ def _why_none(
     composite: Composite, strategies: Sequence[Strategy], refused: Sequence[str], engine: str
 ) -> str:
     if refused:
-        return f"no implementation of {engine} takes it: {'; '.join(refused)}"
+        return f"no implementation of {engine} accepts this node: {'; '.join(refused)}"
     if not strategies:
         return f"{engine} has no strategy for {main_node(composite).kind}"
     level = max(s.level for s in strategies)

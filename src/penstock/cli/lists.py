@@ -53,7 +53,7 @@ def ops(
             "operator": op.__name__,
             "takes": list(op.TFLITE),
             "takes_of_onnx": list(op.ONNX),
-            "meaning": file.summary,
+            "meaning": file.summary(op),
         }
         for file in operator_files()
         for op in file.ops

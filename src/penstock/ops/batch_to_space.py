@@ -30,7 +30,7 @@ from penstock.ops.slice import Slice
 
 @dataclass(frozen=True, slots=True)
 class BatchToSpace(Rearrangement):
-    """Interleaves images of the batch in `blocks` of positions along the axes after the batch."""
+    """Moves elements from the batch axis to `blocks` of rows and columns."""
 
     blocks: tuple[int, ...]
 
@@ -53,7 +53,7 @@ class BatchToSpace(Rearrangement):
 
 @dataclass(frozen=True, slots=True)
 class SpaceToBatch(Rearrangement):
-    """Moves positions within `blocks` to the batch axis."""
+    """Moves elements from `blocks` of rows and columns to the batch axis."""
 
     blocks: tuple[int, ...]
 

@@ -25,7 +25,7 @@ from penstock.opkit.samples import int8, sample
 
 @dataclass(frozen=True, slots=True)
 class DepthToSpace(Rearrangement):
-    """Moves channels to blocks of `block` x `block` positions."""
+    """Moves elements from the channels to blocks of `block` x `block` rows and columns."""
 
     block: int
 
@@ -48,7 +48,7 @@ class DepthToSpace(Rearrangement):
 
 @dataclass(frozen=True, slots=True)
 class SpaceToDepth(Rearrangement):
-    """Moves blocks of `block` x `block` positions to channels."""
+    """Moves elements from blocks of `block` x `block` rows and columns to the channels."""
 
     block: int
 

@@ -61,7 +61,7 @@ class _Extreme(OperatorDefaults):
 
 @dataclass(frozen=True, slots=True)
 class ReduceMax(_Extreme):
-    """Maximum along `axes`."""
+    """The maximum along `axes`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MAX",)
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("max")
@@ -70,7 +70,7 @@ class ReduceMax(_Extreme):
 
 @dataclass(frozen=True, slots=True)
 class ReduceMin(_Extreme):
-    """Minimum along `axes`."""
+    """The minimum along `axes`."""
 
     TFLITE: ClassVar[tuple[str, ...]] = ("REDUCE_MIN",)
     RELAY: ClassVar[tuple[RelayName, ...]] = relay("min")

@@ -36,9 +36,12 @@ class OperatorFile:
     from_foreign: FromForeign | None
     from_onnx: FromOnnx | None
 
-    @property
-    def summary(self) -> str:
-        """First line of the module's docstring, without the operator's name."""
+    def summary(self, op: type[Op]) -> str:
+        """What an operator of the file computes: the first line of the module's docstring, without
+        the operator's name; in a file with several named operators, that of the class."""
+        if sum(bool(one.TFLITE or one.ONNX) for one in self.ops) > 1:
+            line = (op.__doc__ or "").splitlines()[0]
+            return line[:1].lower() + line[1:]
         return (self.module.__doc__ or "").splitlines()[0].split(": ", 1)[-1]
 
 

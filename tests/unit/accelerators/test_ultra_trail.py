@@ -196,7 +196,7 @@ def convolution(shape: tuple[int, ...], channels: int, **given: Any) -> Graph:
 @pytest.mark.parametrize(
     ("graph", "reason"),
     [
-        (convolution((1, 8, 8, 2), 3, kernel=3), "no pattern of ultra_trail matches it"),
+        (convolution((1, 8, 8, 2), 3, kernel=3), "no pattern of ultra_trail matches this node"),
         (convolution((1, 8, 1, 4), 4, kernel=(3, 1), groups=2), "there are 2 groups"),
         (convolution((2, 8, 1, 4), 4, kernel=(3, 1)), "the output is [2, 8, 1, 4]"),
         (

@@ -60,7 +60,7 @@ def one(level: int, name: str = "mine", **more: object) -> Strategy:
     return strategy("nn.conv2d", level, implementation(name, **more))
 
 
-UNMATCHED = f"no pattern of {NAME} matches it"
+UNMATCHED = f"no pattern of {NAME} matches this node"
 
 
 def test_a_level_above_the_core_s_wins() -> None:
@@ -109,8 +109,8 @@ def test_where_no_condition_holds_the_next_level_is_asked() -> None:
     graph, left = run(one(12, condition="too wide"), one(11, "other", condition=False), one(9))
     assert graph == network()
     assert left["a"] == (
-        f'no implementation of {NAME} takes it: "mine": too wide; "other": its condition does not '
-        "hold"
+        f"no implementation of {NAME} accepts this node: "
+        '"mine": too wide; "other": its condition does not hold'
     )
 
 

@@ -115,7 +115,7 @@ def test_what_others_see_stays_outside() -> None:
     total = node_of("c", Add(), (first.output, last.output))
     _, refusals = partition(graph_of(first, last, total), (named(CONV_RELU),), (), NAME)
     assert refusals["a"] == 'pattern "p" matches, but "a" within it is read by "c", too'
-    assert refusals["c"] == f"no pattern of {NAME} matches it"
+    assert refusals["c"] == f"no pattern of {NAME} matches this node"
 
 
 def test_where_the_larger_match_may_not_be_the_smaller_is() -> None:

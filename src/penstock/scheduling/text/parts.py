@@ -8,7 +8,7 @@
     stream input
     part conv1: conv2d_dsp on cortex-m4 scratch 352 fallback conv2d_s8
     part dense1: npu_dense on npu prefetch 4096
-    left pool1: 1234 cycles, "no pattern of npu matches it"
+    left pool1: 1234 cycles, "no pattern of npu matches this node"
 
     stream NAME     a network input whose rows the caller supplies
     scratch N       scratch memory of the preferred kernel, in bytes

@@ -113,7 +113,7 @@ def test_a_module_s_options_that_are_not_there_are_found() -> None:
 @pytest.mark.parametrize(
     "text", ["penstock compile M --nothing", "penstock nothing", "penstock run M --workers many"]
 )
-def test_what_penstock_does_not_understand_is_found(text: str) -> None:
+def test_unknown_commands_and_options_are_detected(text: str) -> None:
     with pytest.raises(AssertionError):
         test_penstock_understands_the_command(Documented("x", text, block=True))
 

@@ -58,14 +58,14 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
     assert found.failed == 0
 
 
-def test_the_example_of_the_rfc_is_an_example_of_ours() -> None:
+def test_the_rfc_example_is_one_of_the_examples() -> None:
     assert "penstock.ir.affine" in WITH_EXAMPLES
     text = importlib.import_module("penstock.ir.affine").__doc__ or ""
     assert "conv.extents((1, 3, 3, 4))\n(1, 5, 5, 8)" in text
 
 
 @pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
-def test_what_runs_in_tutorials_says_what_they_say(page: Path) -> None:
+def test_tutorial_code_prints_the_documented_output(page: Path) -> None:
     found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert found.attempted > 0
     assert found.failed == 0

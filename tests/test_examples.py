@@ -66,7 +66,9 @@ def test_there_is_an_example_for_each_of_the_five_seeds() -> None:
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_an_example_prints_the_seed_s_figures_and_ours(name: str, tmp_path: Path) -> None:
+def test_an_example_prints_the_published_and_the_reproduced_figures(
+    name: str, tmp_path: Path
+) -> None:
     needs(name)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", f"examples.seeds.{name}"],
@@ -87,7 +89,7 @@ def test_an_example_prints_the_seed_s_figures_and_ours(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(("name", "absence"), ABSENCES)
-def test_what_an_example_says_is_absent_is_absent(name: str, absence: Absence) -> None:
+def test_features_that_examples_call_absent_are_absent(name: str, absence: Absence) -> None:
     """If this fails, the feature exists: remove the sentence and show the feature."""
     needs(name)
     assert absence.holds(), absence.sentence

@@ -55,7 +55,7 @@ def assert_equal(found: dict[str, Array], expected: dict[str, Array]) -> None:
 
 
 @every_program
-def test_the_host_computes_what_the_machine_does(example: Example) -> None:
+def test_the_host_agrees_with_the_reference_machine(example: Example) -> None:
     sets = sets_of(example)
     run = execution.run_on_host(compilation_of(example), sets)
     for found, inputs in zip(run.tensors, sets, strict=True):
@@ -63,7 +63,7 @@ def test_the_host_computes_what_the_machine_does(example: Example) -> None:
 
 
 @every_program
-def test_the_core_computes_what_the_machine_does(example: Example) -> None:
+def test_the_core_agrees_with_the_reference_machine(example: Example) -> None:
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     first, second = sets_of(example)
     outputs = {value.name for value in example.graph.outputs}

@@ -79,7 +79,7 @@ def test_a_loop_inside_one_of_the_same_name_gets_another() -> None:
     assert expression(Var("r"), inner) == "r_2"
 
 
-def test_parentheses_stand_only_where_they_are_needed() -> None:
+def test_parentheses_are_minimal() -> None:
     r, m = Var("r"), Var("m")
     shown = {
         "r - 1": Binary("+", r, -1),

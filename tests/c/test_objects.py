@@ -19,7 +19,7 @@ CODE_LIMIT_BYTES = 16 * 1024
 
 
 @every_model
-def test_objects_need_no_library_but_what_every_compiler_brings(
+def test_objects_need_only_the_compiler_s_runtime_library(
     model: str, core_objects: Objects
 ) -> None:
     prefix = compiled(model).compilation.prefix

@@ -51,7 +51,7 @@ def test_every_file_compiles_without_a_warning(
 
 @pytest.mark.parametrize("kind", ["gcc", "clang"])
 @pytest.mark.parametrize("model", COMMITTED)
-def test_what_the_ladder_adds_compiles_without_a_warning(
+def test_the_observer_compiles_without_warnings(
     model: str, kind: Kind, bundle_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     compiler, done = compiler_named(kind), compiled(model).compilation

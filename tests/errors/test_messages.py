@@ -359,7 +359,7 @@ def test_the_message_of_an_unknown_accelerator(penstock: CommandLine, golden: Go
     golden.check("usage-014", re.sub(r"(accelerators are) .*", r"\1 NAMES", said.err))
 
 
-def test_the_message_of_a_mistake_of_ours(
+def test_the_message_of_an_internal_error(
     penstock: CommandLine, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -383,7 +383,7 @@ def test_every_code_has_a_golden_or_a_reason() -> None:
     assert files <= met, "goldens of codes that nobody raises"
 
 
-def test_every_message_says_what_and_where() -> None:
+def test_every_message_has_a_fault_and_a_place() -> None:
     for path in sorted(FOLDER.glob("*.txt")):
         lines = path.read_text("utf-8").splitlines()
         assert lines[0].startswith(f"error[{path.stem}]: "), path.name

@@ -123,7 +123,7 @@ def test_fewer_parts_in_a_cascade_never_gain(graph: Graph, most: int) -> None:
 
 @some
 @given(graph=networks(), streamed=st.booleans(), keep=st.booleans(), seed=seeds)
-def test_every_schedule_runs_as_it_says(
+def test_every_schedule_runs_with_the_stated_costs(
     graph: Graph, streamed: bool, keep: bool, seed: int
 ) -> None:
     parts = assign(graph, TARGET, stream_input=streamed)
@@ -146,7 +146,7 @@ def test_a_stripe_as_high_as_a_tensor_may_still_take_it_in_pieces() -> None:
         runs_as_it_says(schedule, inputs, run_graph(graph, inputs))
 
 
-def test_an_input_that_nobody_reads_counts_when_the_caller_writes_it() -> None:
+def test_an_unread_input_is_live_when_the_caller_writes_it() -> None:
     x, unread = Value("x", int8(1, 4, 1, 1)), Value("unread", int8(1, 100, 1, 1))
     relu = node_of("y", Relu(), (x,))
     graph = Graph("g", (x, unread), (relu.output,), (relu,))

@@ -94,7 +94,7 @@ def poisoned(elements: Array, need: Region, seed: int) -> Array:
 
 
 @given(node=composites(), seed=seeds)
-def test_a_composite_computes_what_its_nodes_do(node: Node, seed: int) -> None:
+def test_a_composite_computes_the_results_of_its_nodes(node: Node, seed: int) -> None:
     inputs = inputs_of(node.site, seed)
     whole = node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape))
     np.testing.assert_array_equal(whole, by_nodes(node, inputs))
@@ -103,7 +103,9 @@ def test_a_composite_computes_what_its_nodes_do(node: Node, seed: int) -> None:
 
 
 @given(data=st.data(), node=composites(), seed=seeds)
-def test_a_composite_reads_only_what_it_needs(data: st.DataObject, node: Node, seed: int) -> None:
+def test_a_composite_reads_only_the_needed_regions(
+    data: st.DataObject, node: Node, seed: int
+) -> None:
     inputs = inputs_of(node.site, seed)
     whole = by_nodes(node, inputs)
     out = data.draw(regions(node.output.type.shape))

@@ -64,7 +64,7 @@ def special(found: Sample) -> list[Kernel]:
 
 
 @given(found=layers(), data=st.data(), seed=seeds)
-def test_a_kernel_on_the_core_computes_what_the_operator_says(
+def test_a_kernel_on_the_core_equals_the_operator(
     core: CoreLibrary, found: Sample, data: st.DataObject, seed: int
 ) -> None:
     case = Case(found, data.draw(st.sampled_from(special(found))), data, seed)
@@ -143,10 +143,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_what_is_served(name: str) -> None:
+def test_the_layers_that_the_family_supports(name: str) -> None:
     assert dsp_kernel(SERVED[name].op, SERVED[name].site) is not None
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_portable_kernel_serves(name: str) -> None:
+def test_the_layers_that_run_on_the_portable_kernel(name: str) -> None:
     assert dsp_kernel(REFUSED[name].op, REFUSED[name].site) is None

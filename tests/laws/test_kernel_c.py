@@ -114,7 +114,7 @@ def test_a_kernel_computes_rows_through_views(
 @pytest.mark.parametrize("sample", ACCUMULATING)
 @few
 @given(data=st.data(), seed=seeds)
-def test_rows_that_go_on_from_each_other_may_lie_in_one_place(
+def test_accumulating_rows_may_share_a_location(
     library: Library, sample: Sample, data: st.DataObject, seed: int
 ) -> None:
     site = sample.site

@@ -144,7 +144,7 @@ def test_a_memory_that_is_too_small_is_caught(graph: Graph, data: st.DataObject)
 
 
 @given(graph=graphs(), data=st.data())
-def test_a_step_that_is_left_out_is_caught(graph: Graph, data: st.DataObject) -> None:
+def test_a_missing_step_is_detected(graph: Graph, data: st.DataObject) -> None:
     program = lower(graph).program
     assume(program.run)
     gone = data.draw(st.integers(0, len(program.run) - 1))
@@ -287,7 +287,7 @@ COPYING = [example for example in EXAMPLES if example.name.startswith("copies")]
 
 
 @pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_wait_that_is_left_out_is_caught(example: Example) -> None:
+def test_a_missing_wait_is_detected(example: Example) -> None:
     runs = list(edited(example.program.run, lambda c: None if isinstance(c, Wait) else c))
     assert len(runs) == 2
     needed = runs if example.graph.inputs[0].type.shape[1] > 1 else runs[:1]
@@ -296,7 +296,7 @@ def test_a_wait_that_is_left_out_is_caught(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_copy_that_nobody_waits_for_is_caught(example: Example) -> None:
+def test_a_copy_without_a_wait_is_detected(example: Example) -> None:
     first, *_ = example.program.run
     assert isinstance(first, Copy)
     run = (*example.program.run, replace(first, token="late"))
@@ -304,7 +304,7 @@ def test_a_copy_that_nobody_waits_for_is_caught(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", COPYING, ids=lambda example: example.name)
-def test_a_copy_that_is_left_out_is_caught(example: Example) -> None:
+def test_a_missing_copy_is_detected(example: Example) -> None:
     height = example.graph.inputs[0].type.shape[1]
     runs = list(edited(example.program.run, lambda c: None if isinstance(c, Copy) else c))
     assert len(runs) == 3  # the first row, the odd rows, the even rows from 2 on
@@ -350,7 +350,7 @@ def test_rows_that_a_view_does_not_have_are_caught() -> None:
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
-def test_what_a_kernel_cannot_do_is_caught(by_rows: bool) -> None:
+def test_an_unsupported_kernel_call_is_detected(by_rows: bool) -> None:
     """Part of a row is no kernel's work; rows and rings are the work of kernels by rows."""
     graph = two_convolutions(4, SAME, SAME)
     program = cascade(graph, ring_layout(graph, 3))

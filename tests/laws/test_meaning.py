@@ -185,5 +185,5 @@ def test_each_case_of_a_pass_fires(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
-def test_each_near_miss_is_left_alone(name: str) -> None:
+def test_near_misses_are_unchanged(name: str) -> None:
     assert NEAR_MISSES[name](GRAPHS[name]) == GRAPHS[name]

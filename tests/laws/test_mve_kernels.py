@@ -58,7 +58,7 @@ def special(found: Sample) -> Kernel:
 
 
 @given(found=mve_layers, data=st.data(), seed=seeds)
-def test_a_kernel_in_qemu_computes_what_the_operator_says(
+def test_a_kernel_in_qemu_equals_the_operator(
     core: CoreLibrary, found: Sample, data: st.DataObject, seed: int
 ) -> None:
     case = Case(found, special(found), data, seed)
@@ -125,7 +125,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_what_vectors_serve(name: str) -> None:
+def test_the_layers_that_mve_kernels_support(name: str) -> None:
     kernel = mve_kernel(SERVED[name].op, SERVED[name].site)
     assert kernel is not None
     assert kernel.name in NAMES
@@ -133,7 +133,7 @@ def test_what_vectors_serve(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_others_serve(name: str) -> None:
+def test_the_layers_that_other_kernels_support(name: str) -> None:
     found, expected = OTHERS[name]
     kernel = mve_kernel(found.op, found.site)
     assert (kernel and kernel.name) == expected

@@ -101,7 +101,7 @@ def test_exact_equals_brute_force_on_tiny_problems(problem: PlacementProblem) ->
 
 @given(problems(max_buffers=6, max_bytes=4))
 @settings(deadline=None, max_examples=examples(40))
-def test_every_combination_of_tricks_gives_the_same_answer(problem: PlacementProblem) -> None:
+def test_every_combination_of_tricks_has_the_same_result(problem: PlacementProblem) -> None:
     assume(problem.buffers)
     height = least_height(problem)
     boxes = buffers_as_boxes(problem.buffers)

@@ -27,7 +27,7 @@ def reference() -> Iterator[Reference]:
         yield found
 
 
-def test_networks_compute_what_the_reference_computes(reference: Reference) -> None:
+def test_networks_agree_with_the_reference(reference: Reference) -> None:
     telling = outputs = 0
     for number in range(NETWORKS):
         drawn = draw_network(SEED, number)
@@ -40,7 +40,7 @@ def test_networks_compute_what_the_reference_computes(reference: Reference) -> N
     assert telling > outputs / 2, "most outputs are constant and say nothing"
 
 
-def test_networks_have_what_they_are_drawn_for() -> None:
+def test_random_networks_contain_the_requested_features() -> None:
     drawn = [draw_network(SEED, number) for number in range(NETWORKS)]
     operators = [operator for network in drawn for operator in network.operators]
     names = {operator.name for operator in operators}

@@ -147,7 +147,7 @@ def test_laying_in_any_order_is_first_fit(problem: PlacementProblem, random: Ran
 
 @given(tied_problems(max_shapes=8, max_bytes=20))
 @settings(deadline=None, max_examples=examples(100))
-def test_improving_any_order_never_raises_what_is_reached(problem: PlacementProblem) -> None:
+def test_improving_an_order_never_raises_the_height(problem: PlacementProblem) -> None:
     assume(problem.buffers)
     tables = shape_tables(shapes(problem.buffers))
     bound = peak_live_bytes(problem)

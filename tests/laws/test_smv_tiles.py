@@ -61,7 +61,7 @@ def test_every_sample_of_its_operators_is_computed(
     doubled=st.booleans(),
     seed=seeds,
 )
-def test_any_tiles_under_any_schedule_compute_what_the_operators_say(
+def test_any_tiling_under_any_schedule_equals_the_operators(
     graph: Graph, tiler: DrawnTiler, doubled: bool, seed: int
 ) -> None:
     check(graph, tiler, doubled, seed)

@@ -31,7 +31,7 @@ def poisoned(array: Array, keep: Region, poison: bytes) -> Array:
 @every_sample
 @few
 @given(data=st.data(), seed=seeds)
-def test_a_region_is_right_with_poison_around_what_it_needs(
+def test_a_region_is_independent_of_elements_outside_its_needs(
     sample: Sample, data: st.DataObject, seed: int
 ) -> None:
     op, site = sample.op, sample.site
@@ -50,9 +50,7 @@ def test_a_region_is_right_with_poison_around_what_it_needs(
 @every_sample
 @few
 @given(data=st.data())
-def test_what_a_region_needs_is_clipped_and_contains_what_its_parts_need(
-    sample: Sample, data: st.DataObject
-) -> None:
+def test_needed_regions_are_clipped_and_monotonic(sample: Sample, data: st.DataObject) -> None:
     op, site = sample.op, sample.site
     out = data.draw(regions(site.output.shape))
     part = data.draw(regions(out.shape)).shift(out.lower)

@@ -49,7 +49,7 @@ def box_of(layer: Layer, region: Region) -> Box:
 @every_sample
 @given(data=st.data())
 @few
-def test_the_layer_contains_what_the_operator_needs(sample: Sample, data: st.DataObject) -> None:
+def test_a_layer_s_boxes_contain_the_needed_regions(sample: Sample, data: st.DataObject) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
     needed = input_regions(sample.op, sample.site, layer, box)
@@ -63,9 +63,7 @@ EXACT = [pytest.param(sample, id=name) for name, sample in SAMPLES if not name.s
 @pytest.mark.parametrize("sample", EXACT)
 @given(data=st.data())
 @few
-def test_most_layers_say_exactly_what_the_operator_needs(
-    sample: Sample, data: st.DataObject
-) -> None:
+def test_most_layers_boxes_equal_the_needed_regions(sample: Sample, data: st.DataObject) -> None:
     layer = layer_of(sample.op, sample.site)
     box = box_of(layer, data.draw(regions(tuple(axis.extent for axis in layer.axes))))
     needed = input_regions(sample.op, sample.site, layer, box)
@@ -76,7 +74,7 @@ def test_most_layers_say_exactly_what_the_operator_needs(
 @every_computing_sample
 @given(seed=seeds, part=st.floats(0.3, 0.9))
 @few
-def test_a_tiled_run_computes_what_a_whole_run_does(sample: Sample, seed: int, part: float) -> None:
+def test_a_tiled_run_equals_a_whole_run(sample: Sample, seed: int, part: float) -> None:
     op, site = sample.op, sample.site
     if op.kernel(site).accumulates:
         pytest.skip("it goes on from its own output, row by row, and cannot be cut otherwise")

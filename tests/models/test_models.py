@@ -59,7 +59,7 @@ def test_totals_are_named_and_not_compared() -> None:
     assert not kept(done) & set(totals)
 
 
-def test_every_point_of_the_frontier_is_run_where_that_is_asked_for() -> None:
+def test_every_point_runs_every_schedule_of_the_frontier() -> None:
     archive = MODELS / "strided_residual.npz"
     verified = api.verify(path_of("strided_residual"), TARGET, archive, every_point=True)
     done = verified.compiled.compilation

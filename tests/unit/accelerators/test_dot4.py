@@ -115,7 +115,7 @@ def kinds_of_rows(program: Program) -> Iterator[str]:
                 yield "table" if view.rows.table else "ring" if ring else "whole"
 
 
-def test_rows_that_lie_in_rings_and_tables_are_found_in_c_too() -> None:
+def test_c_kernels_address_rows_in_rings_and_tables() -> None:
     net = GraphBuilder("rings")
     y = net.conv2d(net.input((1, 24, 1, 1)), 32, (3, 1))
     y = net.conv2d(net.conv2d(y, 32, 1), 1, (3, 1))
@@ -166,7 +166,7 @@ def test_fewer_sums_at_a_time_take_less_memory_and_more_calls() -> None:
         ),
     ],
 )
-def test_what_the_kernels_cannot_do_is_refused(
+def test_unsupported_layers_are_refused(
     op: Op, x: TensorType, constants: tuple[Operand, ...], reason: str
 ) -> None:
     value = Value("x", x)

@@ -123,7 +123,7 @@ def one(work: NpuWork, block: Iterable[int]) -> float:
         ("ethos-u65", 256, "dram", "usage-051"),
     ],
 )
-def test_what_there_is_not_is_refused(family: str, macs: int, mode: str, code: str) -> None:
+def test_unknown_configurations_are_refused(family: str, macs: int, mode: str, code: str) -> None:
     with pytest.raises(UsageError) as caught:
         configuration(family, macs, mode)
     assert caught.value.code == code

@@ -68,7 +68,7 @@ def test_a_copy_that_is_not_waited_for() -> None:
     assert "no NPU_OP_DMA_WAIT" in message
 
 
-def test_a_copy_beside_what_is_read_needs_no_wait() -> None:
+def test_a_copy_to_other_bytes_needs_no_wait() -> None:
     stage = Stage()
     first, second, other = (stage.map((4, 4, 16)) for _ in range(3))
     copied(stage, (CONSTANTS, 0), at(other), 64)
@@ -121,7 +121,7 @@ def test_copies_one_after_the_other_on_u55_beside_each_other_on_u65() -> None:
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-256", "ethos-u65-256"])
-def test_a_copy_that_may_be_under_way_at_the_end_is_told_and_refused_if_asked(
+def test_an_outstanding_copy_at_the_end_is_reported_or_refused(
     accelerator: str,
 ) -> None:
     """Two are done by then, if a wait says so, or one if it says that."""
@@ -188,7 +188,7 @@ def test_an_operation_may_not_write_what_its_later_blocks_read() -> None:
             assert "reads of IFM" in message
 
 
-def test_accumulators_may_not_lie_where_a_table_is_in_use() -> None:
+def test_accumulators_must_not_overwrite_a_table_in_use() -> None:
     """With 16 KiB of shared memory."""
     stage = Stage("ethos-u55-64")
     maps = [stage.map((4, 4, 16)) for _ in range(4)]
@@ -222,7 +222,7 @@ def boxes(shape: Any, block: Any) -> list[tuple[range, range, range]]:
 
 
 @given(data=st.data(), seed=seeds)
-def test_the_highest_dependency_that_passes_is_what_plain_loops_over_bytes_say(
+def test_the_highest_accepted_blockdep_equals_a_byte_by_byte_search(
     data: st.DataObject, seed: int
 ) -> None:
     """One operation writes rows of a map, the next reads rows of it, wherever those lie."""

@@ -33,7 +33,7 @@ def test_an_operation_on_bytes_counts_what_it_does() -> None:
     assert done.ordered == ()
 
 
-def test_what_comes_later_than_the_stop_does_not_count() -> None:
+def test_words_after_the_stop_command_are_ignored() -> None:
     words = assemble(text()) + b"\xff\xff\xff\xff"
     assert execute(words, {0: np.zeros(512, np.uint8)}, "ethos-u65-256").operations
 
@@ -99,7 +99,7 @@ def test_a_payload_that_is_none(payload: bytes) -> None:
         ({"IFM_HEIGHT0_M1": "0", "IFM_BASE2": "1000"}, "IFM accesses bytes"),
     ],
 )
-def test_what_lies_outside_of_its_region(changes: dict[str, str], what: str) -> None:
+def test_accesses_outside_a_region_are_refused(changes: dict[str, str], what: str) -> None:
     with pytest.raises(CapacityError, match=what) as raised:
         ran(text(**changes))
     assert raised.value.where.startswith("operation 0 (max_pool), word ")
@@ -116,7 +116,7 @@ def test_what_lies_outside_of_its_region(changes: dict[str, str], what: str) -> 
         {"IFM_PAD_TOP": "9"},
     ],
 )
-def test_what_has_no_model_is_refused(changes: dict[str, str]) -> None:
+def test_operations_without_a_model_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(UnsupportedError) as raised:
         ran(text(**changes))
     assert raised.value.code == "ethosu-106"
@@ -192,7 +192,7 @@ def test_ranges_are_sets_of_bytes(one: list[tuple[int, int]], other: list[tuple[
     shift=st.integers(0, 63),
     rounding=st.sampled_from(("TFL", "TRUNCATE", "NATURAL")),
 )
-def test_scaling_is_what_fractions_say(value: int, scale: int, shift: int, rounding: str) -> None:
+def test_scaling_equals_exact_fractions(value: int, scale: int, shift: int, rounding: str) -> None:
     if abs(Fraction(value * scale, 2**shift)) < 2**62:
         found = int(scaled(np.array([value]), scale, shift, rounding.lower())[0])
         assert found == judge.scaled(value, scale, shift, rounding)

@@ -65,7 +65,7 @@ def rungs(model: str, accelerator: str, sram: int | None = None) -> dict[str, tu
 
 
 @pytest.mark.parametrize("accelerator", EVERY)
-def test_a_network_runs_bit_exactly_and_verify_says_what_was_not_run(accelerator: str) -> None:
+def test_a_network_is_bit_exact_and_verify_lists_skipped_rungs(accelerator: str) -> None:
     found = rungs("zoo:lenet5", accelerator)
     name = accelerator.partition(":")[0]
     assert found == {
@@ -179,7 +179,7 @@ def test_any_network_runs_bit_exactly_at_every_point(
 
 @settings(max_examples=15)
 @given(graph=networks())
-def test_bricks_change_nothing_of_what_is_computed(graph: Graph) -> None:
+def test_channel_blocks_do_not_change_results(graph: Graph) -> None:
     plain = EthosU55().partition(graph, {"layout": "nhwc"}, HOST)
     bricks = EthosU55().partition(graph, {}, HOST)
     assert not any(isinstance(n.op, PackChannels | UnpackChannels) for n in bricks.nodes)
@@ -190,7 +190,7 @@ def test_bricks_change_nothing_of_what_is_computed(graph: Graph) -> None:
         np.testing.assert_array_equal(found[value.name], expected[value.name])
 
 
-def test_only_what_the_npu_alone_sees_and_fills_a_brick_lies_in_bricks() -> None:
+def test_only_internal_tensors_of_at_least_a_channel_block_are_packed() -> None:
     net = GraphBuilder("net")
     x = net.input((1, 6, 6, 3))
     a = net.conv2d(x, 24, 3, name="a")
@@ -216,7 +216,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_the_npu_does_not_take_is_refused_in_words(why: str) -> None:
+def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     net = GraphBuilder("net")
     graph = net.build(REFUSED[why](net, net.input((1, 16, 16, 4))))
     done = compiled(graph, "ethos_u55")
@@ -235,7 +235,7 @@ def invocations(commands: object) -> list[Invoke]:
     return found
 
 
-def test_a_call_is_what_arms_driver_takes() -> None:
+def test_a_call_has_the_format_of_arm_s_driver() -> None:
     """One payload for the configuration, in which one operation stops and its base is a region."""
     net = GraphBuilder("net")
     graph = net.build(net.conv2d(net.input((1, 6, 6, 3)), 8, 3, name="a"))

@@ -118,7 +118,7 @@ def test_in_sram_alone_nothing_is_copied() -> None:
     assert not any(b.kind is Kind.SCRATCH for b in done.program.buffers)
 
 
-def test_the_rows_of_a_large_window_are_gathered_where_they_lie_apart() -> None:
+def test_scattered_rows_of_a_large_window_are_gathered() -> None:
     """Stripes of a window of five rows, which a schedule may put anywhere."""
     net = GraphBuilder("tall", seed=3)
     x = net.conv2d(net.input((1, 24, 24, 4)), 8, 3, name="a")
@@ -128,7 +128,7 @@ def test_the_rows_of_a_large_window_are_gathered_where_they_lie_apart() -> None:
     assert_exact(done, "points")
 
 
-def test_every_element_of_every_layer_is_what_the_model_says() -> None:
+def test_every_element_of_every_layer_equals_the_model() -> None:
     """Without bricks nothing is left out: each layer's output is a tensor of the model."""
     net = GraphBuilder("chain", seed=5)
     x = net.conv2d(net.input((1, 11, 9, 3)), 24, 3, 2, activation="relu", name="a")

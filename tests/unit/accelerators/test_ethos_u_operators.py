@@ -254,7 +254,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_the_npu_does_not_take_is_refused_in_words(why: str) -> None:
+def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     done = compiled(REFUSED[why], "ethos_u55")
     assert not claimed(done.graph)
     assert why in done.parts.left[0].reason

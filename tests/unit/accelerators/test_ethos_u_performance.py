@@ -118,7 +118,7 @@ def judged(model: Path, name: str, folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_whole_layers_take_exactly_what_vela_says(name: str, tmp_path: Path) -> None:
+def test_whole_layers_take_the_cycles_of_vela(name: str, tmp_path: Path) -> None:
     layers, unbuffered = judged(Path(path_of("digits")), name, tmp_path)
     assert layers >= 4
     assert unbuffered >= 1

@@ -70,7 +70,7 @@ def test_a_call_takes_no_less_than_its_parts_and_no_more_than_one_after_the_othe
 
 
 @given(plain=layers())
-def test_what_is_fetched_is_not_copied_and_spares_time(plain: Operation) -> None:
+def test_prefetched_constants_are_not_copied_and_save_cycles(plain: Operation) -> None:
     op = scheduled_for_prefetch(plain, plain.constant_bytes)
     shares = prefetch_choices(op)
     assert shares[0] == 1

@@ -192,7 +192,7 @@ seeds = st.integers(0, 10_000)
 
 
 @given(networks(), st.sampled_from(CONFIGURATIONS), layouts, shares, seeds)
-def test_layers_take_what_is_said_wherever_their_rows_lie(
+def test_layers_take_the_stated_cycles_at_any_addresses(
     graph: Graph, config: tuple[str, int, str], layout: str, share: float, seed: int
 ) -> None:
     assert_as_estimated(graph, config, layout, share, seed)
@@ -212,7 +212,7 @@ def test_layers_do_so_on_every_configuration(
     [("zoo:resnet8", "ethos_u55:macs=128"), ("zoo:tc_resnet8", "ethos_u55:macs=128"),
      ("zoo:resnet8", "ethos_u65:macs=256")],
 )  # fmt: skip
-def test_every_point_of_a_network_takes_what_is_said(model: str, accelerator: str) -> None:
+def test_every_point_takes_the_stated_cycles(model: str, accelerator: str) -> None:
     engine, _, macs = accelerator.partition(":macs=")
     chip = configuration(engine.replace("_", "-"), int(macs), "shared_sram")
     done = compile_request(api.request(path_of(model), "cortex-m55", accelerators=(accelerator,)))

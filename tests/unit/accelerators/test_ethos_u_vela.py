@@ -117,7 +117,7 @@ def test_every_block_dependency_that_is_raised_is_caught() -> None:
     assert found == [False] + [True] * 6
 
 
-def test_what_vela_refuses_is_said(tmp_path: Path) -> None:
+def test_refusals_of_vela_are_reported(tmp_path: Path) -> None:
     (tmp_path / "none.tflite").write_bytes(b"none")
     with pytest.raises(ToolError, match="Vela makes no command stream of none"):
         vela_stream(tmp_path / "none.tflite", "ethos-u55-128")

@@ -149,7 +149,7 @@ def test_weights_that_do_not_all_fit_are_fetched_for_every_piece() -> None:
     assert convolution.demand.weight_banks(ResidentWeights.ALL) > TINY.banks
 
 
-def test_no_room_for_a_row_is_said() -> None:
+def test_a_buffer_too_small_for_a_row_is_an_error() -> None:
     convolution = Convolution(
         TINY, 100, 3, 8, 8, 3, 3, Surface.packed(100, 3, 8), Surface.packed(98, 1, 8, OUTPUT_AT),
         WEIGHTS_AT,

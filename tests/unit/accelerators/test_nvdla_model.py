@@ -188,7 +188,7 @@ def tasks(draw: st.DrawFn, configurations: tuple[NvdlaConfiguration, ...] = OURS
 
 @settings(max_examples=100, deadline=None)
 @given(task=tasks((SMALL, SMALL_256, LARGE)))
-def test_nvdlas_own_way_is_what_plain_python_computes(task: Task) -> None:
+def test_nvdla_s_own_conversion_equals_plain_python(task: Task) -> None:
     layer, conversion = task.layer, task.layer.conversion
     memories = task.memories()
     memories.run(convolution_writes(layer))
@@ -278,7 +278,7 @@ def post_tasks(
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_convolutions_with_post_processing_are_what_plain_python_computes(
+def test_convolutions_with_post_processing_equal_plain_python(
     data: st.DataObject,
 ) -> None:
     task = data.draw(tasks())
@@ -292,7 +292,7 @@ def test_convolutions_with_post_processing_are_what_plain_python_computes(
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_windows_are_what_plain_python_computes(data: st.DataObject) -> None:
+def test_windows_equal_plain_python(data: st.DataObject) -> None:
     hardware = data.draw(st.sampled_from(OURS))
     kind = data.draw(st.sampled_from(WindowKind))
     window = [data.draw(st.integers(1, 4)) for _ in range(2)]
@@ -436,15 +436,13 @@ REFUSED: tuple[tuple[tuple[Write, ...], str], ...] = (
 
 
 @pytest.mark.parametrize(("writes", "message"), REFUSED)
-def test_a_stream_that_asks_for_what_is_not_there_is_refused(
-    writes: tuple[Write, ...], message: str
-) -> None:
+def test_a_stream_for_missing_data_is_refused(writes: tuple[Write, ...], message: str) -> None:
     with pytest.raises(BackendError, match=message) as caught:
         Memories(OURS[0]).run(writes)
     assert caught.value.code in ("nvdla-010", "nvdla-012", "nvdla-013")
 
 
-def test_a_memory_that_is_not_there_is_said() -> None:
+def test_a_missing_memory_is_an_error() -> None:
     layer = plain_layer(source=Surface(32, 128, 0, NvdlaMemory.FEATURE_BUFFER))
     with pytest.raises(BackendError, match="no memory FEATURE_BUFFER"):
         execute(
@@ -465,7 +463,7 @@ def test_a_memory_that_is_not_there_is_said() -> None:
         ),
     ],
 )
-def test_plain_nvdla_refuses_what_it_has_not(writes: tuple[Write, ...]) -> None:
+def test_nvdla_without_the_extension_refuses_its_registers(writes: tuple[Write, ...]) -> None:
     with pytest.raises(BackendError, match="NVDLA small has no unit") as caught:
         Memories(SMALL).run(writes)
     assert caught.value.code == "nvdla-012"
@@ -488,7 +486,7 @@ def test_no_stream_does_harm(data: st.DataObject) -> None:
     shape=st.tuples(*[st.integers(1, 12)] * 2, st.integers(1, 3), st.integers(1, 150)),
     hardware=st.sampled_from((SMALL, SMALL_256, LARGE)),
 )
-def test_weights_lie_in_the_order_of_the_manual(shape: Any, hardware: NvdlaConfiguration) -> None:
+def test_weights_are_in_the_order_of_the_manual(shape: Any, hardware: NvdlaConfiguration) -> None:
     kernels, rows, columns, channels = shape[0] * 4, shape[1] % 3 + 1, shape[2], shape[3]
     weights = np.random.default_rng(0).integers(
         -128, 128, (kernels, rows, columns, channels), np.int8

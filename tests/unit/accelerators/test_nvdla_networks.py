@@ -170,7 +170,7 @@ def test_any_network_runs_bit_exactly_in_the_machine_at_every_point(
 
 @settings(max_examples=20)
 @given(graph=networks(), pack=st.integers(1, 33), seed=seeds)
-def test_packs_change_nothing_of_what_is_computed(graph: Graph, pack: int, seed: int) -> None:
+def test_packed_tensors_do_not_change_results(graph: Graph, pack: int, seed: int) -> None:
     claims = Nvdla().partition(graph, {"extension": True, "feature_buffer": "0"}, HOST)
     plain = graph
     inputs = {
@@ -276,7 +276,7 @@ def test_a_mean_runs_in_c() -> None:
     assert_exact(done, "host")
 
 
-def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None:
+def test_concatenations_of_partial_packs_are_refused_with_a_reason() -> None:
     net = GraphBuilder("net")
     x = net.input((1, 6, 6, 8))
     narrow = net.conv2d(x, 12, 1, name="narrow")
@@ -296,7 +296,7 @@ def test_concatenations_that_packs_cannot_express_are_refused_in_words() -> None
     assert "zero point of the result: input 0 has type int8" in left["scaled"]
 
 
-def test_the_feature_buffer_is_beside_the_ram_and_said() -> None:
+def test_the_feature_buffer_is_reported_separately_from_ram() -> None:
     own, none = (
         api.compile("zoo:resnet8", accelerators=(f"nvdla:feature_buffer={size}",)).report
         for size in ("own", "0")
@@ -348,7 +348,7 @@ def test_nvdla_without_the_extension_refuses_every_layer() -> None:
                if left.node.kind in ("Conv2D", "FullyConnected"))  # fmt: skip
 
 
-def test_a_kernel_that_does_not_fit_the_buffer_is_refused_in_words() -> None:
+def test_a_kernel_too_large_for_the_buffer_is_refused_with_a_reason() -> None:
     net = GraphBuilder("net")
     graph = net.build(net.conv2d(net.input((1, 8, 8, 2048)), 8, 7, name="wide"))
     (left,) = compiled(graph, "nvdla").parts.left
@@ -380,7 +380,7 @@ def rows_written(starts: list[int], first: int, end: int) -> list[str]:
     return [w.starts for w in from_bytes(writes) if w.starts in ("CDMA", "WINDOW")]
 
 
-def test_rows_that_lie_evenly_apart_are_one_layer() -> None:
+def test_rows_of_constant_pitch_are_one_hardware_layer() -> None:
     assert len(rows_written([64 * row for row in range(8)], 0, 6)) == 1
     assert len(rows_written([80 * row for row in range(8)], 2, 5)) == 1
 

@@ -95,7 +95,7 @@ def last_offloaded(build: Build, shape: tuple[int, ...], config: str) -> LayerRe
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_layer_needs_is_as_by_hand(case: str) -> None:
+def test_the_demand_of_a_layer_equals_a_manual_calculation(case: str) -> None:
     config, shape, build, by_resource, utilisation = CASES[case]
     layer = last_offloaded(build, shape, config)
     found = layer.breakdown
@@ -108,7 +108,7 @@ def test_what_a_layer_needs_is_as_by_hand(case: str) -> None:
     assert layer.utilisation == (utilisation and pytest.approx(utilisation))
 
 
-def test_a_layer_that_is_cut_takes_what_its_pieces_take() -> None:
+def test_a_split_layer_takes_the_cycles_of_its_pieces() -> None:
     """Of 32 banks, weights take 2, a row takes one: pieces read 30 rows, of which two are kept.
     The points of each pass by in stripes of their own."""
     layer = last_offloaded(
@@ -178,7 +178,7 @@ def test_without_breakdowns_there_is_no_such_column() -> None:
 
 
 @pytest.mark.parametrize("offload", [True, False])
-def test_where_the_tools_for_a_core_fail_nothing_is_shown_unless_that_is_asked_for(
+def test_missing_tools_are_an_error_unless_simulation_is_disabled(
     offload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object) -> None:

@@ -35,13 +35,13 @@ LAYER = ConvolutionLayer(
 
 @settings(max_examples=1000)
 @given(layer=layers())
-def test_a_layer_comes_back_from_its_registers(layer: ConvolutionLayer) -> None:
+def test_a_layer_round_trips_through_registers(layer: ConvolutionLayer) -> None:
     words = encode(layer)
     assert decode(words, layer.hardware) == layer
     assert all(0 <= word < 1 << 32 for word in words.values())
 
 
-def test_words_are_those_worked_out_on_paper() -> None:
+def test_register_words_equal_a_manual_encoding() -> None:
     words = encode(LAYER)
     expected = {
         "CDMA.D_DATAIN_SIZE_0": 9 << 16 | 11,
@@ -126,7 +126,7 @@ ILLEGAL: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("changes", "message"), ILLEGAL)
-def test_a_layer_that_no_hardware_runs_cannot_be_made(
+def test_the_constructor_rejects_layers_that_no_hardware_runs(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=message) as caught:
@@ -150,13 +150,13 @@ def test_banks_must_suffice_and_exist(changes: dict[str, int]) -> None:
         ({"accumulators": Accumulators(1 << 24, 0)}, "line_stride would be 16777216"),
     ],
 )
-def test_what_registers_cannot_hold_is_refused(changes: dict[str, Any], field: str) -> None:
+def test_values_too_large_for_registers_are_refused(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(UnsupportedError, match=field) as caught:
         encode(replace(LAYER, **changes))
     assert caught.value.code == "nvdla-003"
 
 
-def test_a_trimmed_input_is_what_convolutions_use() -> None:
+def test_a_trimmed_input_contains_the_rows_and_columns_that_windows_read() -> None:
     for width in range(1, 30):
         for reach, stride, before, behind in (
             (1, 2, 0, 0),
@@ -184,7 +184,7 @@ ADDRESSES = {
 """Source: NVDLA's public address map of nv_small; ours, docs/nvdla.md."""
 
 
-def test_registers_lie_where_the_map_says() -> None:
+def test_registers_have_the_addresses_of_the_map() -> None:
     assert {name: registers()[name].address for name in ADDRESSES} == ADDRESSES
 
 
@@ -197,7 +197,7 @@ def test_no_two_registers_or_fields_share_a_place() -> None:
 
 
 @given(register=st.sampled_from(tuple(registers().values())), data=st.data())
-def test_fields_come_back_from_words(register: Register, data: st.DataObject) -> None:
+def test_fields_round_trip_through_words(register: Register, data: st.DataObject) -> None:
     values = {f.name: data.draw(st.integers(f.least, f.most)) for f in register.fields}
     assert register.values(register.word(values)) == values
 
@@ -260,7 +260,7 @@ def test_pieces_cover_the_input() -> None:
     assert rows >= demand.height
 
 
-def test_no_split_is_said() -> None:
+def test_an_infeasible_split_is_an_error() -> None:
     with pytest.raises(CapacityError, match="of 32") as caught:
         allocate(Demand(SMALL, 8192, 8, 8, 8, 9, 3, 1))
     assert caught.value.code == "nvdla-006"

@@ -54,7 +54,7 @@ def test_pages_count_as_worked_out_on_paper(
     )
 
 
-def test_layers_say_what_they_wait_for() -> None:
+def test_layers_report_the_limiting_resource() -> None:
     assert [f.limit for f in figures_of(LAYERS, HARDWARE, GOOGLENET)] == ["MAC", "MAC", "DRAM"]
 
 

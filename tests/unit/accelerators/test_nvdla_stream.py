@@ -94,7 +94,7 @@ def test_a_stream_is_the_same_as_bytes_and_as_text(
 
 
 @given(layer=layers(), post=posts)
-def test_a_layer_comes_back_from_a_stream(layer: ConvolutionLayer, post: Post) -> None:
+def test_a_layer_round_trips_through_a_stream(layer: ConvolutionLayer, post: Post) -> None:
     words = {w.register: w.word for w in from_bytes(to_bytes(convolution_writes(layer, post)))}
     assert decode(words, layer.hardware) == layer
     assert decode_post(words) == post
@@ -138,7 +138,7 @@ def test_text_may_have_comments_and_leave_fields_out() -> None:
         ("CSC.D_ATOMICS 0x3f atomics=62\n", "has other fields than are written"),
     ],
 )
-def test_text_that_is_none_is_refused(text: str, message: str) -> None:
+def test_malformed_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(BackendError, match=message) as caught:
         from_text(text)
     assert caught.value.code == "nvdla-011"
@@ -153,7 +153,7 @@ def test_text_that_is_none_is_refused(text: str, message: str) -> None:
         (struct.pack("<2I", 0x4045, 0), "no register at 0x4045", "byte 0"),
     ],
 )
-def test_bytes_that_are_none_are_refused(stream: bytes, message: str, where: str) -> None:
+def test_malformed_bytes_are_refused(stream: bytes, message: str, where: str) -> None:
     with pytest.raises(BackendError, match=message) as caught:
         from_bytes(stream)
     assert where in caught.value.where

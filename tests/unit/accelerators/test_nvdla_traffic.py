@@ -54,7 +54,7 @@ def test_a_convolution_moves_whole_packs_and_lines_of_weights() -> None:
     assert traffic_of(LAYER, Post(requantise=True), 8) == with_table
 
 
-def test_what_is_in_the_buffer_is_not_fetched() -> None:
+def test_data_in_the_buffer_is_not_read_again() -> None:
     kept = replace(LAYER, kept_rows=2)
     assert traffic_of(kept, Post(), 8).features == 7 * 10 * 16
     reused = replace(LAYER, reuse=Reuse(data=True, weights=True))
@@ -104,7 +104,7 @@ def tasks(draw: st.DrawFn) -> Task:
 
 @settings(max_examples=150, deadline=None)
 @given(task=tasks(), data=st.data())
-def test_stripes_move_what_is_stated(task: Task, data: st.DataObject) -> None:
+def test_stripes_move_the_stated_bytes(task: Task, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, task.out_h - 1))
     end = data.draw(st.integers(first + 1, task.out_h))
     lines = task.in_row_bytes, task.out_row_bytes, task.out_row_bytes
@@ -188,7 +188,7 @@ def total(calls: Sequence[Mapping[str, int]]) -> dict[str, int]:
         pytest.param("mobilenetv2_160_035", marks=pytest.mark.long),
     ],
 )
-def test_a_networks_profile_is_what_its_streams_move(
+def test_a_network_s_profile_equals_the_traffic_of_its_streams(
     network: str, config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = compiled(network, f"config={config}")
@@ -208,7 +208,7 @@ def test_a_networks_profile_is_what_its_streams_move(
                if layer.breakdown)  # fmt: skip
 
 
-def test_the_feature_buffers_port_moves_what_lives_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_feature_buffer_s_port_serves_its_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the surfaces that the functional model is given, all layers together."""
     options = Options(partition=RESIDENT)
     done = compiled("zoo:resnet8", "config=small,feature_buffer=24k", options=options)

@@ -53,7 +53,7 @@ def test_the_least_reachable_is_the_least_of_every_open_attribute(macs: int, giv
     [(Options(keep_input=True), "without --keep-input"), (Options(max_parts=1), "--max-parts")],
     ids=str,
 )
-def test_options_that_the_user_set_are_named_with_what_they_cost(
+def test_capacity_errors_state_the_ram_needed_without_a_user_s_option(
     options: Options, words: str
 ) -> None:
     with pytest.raises(penstock.CapacityError) as caught:
@@ -81,7 +81,7 @@ class Npu(UMABackend):
         self._register_target_attr("mode", default="a", choices={"a": "", "b": "", "c": "slow"})
 
 
-def test_choices_are_all_combinations_of_what_is_left_open() -> None:
+def test_choices_are_all_combinations_of_unset_attributes() -> None:
     chip = load_target("host")
     found = Npu().accelerator({"lanes": "16"}, chip).open_choices
     assert [(choice.text, choice.note) for choice in found] == [

@@ -65,7 +65,7 @@ def test_an_installed_package_brings_an_accelerator(folder: Path) -> None:
         ("from penstock.uma import UMABackend as Backend", "", "raises TypeError"),
     ],
 )
-def test_a_broken_package_is_named_when_it_is_asked_for(
+def test_a_broken_package_is_named_when_it_is_requested(
     folder: Path, source: str, value: str, why: str
 ) -> None:
     module = f"module_of_{folder.name}"
@@ -83,7 +83,7 @@ def test_a_broken_package_is_named_when_it_is_asked_for(
     assert why in problems["bad"]
 
 
-def test_a_mistake_in_a_package_is_told_with_its_name(folder: Path) -> None:
+def test_an_error_in_a_package_names_the_package(folder: Path) -> None:
     bring(folder, "wrong", BACKEND.replace("default=8", "default=[8]"))
     with pytest.raises(BackendError) as caught:
         open_accelerators(("wrong",), HOST)
@@ -102,7 +102,7 @@ def test_two_packages_of_one_name_clash(folder: Path) -> None:
     assert names().count("twin") == 1
 
 
-def test_what_this_process_registers_stands_before_packages(folder: Path) -> None:
+def test_registrations_in_this_process_precede_packages(folder: Path) -> None:
     class Mine(uma.UMABackend):
         target_name = "shared"  # type: ignore[assignment]
 
@@ -111,7 +111,7 @@ def test_what_this_process_registers_stands_before_packages(folder: Path) -> Non
     assert open_accelerators(("shared",), HOST)[0].target.attrs == {}
 
 
-def test_what_is_not_asked_for_is_not_imported(folder: Path) -> None:
+def test_only_requested_accelerators_are_imported(folder: Path) -> None:
     bring(folder, "loud", "raise SystemExit('imported')")
     program = "import penstock; penstock.compile('zoo:lenet5').report; print('done')"
     path = [str(folder), str(Path(uma.__file__).parents[3])]
@@ -134,7 +134,9 @@ def test_what_is_not_asked_for_is_not_imported(folder: Path) -> None:
         (("good_c", "good_c:lanes=4"), "usage-023"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_told(folder: Path, texts: tuple[str, ...], code: str) -> None:
+def test_malformed_specifications_are_errors(
+    folder: Path, texts: tuple[str, ...], code: str
+) -> None:
     bring(folder, "good_c", BACKEND)
     with pytest.raises(UsageError) as caught:
         open_accelerators(texts, HOST)

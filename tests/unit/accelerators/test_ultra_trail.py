@@ -77,7 +77,7 @@ def test_words_are_full_and_each_begins_with_the_first_of_its_numbers() -> None:
 
 
 @given(values=st.tuples(*[st.integers(0, (1 << 32) - 1)] * 3))
-def test_the_fields_hold_what_the_bits_say(values: tuple[int, ...]) -> None:
+def test_fields_equal_the_bits_of_the_words(values: tuple[int, ...]) -> None:
     read = engine.decode(np.array(values, np.uint32).view(np.uint8))
     numbers = {name: getattr(read, name) for name in NAMES}
     for name, number in numbers.items():
@@ -127,7 +127,7 @@ def test_it_takes_the_convolutions_and_says_words_and_memories(
     assert (numbers["padding"], numbers["in_c"], numbers["out_c"]) == (4, 16, 24)
 
 
-def test_what_it_does_not_take_is_left_with_a_reason(keyword_spotting: Compilation) -> None:
+def test_unsupported_layers_fall_back_with_a_reason(keyword_spotting: Compilation) -> None:
     left = {item.node.name: item for item in keyword_spotting.parts.left}
     assert list(left) == ["block1/add", "block2/add", "block3/add", "pool", "logits", "scores"]
     assert all(item.cycles > 0 for item in left.values())
@@ -144,7 +144,7 @@ def test_every_sort_of_convolution_along_one_axis_is_exact() -> None:
     assert_exact(done, "host")
 
 
-def test_a_network_without_such_layers_is_left_to_the_processor() -> None:
+def test_a_network_without_supported_layers_runs_on_the_cpu() -> None:
     done = compiled(open_zoo("zoo:lenet5"), "ultra_trail")
     assert claimed(done.graph) == {}
     assert_exact(done, "host")
@@ -209,7 +209,7 @@ def convolution(shape: tuple[int, ...], channels: int, **given: Any) -> Graph:
         (convolution((1, 9, 1, 160), 80, kernel=(3, 1)), "weights does not fit into wmem"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_the_reason(graph: Graph, reason: str) -> None:
+def test_unsupported_layers_are_refused_with_a_reason(graph: Graph, reason: str) -> None:
     done = compiled(graph, "ultra_trail")
     (left,) = done.parts.left
     assert reason in left.reason

@@ -103,7 +103,7 @@ def test_strategies_of_one_level_compete() -> None:
     )
 
 
-def test_where_no_condition_holds_the_next_level_is_asked() -> None:
+def test_the_next_level_is_tried_if_no_condition_holds() -> None:
     graph, _ = run(one(12, condition="too wide"), one(11, "other"))
     assert chosen(graph) == "other"
     graph, left = run(one(12, condition="too wide"), one(11, "other", condition=False), one(9))
@@ -141,7 +141,7 @@ def test_matches_without_a_strategy_are_left_if_others_have_one() -> None:
     assert left == {"b": f"{NAME} has no strategy for Relu"}
 
 
-def test_the_refusals_of_partition_are_told() -> None:
+def test_refusals_of_the_partitioning_are_reported() -> None:
     patterns = (named(CONV, "conv", predicate=lambda node: "not today"),)
     graph, refusals = partition(network(), patterns, (), NAME)
     _, left = choose(graph, accelerator(patterns), lambda node: 0, refusals)
@@ -150,7 +150,7 @@ def test_the_refusals_of_partition_are_told() -> None:
     assert [one.node.origin for one in left] == ["node a", "node b"]
 
 
-def test_what_passes_say_of_a_composite_stays() -> None:
+def test_attributes_that_passes_add_are_kept() -> None:
     patterns = (named(CONV, "conv"),)
     graph, _ = partition(network(), patterns, (), NAME)
     (node, *rest) = graph.nodes
@@ -174,7 +174,7 @@ def test_the_strategy_sees_the_composite_and_the_target() -> None:
     assert seen == ["a", "conv", NAME]
 
 
-def test_another_accelerator_s_composites_are_not_ours() -> None:
+def test_composites_of_other_accelerators_are_not_claimed() -> None:
     patterns = (named(CONV, "conv"),)
     graph, _ = partition(network(), patterns, (), "other")
     result, left = choose(graph, accelerator(patterns, (one(11),)), lambda node: 0)
@@ -192,7 +192,7 @@ def test_a_cost_that_is_no_number_of_cycles_is_refused(cost: object) -> None:
     assert "mine" in caught.value.where
 
 
-def test_a_cost_is_asked_for_the_whole_output_too() -> None:
+def test_cost_functions_are_validated_for_the_whole_output_too() -> None:
     with pytest.raises(BackendError, match=r"cost\(4\) is -2 cycles"):
         run(one(11, cycles=lambda rows: 2 - rows))
 

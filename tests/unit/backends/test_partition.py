@@ -94,7 +94,7 @@ def test_the_first_pattern_has_the_first_choice() -> None:
     assert claims(partition(conv_relu(), both[::-1], (), NAME)[0]) == {"b": ["both", "a", "b"]}
 
 
-def test_the_last_nodes_are_asked_first() -> None:
+def test_matching_starts_at_the_outputs() -> None:
     """Three convolutions in pairs: the last two are one."""
     a = conv("a", X)
     b = conv("b", a.output)
@@ -105,7 +105,7 @@ def test_the_last_nodes_are_asked_first() -> None:
     }
 
 
-def test_what_others_see_stays_outside() -> None:
+def test_values_with_outside_readers_are_not_internal() -> None:
     graph, refusals = partition(conv_relu(shown=True), (named(CONV_RELU),), (), NAME)
     assert claims(graph) == {}
     why = 'pattern "p" matches, but "a" within it is an output of the network'
@@ -158,7 +158,7 @@ def test_predicates_and_constraints_see_the_composite_and_say_why() -> None:
     }
 
 
-def test_a_rule_without_words_goes_by_its_name() -> None:
+def test_a_rule_without_a_docstring_is_reported_by_name() -> None:
     _, refusals = partition(conv_relu(), (named(CONV),), (never,), NAME)
     assert refusals["a"] == 'pattern "p" matches, but is refused: its rule never'
 
@@ -181,7 +181,7 @@ def test_a_broken_rule_tells_more_than_a_reader_outside() -> None:
     assert refusals["b"] == 'pattern "both" matches, but "a" within it is an output of the network'
 
 
-def test_of_equal_reasons_the_first_is_told() -> None:
+def test_the_first_of_equally_ranked_reasons_is_reported() -> None:
     every = (named(CONV, "one", predicate=never), named(CONV, "two", predicate=never))
     _, refusals = partition(conv_relu(), every, (), NAME)
     assert refusals["a"] == 'pattern "one" matches, but is refused: its rule never'
@@ -236,7 +236,7 @@ def test_dissolving_some_leaves_the_others() -> None:
     assert names(dissolve(graph, {"b"})) == names(chain())
 
 
-def test_nodes_that_stand_in_a_row_come_back_as_they_stood() -> None:
+def test_dissolving_restores_the_order_of_nodes() -> None:
     graph, _ = partition(conv_relu(), (named(CONV_RELU),), (), NAME)
     assert dissolve(graph, names(graph)) == conv_relu()
 

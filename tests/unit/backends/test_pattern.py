@@ -146,7 +146,7 @@ def test_sums_match_in_either_order() -> None:
         assert found(pattern, first, node_of("y", Add(), operands)) == [{"a", "y"}]
 
 
-def test_an_object_that_stands_twice_matches_one_value() -> None:
+def test_a_repeated_pattern_object_matches_one_value() -> None:
     x = wildcard()
     pattern = is_op("add")(is_op("nn.relu")(x), x)
     clamp = node_of("a", Relu(), (X,))
@@ -193,7 +193,7 @@ def test_patterns_are_frozen_and_compare_by_identity() -> None:
         pattern.name = "nn.softmax"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_an_attribute_of_one_alternative_may_be_asked_for() -> None:
+def test_has_attr_may_name_an_attribute_of_one_alternative() -> None:
     either = is_op("nn.softmax")(wildcard()) | is_op("nn.relu")(wildcard())
     assert found(either.has_attr({"activation": "RELU"}), node_of("y", Relu(), (X,))) == [{"y"}]
     with pytest.raises(BackendError, match="has no attribute"):

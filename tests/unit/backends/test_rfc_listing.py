@@ -189,7 +189,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> UltraTrailBackend:
     return ut_backend
 
 
-def test_it_partitions_as_the_rfc_says(registered: UltraTrailBackend, network: Graph) -> None:
+def test_it_partitions_as_in_the_rfc(registered: UltraTrailBackend, network: Graph) -> None:
     mod = registered.partition(network)
     found = {n.name: n.op for n in mod.nodes if isinstance(n.op, Composite)}
     assert list(found) == ["a", "b"]
@@ -199,7 +199,7 @@ def test_it_partitions_as_the_rfc_says(registered: UltraTrailBackend, network: G
         assert op.attribute("scopes") == ("fmem", "wmem", "bmem")
 
 
-def test_its_program_computes_what_the_network_does(network: Graph) -> None:
+def test_its_program_equals_the_network(network: Graph) -> None:
     (accelerator,) = open_accelerators(("ultra_trail:dimension=16",), load_target("host"))
     done = lower(network, accelerators=(accelerator,))
     assert [part.engine for part in done.schedule.steps] == ["ultra_trail"] * 2 + ["cpu"]

@@ -102,7 +102,7 @@ def streaming(accelerator: Accelerator) -> Accelerator:
 
 
 @pytest.mark.parametrize("sram", [None, "2600"])
-def test_streams_compute_what_calls_do(sram: str | None) -> None:
+def test_streams_equal_calls(sram: str | None) -> None:
     request = toy_request("zoo:lenet5", "host", change=streaming, sram=sram)
     done = api.compile(request).compilation
     rungs = tuple(climb(done, None, api.drawn_sets(done, 1), every_point=True))

@@ -83,7 +83,7 @@ def test_two_accelerators_share_a_program() -> None:
     assert [by_engine[name] for name in ("conv1", "conv2", "dense1")] == ["one", "two", "cpu"]
 
 
-def test_what_no_accelerator_takes_stays_with_the_processor_and_is_listed() -> None:
+def test_unclaimed_nodes_run_on_the_cpu_and_are_listed() -> None:
     done = api.compile(toy_request("zoo:lenet5", TARGET)).compilation
     claimed = {n.name for n in done.graph.nodes if isinstance(n.op, Composite)}
     left = {left.node.name: left for left in done.parts.left}

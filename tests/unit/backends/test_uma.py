@@ -190,7 +190,7 @@ def test_the_highest_level_above_the_cores_runs_it(
         assert kernel_of(graph).name == chosen
 
 
-def test_a_strategy_is_told_what_the_rfc_says(network: Graph) -> None:
+def test_a_strategy_receives_the_arguments_of_the_rfc(network: Graph) -> None:
     told: list[Any] = []
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
@@ -203,7 +203,7 @@ def test_a_strategy_is_told_what_the_rfc_says(network: Graph) -> None:
     assert told[0] == ("RELU", 1, shapes, (1, 6, 5, 4), "npu", "host")
 
 
-def test_the_roofline_costs_what_nobody_else_does(network: Graph) -> None:
+def test_the_roofline_is_the_cost_of_implementations_without_one(network: Graph) -> None:
     macs = 6 * 5 * 4 * 3
     moved = 6 * 5 * 3 + 6 * 5 * 4 + 4 * 3 + 4 * 4
 
@@ -225,7 +225,7 @@ def test_the_default_roofline_is_the_chips_memory(network: Graph) -> None:
     assert kernel_of(graph).cycles(6, ()) == max(360, 238 / bandwidth)
 
 
-def test_a_cost_function_is_asked_by_rows(network: Graph) -> None:
+def test_a_cost_function_receives_the_number_of_rows(network: Graph) -> None:
     def cost(offloaded: Offloaded, rows: int) -> float:
         return 10 * rows + offloaded.macs(rows)
 
@@ -316,7 +316,7 @@ def test_register_again_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facade.registered()["npu"].attributes == {"lanes": 4}
 
 
-def test_what_is_registered_is_there_without_a_call_of_init() -> None:
+def test_registration_does_not_require_a_call_of_init() -> None:
     class Forgetful(UMABackend):
         target_name = "forgetful"  # type: ignore[assignment]
 
@@ -327,7 +327,7 @@ def test_what_is_registered_is_there_without_a_call_of_init() -> None:
     assert Forgetful().accelerator().merge_compiler_regions
 
 
-def test_sources_lie_beside_the_file_of_a_class_or_of_its_parent(tmp_path: Path) -> None:
+def test_sources_are_found_beside_the_class_or_its_base(tmp_path: Path) -> None:
     class Child(Npu):
         pass
 

@@ -142,7 +142,7 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
         (Fetch("shifts", 5, 9.0, copying), '5 bytes are to be fetched of "shifts", which has 4'),
     ],
 )
-def test_what_is_fetched_is_of_a_table(fetch: object, why: str) -> None:
+def test_prefetched_constants_are_part_of_a_table(fetch: object, why: str) -> None:
     with pytest.raises(BackendError) as caught:
         fetching(fetch)
     assert (caught.value.code, caught.value.why) == ("backend-055", why)
@@ -269,7 +269,7 @@ def test_a_call_that_is_no_c_is_refused(call: object) -> None:
 
 
 @pytest.mark.parametrize("end", ["", ";"])
-def test_a_call_is_written_as_it_says(end: str) -> None:
+def test_replace_call_extern_formats_calls(end: str) -> None:
     def call(arguments: Sequence[str]) -> str:
         return f"TOY_CALL({len(arguments)}, {', '.join(arguments)}){end}"
 
@@ -343,7 +343,7 @@ def test_a_stub_that_disagrees_with_the_models_is_the_driver_s_mistake(
 
 
 @pytest.mark.parametrize("step", ["reference", "machine", "host"])
-def test_a_mismatch_of_the_processor_s_is_ours_as_before(step: str) -> None:
+def test_a_mismatch_on_the_processor_is_reported_as_a_bug_of_penstock(step: str) -> None:
     compiled = api.compile(toy_request("zoo:lenet5", "host"))
     first = Difference("pool1", 0, (0, 0), 1, 2, 1)
     rungs = (ladder.Rung(step, Comparison(1, 4, 1, first)),)
@@ -357,7 +357,7 @@ def test_a_mismatch_of_the_processor_s_is_ours_as_before(step: str) -> None:
     assert "goldens" in error.help
 
 
-def test_strict_refuses_what_is_left_to_the_processor() -> None:
+def test_strict_rejects_cpu_fallbacks() -> None:
     with pytest.raises(TargetError) as caught:
         api.compile(toy_request(strict=True))
     error = caught.value
@@ -388,7 +388,7 @@ def test_the_command_line_exits_with_1_where_strict_refuses(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_line_lists_what_is_left(
+def test_the_command_line_lists_cpu_fallbacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -88,7 +88,7 @@ def test_peers_are_gathered_from_all_files_that_are_there(tmp_path: Path) -> Non
     assert found["rand_mobilenet_v2_0.35_144_int8"].vela_bytes is None
 
 
-def test_a_missing_shared_folder_is_said_in_four_parts(tmp_path: Path) -> None:
+def test_a_missing_shared_folder_is_a_four_part_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         numbers.main(["--models", str(tmp_path / "nowhere")])
     error = caught.value

@@ -154,9 +154,7 @@ def test_a_malformed_case_is_named(
         ('{"pareto_frontier": [3]}', "bench-022"),
     ],
 )
-def test_a_file_that_is_none_of_cases_is_said_in_four_parts(
-    text: str, code: str, tmp_path: Path
-) -> None:
+def test_a_file_without_cases_is_a_four_part_error(text: str, code: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         cases.main([str(written(text, tmp_path))])
     assert caught.value.code == code
@@ -165,7 +163,7 @@ def test_a_file_that_is_none_of_cases_is_said_in_four_parts(
     assert caught.value.help
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         cases.main([str(tmp_path / "nothing.json")])
 

@@ -98,7 +98,7 @@ MALFORMED = (
 
 
 @pytest.mark.parametrize(("place", "value", "message"), MALFORMED)
-def test_a_malformed_file_is_said(
+def test_a_malformed_file_is_an_error(
     place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:

@@ -42,7 +42,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize(("place", "value", "message"), CHANGES)
-def test_what_is_changed_is_found(
+def test_changes_are_detected(
     place: tuple[str | int, ...],
     value: object,
     message: str,
@@ -63,7 +63,7 @@ MALFORMED = (
 
 
 @pytest.mark.parametrize(("place", "value", "message"), MALFORMED)
-def test_a_malformed_file_is_said(
+def test_a_malformed_file_is_an_error(
     place: tuple[str | int, ...], value: object, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:

@@ -57,7 +57,7 @@ def test_another_answer_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "small dc_1x1x8: DIFFERS\n0 of 1 agree\n"
 
 
-def test_a_folder_or_a_file_that_is_none_is_said(tmp_path: Path) -> None:
+def test_traces_without_tests_or_crcs_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no tests of direct convolution"):
         nvdla_traces.main([str(tmp_path)])
     with pytest.raises(ModelError, match="gives no CRC"):

@@ -39,7 +39,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_backends_are_listed_with_what_they_have(penstock: CommandLine, packages: Path) -> None:
+def test_backends_are_listed_with_attributes_patterns_and_operators(
+    penstock: CommandLine, packages: Path
+) -> None:
     said = penstock("backend", "list", "--json")
     assert said.code == 0
     found = {one["name"]: one for one in said.json["backends"]}
@@ -96,7 +98,7 @@ def test_nodes_are_shown_as_patterns_see_them_and_who_runs_each(penstock: Comman
     assert len(text.splitlines()) == len(engines) + 2  # a heading and a line
 
 
-def test_an_operator_says_what_may_be_asked_about_it(penstock: CommandLine) -> None:
+def test_ops_lists_the_facts_about_an_operator(penstock: CommandLine) -> None:
     (facts,) = penstock("ops", "nn.depthwise_conv2d", "--json").json["operators"]
     assert facts["operator"] == "DepthwiseConv2D"
     assert "DEPTHWISE_CONV_2D" in facts["names"]
@@ -106,7 +108,7 @@ def test_an_operator_says_what_may_be_asked_about_it(penstock: CommandLine) -> N
     assert (wrong.code, "nn.depthwise_conv2d" in wrong.err) == (1, True)
 
 
-def test_verify_says_who_ran_what(penstock: CommandLine) -> None:
+def test_verify_lists_the_work_of_each_engine(penstock: CommandLine) -> None:
     words = ("verify", "zoo:lenet5", "--target", "host", "--accelerator")
     assert "vanilla runs 2 nodes in 2 calls" in penstock(*words, "vanilla").out
     assert "ultra_trail runs no node of this model" in penstock(*words, "ultra_trail").out

@@ -72,7 +72,7 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("verify", "MODEL", "--reference", "oracle"), 2, "error[usage-013]"),
     ],
 )
-def test_what_is_wrong_is_said_in_four_parts_on_stderr_alone(
+def test_errors_have_four_parts_on_stderr_only(
     penstock: CommandLine, model: Path, words: tuple[str, ...], code: int, text: str
 ) -> None:
     given = [str(model) if word == "MODEL" else word for word in words]
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said_in_four_parts_on_stderr_alone(
     assert list(Path().iterdir()) == []
 
 
-def test_a_mistake_of_ours_exits_with_3_and_prints_no_traceback(
+def test_an_internal_error_exits_with_3_and_prints_no_traceback(
     penstock: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -124,7 +124,7 @@ def test_an_interruption_exits_with_130(
     assert (said.code, said.out) == (130, "")
 
 
-def test_no_words_at_all_show_the_help(penstock: CommandLine) -> None:
+def test_no_arguments_print_the_help(penstock: CommandLine) -> None:
     said = penstock()
     assert said.code == 2
     assert "Usage: penstock" in said.err + said.out

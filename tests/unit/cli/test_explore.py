@@ -25,7 +25,7 @@ def test_explore_writes_its_three_files_into_a_new_folder(
     assert sorted(p.name for p in Path("two_heads_frontier").iterdir()) == FILES
 
 
-def test_json_is_what_the_file_says_and_nothing_else(penstock: CommandLine, model: Path) -> None:
+def test_json_output_equals_the_report_file(penstock: CommandLine, model: Path) -> None:
     said = penstock("explore", model, "-o", "out", "--json")
     assert (said.code, said.err) == (0, "")
     assert said.json == json.loads(Path("out/frontier.json").read_text())

@@ -30,7 +30,7 @@ ODD_NAMES = (
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_model_of_any_name_gives_c_that_compiles(
+def test_c_of_a_model_with_any_name_compiles(
     penstock: CommandLine, model: Path, name: str, host_compilers: Sequence[str]
 ) -> None:
     shutil.copy(model, f"{name}.tflite")
@@ -45,7 +45,7 @@ def test_a_model_of_any_name_gives_c_that_compiles(
 
 
 @pytest.mark.parametrize("name", ["main", "harness", "m"])
-def test_a_model_called_like_a_file_of_ours_runs_on_the_host(
+def test_a_model_named_like_a_runtime_file_runs_on_the_host(
     tmp_path: Path, model: Path, name: str
 ) -> None:
     path = shutil.copy(model, tmp_path / f"{name}.tflite")
@@ -67,9 +67,7 @@ def test_a_name_that_is_no_unicode_is_taken(penstock: CommandLine, model: Path) 
     assert said.json
 
 
-def test_the_folder_is_named_after_the_model_unless_said(
-    penstock: CommandLine, model: Path
-) -> None:
+def test_the_folder_is_named_after_the_model_by_default(penstock: CommandLine, model: Path) -> None:
     assert penstock("compile", model).code == 0
     assert Path("two_heads/two_heads.h").is_file()
 
@@ -97,9 +95,7 @@ def test_an_output_that_is_a_file_is_not_touched(penstock: CommandLine, model: P
 
 
 @pytest.mark.parametrize("folder", ["file/below", "x" * 300, "x" * 300 + "/below"])
-def test_an_output_that_cannot_be_written_is_said(
-    penstock: CommandLine, model: Path, folder: str
-) -> None:
+def test_an_unwritable_output_is_an_error(penstock: CommandLine, model: Path, folder: str) -> None:
     Path("file").write_text("mine")
     said = penstock("compile", model, "-o", folder)
     assert said.code == 1
@@ -177,7 +173,7 @@ def test_outputs_are_written(
     assert np.load("y.npy").dtype == np.int8
 
 
-def test_an_output_in_a_folder_that_is_not_there_is_said(
+def test_an_output_in_a_missing_folder_is_an_error(
     penstock: CommandLine, model: Path, host_compilers: Sequence[str]
 ) -> None:
     said = penstock("run", model, "-t", "host", "--output", "nowhere/y.npy")

@@ -26,7 +26,7 @@ def test_python_m_penstock_is_the_command_line() -> None:
     assert done.stdout.splitlines()[0].startswith("cortex-m")
 
 
-def test_a_reader_that_goes_away_is_no_error_worth_a_word() -> None:
+def test_a_closed_pipe_is_not_reported() -> None:
     process = subprocess.Popen(
         (*WORDS, "ops"), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -97,7 +97,7 @@ def test_a_request_to_stop_ends_in_silence_and_leaves_no_files(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", [("ops",), ("ops", "--json"), ("compile", "none", "--json")])
-def test_a_full_device_is_said(words: tuple[str, ...]) -> None:
+def test_a_full_device_is_an_error(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             (*WORDS, *words), env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True,
@@ -117,7 +117,7 @@ def no_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
     host.host_compiler.cache_clear()
 
 
-def test_a_missing_host_compiler_is_said_with_what_to_install(
+def test_a_missing_host_compiler_error_tells_what_to_install(
     penstock: CommandLine, model: Path, no_compilers: None
 ) -> None:
     said = penstock("run", model, "--target", "host")
@@ -127,7 +127,7 @@ def test_a_missing_host_compiler_is_said_with_what_to_install(
     assert "help: install gcc or clang, or pip install 'penstock[simulate]'" in said.err
 
 
-def test_a_missing_zig_is_said_with_what_to_install(
+def test_a_missing_zig_error_tells_what_to_install(
     penstock: CommandLine, model: Path, no_compilers: None
 ) -> None:
     said = penstock("run", model)
@@ -136,7 +136,7 @@ def test_a_missing_zig_is_said_with_what_to_install(
     assert "help: pip install 'penstock[simulate]'" in said.err
 
 
-def test_a_missing_gcc_is_said_with_what_to_install(
+def test_a_missing_gcc_error_tells_what_to_install(
     penstock: CommandLine, model: Path, no_compilers: None
 ) -> None:
     said = penstock("run", model, "--compiler", "gcc")

@@ -46,7 +46,7 @@ def test_a_failing_compiler_is_an_error_with_four_parts(
     assert "nothing is simulated: as asked for" in said.out
 
 
-def test_an_accelerator_without_a_driver_in_c_is_estimated_and_that_is_said(
+def test_an_accelerator_without_a_c_driver_is_only_estimated(
     penstock: CommandLine, model: Path
 ) -> None:
     pytest.importorskip("ethosu.vela", reason="the extra 'ethos-u' is not installed")

@@ -63,7 +63,7 @@ def test_rows_are_counted_through_leading_axes() -> None:
         Box((Var("n"), 0, 0, 0), (1, 8, 5, 4)),
     ],
 )
-def test_what_are_no_whole_rows_is_refused(box: Box) -> None:
+def test_partial_rows_are_refused(box: Box) -> None:
     with pytest.raises(InternalError) as caught:
         row_interval(replace(a_call(), out=box))
     assert caught.value.code == "codegen-001"

@@ -208,7 +208,7 @@ def test_an_input_batch_larger_than_one_is_kept() -> None:
         ),
     ],
 )
-def test_a_wrong_argument_is_named_with_what_is_allowed(
+def test_an_invalid_argument_error_lists_the_allowed_values(
     what: str, arguments: dict[str, object]
 ) -> None:
     net = GraphBuilder("wrong")

@@ -88,7 +88,7 @@ def test_real_numbers_within_an_int8_network_are_blamed_on_their_operators() -> 
     assert "inference_" not in str(error)
 
 
-def test_int16_and_uint8_networks_are_told_so() -> None:
+def test_int16_and_uint8_networks_get_a_specific_error() -> None:
     for kind, cause in (("int16", "16-bit activations"), ("uint8", "uint8 quantisation")):
         other = replace(X, dtype=kind)
         error = refusal(chain(("RELU", other), first=other))
@@ -101,7 +101,7 @@ def test_a_network_of_real_numbers_is_to_be_quantised() -> None:
     assert INTEGER_QUANTISATION in refusal(chain(("RELU", REAL), first=REAL)).help
 
 
-def test_what_no_conversion_removes_comes_first() -> None:
+def test_problems_without_a_remedy_come_first() -> None:
     written = chain(("QUANTIZE", X), ("RELU", X), ("TANH", X), first=REAL)
     codes = [
         tflite.BuiltinOperator.CUMSUM if code == tflite.BuiltinOperator.TANH else code
@@ -124,7 +124,7 @@ def test_what_no_conversion_removes_comes_first() -> None:
         *((f"ops/seanet_{name}0", "16-bit") for name in ("add", "conv", "sub", "leaky_relu")),
     ],
 )
-def test_public_networks_are_told_the_cause(model: str, cause: str) -> None:
+def test_errors_about_public_networks_name_the_cause(model: str, cause: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         parse(read_bytes(Path(path_of(model))), model)
     assert cause in caught.value.why.split("\n")[0]

@@ -82,7 +82,7 @@ def test_a_truncated_file_never_ends_in_a_python_error(size: int) -> None:
         (changed("tensor", 1, 2), '"y" is read before it is written'),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_was_found(raw: bytes, words: str) -> None:
+def test_invalid_values_are_refused_with_the_value_found(raw: bytes, words: str) -> None:
     assert words in message(raw)
 
 

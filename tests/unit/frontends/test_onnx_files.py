@@ -145,7 +145,7 @@ def test_two_scales_between_two_nodes_become_a_requantisation(tmp_path: Path) ->
     assert judged(raw, tmp_path).comparison.mismatches == 0
 
 
-def test_a_clamp_behind_a_layer_is_part_of_it(tmp_path: Path) -> None:
+def test_a_clamp_after_a_layer_is_merged_into_it(tmp_path: Path) -> None:
     model = Model()
     x = model.node("Conv", model.input(1, 1, 6, 5), model.weights(3, 1, 3, 3), scale=None)
     raw = model.raw(model.node("Relu", x))

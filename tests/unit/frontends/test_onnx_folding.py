@@ -71,7 +71,7 @@ def test_there_is_a_case_of_every_operator_that_is_folded() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_a_folded_node_is_what_the_evaluator_computes(case: Case) -> None:
+def test_a_folded_node_equals_the_reference_evaluator(case: Case) -> None:
     name, inputs, attributes = case
     names = [f"x{k}" for k in range(len(inputs))]
     node = helper.make_node(name, names, ["y"], **attributes)
@@ -109,7 +109,7 @@ def test_a_folded_node_is_what_the_evaluator_computes(case: Case) -> None:
     ],
     ids=lambda case: case[0],
 )
-def test_what_does_not_fit_is_refused_in_words(case: Case) -> None:
+def test_inconsistent_operands_are_refused_with_a_reason(case: Case) -> None:
     name, inputs, attributes = case
     names = [f"x{k}" for k in range(len(inputs))]
     node = helper.make_node(name, names, ["y"], **attributes)

@@ -221,7 +221,7 @@ def test_an_image_of_one_channel_and_a_pooled_output_are_not_transposed() -> Non
     assert "Transpose" not in kinds(graph)
 
 
-def test_a_dense_layer_behind_an_image_has_its_columns_moved_instead(tmp_path: Path) -> None:
+def test_a_fully_connected_layer_after_an_image_has_permuted_columns(tmp_path: Path) -> None:
     model = Model()
     x = model.node("Conv", model.input(1, 1, 6, 5), model.weights(4, 1, 3, 3))
     flat = model.node("Flatten", x, scale=None)

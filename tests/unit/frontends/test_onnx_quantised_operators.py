@@ -185,7 +185,7 @@ def test_weights_off_zero_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8"])
-def test_what_the_evaluator_has_not_is_said_and_passed_by(kind: str, tmp_path: Path) -> None:
+def test_nodes_that_the_evaluator_lacks_are_listed_and_skipped(kind: str, tmp_path: Path) -> None:
     model = Quantised(kind=kind)
     a = model.quantised_input(1, 3, 4, 5, name="a", scale=X[0], zero=X[1])
     last = model.node("QLinearAdd", *a, *a, *model.scale(*Y), scale=None, domain="com.microsoft")

@@ -67,7 +67,7 @@ def test_every_operator_is_read_from_either_field() -> None:
 
 
 @pytest.mark.parametrize("name", ["MUL", "SUB", "MAXIMUM"])
-def test_a_file_with_the_new_field_alone_computes_what_the_reference_does(name: str) -> None:
+def test_a_file_with_only_the_new_field_equals_the_reference(name: str) -> None:
     pytest.importorskip("tflite_micro", reason="the package tflite-micro is not installed")
     tensors = tuple(TensorSpec(n, (1, 4), scales=(0.5,), zero_points=(0,)) for n in "aby")
     written = write_tflite(tensors, (OperatorSpec(name, (0, 1), (2,)),), (0, 1), (2,))
@@ -179,7 +179,7 @@ def with_constant(buffer: Table, **more: Any) -> bytes:
 ELEMENTS = bytes((1, 2, 3, 4))
 
 
-def test_data_behind_the_flatbuffer_is_read() -> None:
+def test_data_after_the_flatbuffer_is_read() -> None:
     inside = parse(with_constant(table("Buffer", Data=ELEMENTS)), "m.tflite")
     size = len(with_constant(table("Buffer", Offset=2, Size=4)))
     outside = with_constant(table("Buffer", Offset=size, Size=4))
@@ -223,7 +223,7 @@ def test_scales_default_to_none_and_zero_points_are_required() -> None:
 
 
 @pytest.mark.parametrize("field", ["Tensors", "Inputs", "Outputs", "Operators"])
-def test_a_subgraph_without_a_vector_is_refused_in_words(field: str) -> None:
+def test_a_subgraph_without_a_vector_is_refused_with_a_reason(field: str) -> None:
     empty: Any = [] if field in ("Tensors", "Operators") else ints()
     with pytest.raises(ModelError) as caught:
         parse(raw_model(RELU, {}, tensor(1, 4), tensor(1, 4), **{field: empty}), "m.tflite")

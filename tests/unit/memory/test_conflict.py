@@ -20,7 +20,7 @@ def test_live_bytes_above_the_capacity_name_the_largest_at_the_peak() -> None:
     assert conflict(PlacementProblem((*small, *large), 100)) == Conflict(("x", "y"), True, True)
 
 
-def test_what_fits_has_no_conflict() -> None:
+def test_a_feasible_problem_has_no_conflict() -> None:
     assert conflict(PlacementProblem(NEEDS_12, 12)) is None
 
 

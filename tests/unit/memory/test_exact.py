@@ -54,7 +54,7 @@ def test_spent_work_leaves_a_proven_gap() -> None:
     assert fit(hard, 11, ExactOptions(max_nodes=10, solver_work=0.0)).fits is None
 
 
-def test_too_many_buffers_are_left_to_greedy() -> None:
+def test_large_problems_are_placed_greedily() -> None:
     hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
     assert place(hard, ExactOptions(max_buffers=8)) == place_greedily(hard)
 

@@ -20,7 +20,7 @@ def test_a_buffer_takes_the_lowest_hole_that_is_aligned_and_high_enough() -> Non
 
 
 @pytest.mark.parametrize("priority", list(Priority))
-def test_every_priority_gives_a_valid_placement_around_fixed_buffers(priority: Priority) -> None:
+def test_every_priority_yields_a_valid_placement_with_fixed_buffers(priority: Priority) -> None:
     fixed = LiveBuffer("fixed", 1, 3, 4, alignment=4, fixed_offset=4)
     free = [LiveBuffer(f"b{i}", i % 4, i % 4 + 2, 1 + i % 5, 1 + i % 2) for i in range(12)]
     problem = PlacementProblem((*free, fixed))

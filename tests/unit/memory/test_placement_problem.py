@@ -65,7 +65,7 @@ def test_a_malformed_buffer_is_refused(buffer: tuple[str, int, int, int], why: s
     assert why in caught.value.why
 
 
-def test_a_name_may_stand_only_once() -> None:
+def test_names_must_be_unique() -> None:
     with pytest.raises(InternalError, match="same name"):
         PlacementProblem((LiveBuffer("a", 0, 1, 1), LiveBuffer("a", 1, 2, 1)))
 
@@ -76,7 +76,7 @@ def test_fixed_buffers_must_not_overlap() -> None:
     PlacementProblem((LiveBuffer("high", 0, 2, 4, 1, 4), LiveBuffer("low", 1, 3, 4, 1, 0)))
 
 
-def test_a_shape_is_an_anchor_and_what_is_tied_to_it() -> None:
+def test_a_shape_consists_of_an_anchor_and_its_tied_buffers() -> None:
     above, alone = LiveBuffer("above", 0, 2, 4, 1, None, "below", 4), LiveBuffer("alone", 0, 1, 9)
     below = LiveBuffer("below", 0, 1, 4)
     assert shapes((above, alone, below)) == ((alone,), (below, above))

@@ -16,7 +16,7 @@ def test_the_plain_format_reads_and_writes() -> None:
     assert show(problem) == TEXT
 
 
-def test_columns_may_stand_in_any_order() -> None:
+def test_columns_may_be_in_any_order() -> None:
     assert parse("size,offset,id,upper,lower\n4,8,a,3,0\n") == PlacementProblem(
         (LiveBuffer("a", 0, 3, 4, fixed_offset=8),)
     )

@@ -29,7 +29,7 @@ from penstock.ir.graph import Value
         ("BATCH_MATMUL", (int8("a", 2, 3), int8("b", 4, 2)), "has 3 columns, the second 4 rows"),
     ],
 )
-def test_a_malformed_node_is_refused_in_words(
+def test_a_malformed_node_is_refused_with_a_reason(
     kind: str, inputs: tuple[Value, ...], message: str
 ) -> None:
     with pytest.raises(ModelError) as caught:

@@ -92,7 +92,7 @@ def test_a_reduction_to_one_row_is_split(name: str) -> None:
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
 @pytest.mark.parametrize("rounding", Rounding)
 @pytest.mark.parametrize("axis", [None, 0])
-def test_a_dense_layer_behind_an_image_is_split(
+def test_a_fully_connected_layer_after_an_image_is_split(
     activation: Activation, rounding: Rounding, axis: int | None
 ) -> None:
     """However many views there are between them."""
@@ -176,7 +176,7 @@ def test_compilation_splits_reductions_once_and_only_after_offload(
     assert not any(isinstance(node.op, RunningSum) for node in simplified.nodes)
 
 
-def test_the_row_bound_knows_that_totals_take_one_place() -> None:
+def test_the_row_bound_counts_one_slot_for_accumulating_rows() -> None:
     whole = simplify(keyword_spotter())
     before, after = (assign(g, HOST).rows.least_bytes for g in (whole, accumulate(whole)))
     assert before == 25 * 5 * 64 + 64  # the mean reads all of the image

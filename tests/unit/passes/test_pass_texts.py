@@ -77,7 +77,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.rewrite}:
 
 
 @every_case
-def test_the_pass_changes_what_the_text_says(case: Case) -> None:
+def test_the_pass_produces_the_expected_graph(case: Case) -> None:
     before, expected = graph_from_text(case.before), graph_from_text(case.after)
     for graph in (before, expected):
         verify(graph)

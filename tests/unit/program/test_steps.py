@@ -33,7 +33,7 @@ def test_streams_are_in_the_order_of_their_first_pull() -> None:
     assert streams(program_named("three deep")) == ()
 
 
-def test_what_a_loop_touches_lives_as_long_as_its_steps() -> None:
+def test_buffers_of_a_loop_are_live_during_all_its_steps() -> None:
     assert lives(program_named("three deep, streamed")) == {
         **{name: (0, 2) for name in ("x", "layer0", "layer1")},
         **{f"layer{k}/{n}": (0, 2) for k in range(3) for n in range(2)},
@@ -42,7 +42,7 @@ def test_what_a_loop_touches_lives_as_long_as_its_steps() -> None:
     assert lives(program_named("three deep"))["x"] == (-1, 2)
 
 
-def test_what_is_copied_before_the_first_step_lives_from_it_on() -> None:
+def test_buffers_copied_before_the_first_step_are_live_from_it() -> None:
     alive = lives(program_named("constants in RAM"))
     assert alive["layer0/0 here"] == alive["layer0/0"] == (0, 0)
     assert (alive["x"], alive["y"]) == ((-1, 0), (0, 1))

@@ -62,7 +62,7 @@ def varying_channels(graph: Graph, tensor: str) -> set[int]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_channels_told_are_those_that_never_vary(seed: int, target: str) -> None:
+def test_reported_constant_channels_never_vary(seed: int, target: str) -> None:
     graph, saturated = network(seed)
     lowered = lower(graph, target)
     found = constant_by_layer(lowered.schedule)["saturated"]

@@ -86,7 +86,7 @@ def test_a_lane_an_engine_is_filled_in_its_turns_from_the_processor_up() -> None
     assert 1.0 < heights[0][0] < heights[0][1] < heights[2][0]
 
 
-def test_lanes_are_named_and_the_legend_stands_above_them() -> None:
+def test_lanes_are_labelled_below_the_legend() -> None:
     found = words(memory_svg(SHARED))
     assert {"cpu", "npu"} <= set(found)
     (axes,) = memory_figure(SHARED).axes

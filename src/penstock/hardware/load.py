@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.errors import TargetError, UsageError
-from penstock.hardware.faults import EXAMPLE, location, shown, target_error, wrong_field
+from penstock.hardware.faults import EXAMPLE, closest, location, shown, target_error, wrong_field
 from penstock.hardware.schema import TargetFile
 from penstock.hardware.target import CALLER, CompilerFlags, Copier, Engine, MemoryRegion, Target
 
@@ -32,16 +32,18 @@ def target_names() -> tuple[str, ...]:
 def target_text(name: str) -> str:
     """The TOML text of a target shipped with penstock.  Raises UsageError for an unknown name."""
     if name not in target_names():
-        raise _unknown(name)
+        raise _unknown(name, "--show")
     return (_FOLDER / f"{name}.toml").read_text("utf-8")
 
 
-def _unknown(name: str) -> UsageError:
+def _unknown(name: str, option: str) -> UsageError:
+    hint = closest(name, target_names())
     return UsageError(
         "usage-002",
         f"there is no target {name!r}",
-        where="--target",
-        help=f"use one of {', '.join(target_names())}, or the path of a .toml file",
+        where=option,
+        why=f"targets are {', '.join(target_names())}, and files whose names end in .toml",
+        help=hint or "`penstock targets` describes them; docs/how-to/add-a-target.md adds one",
     )
 
 
@@ -53,7 +55,7 @@ def load_target(name: str) -> Target:
         return parse_target(target_text(name), name)
     path = Path(name)
     if path.suffix != ".toml":
-        raise _unknown(name)
+        raise _unknown(name, "--target")
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

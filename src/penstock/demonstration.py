@@ -1,4 +1,4 @@
-"""Demonstration: classify scikit-learn's digits on a simulated Cortex-M4."""
+"""Demonstration: classify scikit-learn's digits on a simulated core."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from penstock import api
-from penstock.hardware.load import DEFAULT_TARGET
+from penstock.reports.formats import ABSENT
 from penstock.reports.report import Json, Report
 
-TARGET = DEFAULT_TARGET
 _FOLDER = files("penstock.demo")
 
 
@@ -30,24 +29,25 @@ class Demonstration:
         return {**self.report.as_json(), "right": self.right, "digits": self.digits}
 
     def __str__(self) -> str:
-        ram, flash = self.report.ram_bytes, self.report.flash_bytes
+        ram, flash, cycles = self.report.ram_bytes, self.report.flash_bytes, self.report.cycles
+        code = ABSENT if flash.code is None else flash.code
         return "\n".join(
             (
-                f"digits on a simulated {TARGET}: {self.right} of {self.digits} right",
+                f"digits on {self.report.target}: {self.right} of {self.digits} right",
                 f"RAM    {ram.total:>9,} bytes: arena {ram.arena}, stack reserve {ram.stack}",
-                f"flash  {flash.total:>9,} bytes: weights {flash.weights}, code {flash.code}",
-                f"cycles {self.report.cycles.simulated:>9,} an inference (modelled)",
+                f"flash  {flash.total:>9,} bytes: weights {flash.weights}, code {code}",
+                f"cycles {cycles.simulated or cycles.estimated:>9,} an inference (modelled)",
                 f"the C and report.html are in {self.folder}/",
             )
         )
 
 
-def run(folder: Path, on_stage: api.OnStage) -> Demonstration:
-    """Compile the digits model into a new `folder` and classify the test digits.
+def run(target: str, folder: Path, on_stage: api.OnStage) -> Demonstration:
+    """Compile the digits model for a target into a new `folder` and classify the test digits.
 
     Raises OutputError, ToolError."""
     with as_file(_FOLDER / "digits.tflite") as model, as_file(_FOLDER / "digits_test.npz") as test:
-        wanted = api.request(model, TARGET)
+        wanted = api.request(model, target)
         compiled = api.compile(wanted, on_stage=on_stage)
         with np.load(test) as archive:
             digits = {key: archive[key] for key in ("inputs", "labels")}

@@ -78,16 +78,17 @@ def explore(
 
 
 def demo(
+    target: p.TargetName = DEFAULT_TARGET,
     output: p.Output = None,
     as_json: p.Json = False,
 ) -> None:
-    """Compile a digit classifier and run it on a simulated Cortex-M4.  It classifies 200 images
-    of handwritten digits.  The output directory is `penstock-demo` by default."""
+    """Compile a digit classifier and run it on a simulated core.  It classifies 200 images of
+    handwritten digits.  The output directory is `penstock-demo` by default."""
     from penstock import demonstration
 
     folder = _unused_name("penstock-demo") if output is None else output
     with progress(len(STAGE_NAMES) + 2) as on_stage:
-        found = demonstration.run(Path(folder), on_stage)
+        found = demonstration.run(target, Path(folder), on_stage)
     if as_json:
         print_json(found.as_json())
     else:

@@ -39,9 +39,7 @@ for command in (build.compile, build.explore, execute.run, check.verify, execute
     app.command(cls=SectionedCommand, epilog=TERMS)(with_records(command))
 for command in (check.golden, show.show, lists.targets, lists.ops, lists.options, build.demo):
     app.command()(command)
-backend_app = typer.Typer(
-    help="List accelerators, or create a package for a new one.", no_args_is_help=True
-)
+backend_app = typer.Typer(help="List accelerators, or create a package for a new one.")
 backend_app.command("list")(backend.list_backends)
 backend_app.command("new")(backend.new)
 app.add_typer(backend_app, name="backend")
@@ -88,7 +86,15 @@ def main() -> None:
     except OSError as error:
         _fail(_refused(error) or internal_error(error))
     except Exception as error:  # any other exception is a defect of penstock
+        _raise_interruption(error)
         _fail(internal_error(error))
+
+
+def _raise_interruption(error: Exception) -> None:
+    """Raise the KeyboardInterrupt or SystemExit of a signal that arrived in compiled code: Numba
+    raises a SystemError from it."""
+    if isinstance(error.__cause__, (KeyboardInterrupt, SystemExit)):
+        raise error.__cause__ from None
 
 
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS))

@@ -65,6 +65,7 @@ def test_a_compilation_that_is_done_exits_with_0(penstock: CommandLine, model: P
         (("golden", "zoo:lenet5", "-o", "x.npz"), 2, "error[usage-010]"),
         (("show", "zoo:nonsense"), 2, "error[usage-111]"),
         (("targets", "--show", "moon"), 2, "error[usage-002]"),
+        (("demo", "--target", "moon"), 2, "error[usage-002]"),
         (("run", "MODEL", "--compiler", "msvc"), 2, "error[usage-013]"),
         (("run", "MODEL", "--input", "a.npy"), 1, "error[input-001]"),
         (("run", "MODEL", "--input", "a.npy", "--input", "b.npy"), 1, "error[input-002]"),
@@ -122,6 +123,19 @@ def test_an_interruption_exits_with_130(
     monkeypatch.setattr(api, "compile", interrupted)
     said = penstock("compile", model)
     assert (said.code, said.out) == (130, "")
+
+
+def test_an_interruption_of_compiled_code_exits_with_130(
+    penstock: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba raises a SystemError from what a signal handler raised."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(api, "compile", interrupted)
+    said = penstock("compile", model)
+    assert (said.code, said.out, said.err) == (130, "", "")
 
 
 def test_no_arguments_print_the_help(penstock: CommandLine) -> None:

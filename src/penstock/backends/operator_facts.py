@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 
 from penstock.backends.operator_names import Kind, attribute_names, kind_name, meaning, meanings
@@ -10,15 +11,17 @@ from penstock.ops.registry import operator_files
 
 @dataclass(frozen=True, slots=True)
 class OperatorFacts:
-    """The names that a backend may use for an operator and for its properties.
+    """An operator's definition, and the names that a backend may use for it and its properties.
 
     operator: the name in penstock.
+    definition: its function, and shapes and types of its tensors, as its file states them.
     names: names that `is_op` and strategies accept.
     attributes: attributes that `has_attr` accepts.
     parameters: keys of `Offloaded.parameters`, for constraints, costs and kernels.
     tables: keys of `Offloaded.tables`, likewise."""
 
     operator: str
+    definition: str
     names: tuple[str, ...]
     attributes: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -38,9 +41,12 @@ def operator_facts(name: str, where: str) -> tuple[OperatorFacts, ...]:
 
 
 def _facts(kind: Kind) -> OperatorFacts:
+    definition = kind_name(kind)
     parameters: dict[str, None] = {}
     tables: dict[str, None] = {}
     for file in operator_files():
+        if kind in file.ops:
+            definition = inspect.cleandoc(file.module.__doc__ or definition)
         for sample in file.samples:
             if type(sample.op) is kind:
                 kernel = sample.op.kernel(sample.site)
@@ -48,5 +54,10 @@ def _facts(kind: Kind) -> OperatorFacts:
                 tables |= dict.fromkeys(name for name, _ in kernel.tables)
     names = sorted(name for name, found in meanings().items() if kind in found.kinds)
     return OperatorFacts(
-        kind_name(kind), tuple(names), attribute_names(kind), tuple(parameters), tuple(tables)
+        kind_name(kind),
+        definition,
+        tuple(names),
+        attribute_names(kind),
+        tuple(parameters),
+        tuple(tables),
     )

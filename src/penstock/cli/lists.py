@@ -43,8 +43,8 @@ def ops(
     ] = None,
     as_json: p.Json = False,
 ) -> None:
-    """List the operators and their names in model files.  With NAME, print the facts about one
-    operator that backends can query."""
+    """List the operators and their names in model files.  With NAME, print the definition of one
+    operator and the facts that backends can query."""
     if name is not None:
         _print_operator(name, as_json)
         return
@@ -69,14 +69,14 @@ def ops(
 
 
 def _print_operator(name: str, as_json: bool) -> None:
-    found = [dataclasses.asdict(facts) for facts in operator_facts(name, "penstock ops")]
+    found = operator_facts(name, "penstock ops")
     if as_json:
-        print_json({"operators": found})
+        print_json({"operators": [dataclasses.asdict(facts) for facts in found]})
         return
     for facts in found:
-        out.print(facts.pop("operator"), style="bold", highlight=False)
-        for label, names in facts.items():
-            out.print(f"  {label:12} {', '.join(names) or ABSENT}", highlight=False)
+        out.print(f"{facts.definition}\n", highlight=False)
+        for label in ("names", "attributes", "parameters", "tables"):
+            out.print(f"  {label:12} {', '.join(getattr(facts, label)) or ABSENT}", highlight=False)
 
 
 def options(as_json: p.Json = False) -> None:

@@ -104,6 +104,8 @@ def test_ops_lists_the_facts_about_an_operator(penstock: CommandLine) -> None:
     assert "DEPTHWISE_CONV_2D" in facts["names"]
     assert "multiplier_d" in facts["parameters"]
     assert set(facts["tables"]) == {"multiplier", "shift"}
+    assert "w  (1, K,  L,  C * D)" in facts["definition"]
+    assert facts["definition"] in penstock("ops", "nn.depthwise_conv2d").out
     wrong = penstock("ops", "nn.depthwise_conv3d")
     assert (wrong.code, "nn.depthwise_conv2d" in wrong.err) == (1, True)
 

@@ -3,7 +3,7 @@
     class Npu(UMABackend):
         def __init__(self):
             super().__init__()
-            self._register_target_attr("lanes", default=8)
+            self._register_target_attr("lanes", default=8, least=1)
             self._register_pattern("conv2d", is_op("nn.conv2d")(...))
             self._register_operator_strategy("nn.conv2d", conv2d_strategy)
             self._register_codegen(includes='#include "npu.h"', sources=("npu.h", "npu.c"))

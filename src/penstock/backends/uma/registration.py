@@ -75,7 +75,7 @@ class Registration(ABC):
         >>> class Npu(UMABackend):
         ...     target_name = "npu"
         >>> npu = Npu()
-        >>> npu._register_target_attr("lanes", default=8)
+        >>> npu._register_target_attr("lanes", default=8, least=1)
         >>> npu.accelerator({"lanes": 16}).target.attrs
         {'lanes': 16}
 

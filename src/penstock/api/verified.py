@@ -45,7 +45,7 @@ _MISMATCH_HELP = {
 _OFFLOADED_HELP = {
     False: "{engine} computes this tensor: compare what kernel {kernel} hands its driver's "
     "functions, and what their functional models do, with the operators' arithmetic",
-    True: "{engine} computes this tensor, and its functional models do so rightly: compare the "
+    True: "{engine} computes this tensor, and its functional models are correct: compare the "
     "driver's C, or its stub, with them, and the calls that kernel {kernel} makes",
 }
 """For tensors that an accelerator computes, by whether generated C ran."""

@@ -71,7 +71,7 @@ def refusal(answer: object, where: str) -> str | None:
         "backend-007",
         f"the rule returned {answer!r}",
         where=where,
-        why="a rule returns True, False, or a text that states why it refuses the node",
+        why="a rule returns True, False, or a string with the reason for rejecting the node",
         help="return one of these in every branch; the docstring states the rule",
     )
 

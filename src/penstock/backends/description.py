@@ -105,5 +105,5 @@ def backend_code(role: str, where: str) -> Generator[None]:
             "backend-042",
             f"the {role} raises {reason_of(error)}",
             where=", ".join(filter(None, (where, line_of(error)))),
-            help="correct the function; the compiler calls it at registration",
+            help="correct the function; docs/how-to/add-a-backend.md describes its arguments",
         ) from error

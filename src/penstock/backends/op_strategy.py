@@ -198,7 +198,7 @@ def _argument_problem(
     if name in taken:
         return "there is another of this name in the strategy"
     if not isinstance(condition, bool | str):
-        return f"the condition is {condition!r}, must be True, False, or a text that says why not"
+        return f"the condition is {condition!r}, must be True, False, or a string with the reason"
     if not callable(scratch_bytes) and (type(scratch_bytes) is not int or scratch_bytes < 0):
         return f"scratch_bytes is {scratch_bytes!r}, must be a number of bytes"
     return ""

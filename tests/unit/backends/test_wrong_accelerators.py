@@ -339,7 +339,7 @@ def test_a_stub_that_disagrees_with_the_models_is_the_driver_s_mistake(
     error = found.mismatch()
     assert error is not None
     assert error.what.endswith("on rung host")
-    assert "its functional models do so rightly: compare the driver's C" in error.help
+    assert "its functional models are correct: compare the driver's C" in error.help
 
 
 @pytest.mark.parametrize("step", ["reference", "machine", "host"])

@@ -34,8 +34,11 @@ def target_error(error: ValidationError, data: Mapping[str, Any], file: str) -> 
     first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     path = first["loc"]
     others = [loc for loc in _innermost([one["loc"] for one in errors]) if loc != path]
+    is_unknown = first["type"] == "extra_forbidden"
+    if is_unknown:
+        others = [loc for loc in others if not _is_misspelt(path, loc)]
     why = f"also wrong: {_listed(others)}" if others else ""
-    if first["type"] == "extra_forbidden":
+    if is_unknown:
         return _unknown_field(path, location(file, data, path), why)
     is_missing = first["type"] == "missing"
     found = "is missing" if is_missing else f"is {shown(first['input'])}"
@@ -47,6 +50,15 @@ def target_error(error: ValidationError, data: Mapping[str, Any], file: str) -> 
         why=why,
         suggestion=closest(first["input"], literals) or _example(described, path[-1]),
     )
+
+
+def _is_misspelt(found: Path, meant: Path) -> bool:
+    """Whether an unknown field is probably a misspelling of a field of the same table.
+
+    >>> _is_misspelt(("memories", 0, "sise"), ("memories", 0, "size"))
+    True
+    """
+    return found[:-1] == meant[:-1] and closest(found[-1], [str(meant[-1])]) != ""
 
 
 def _innermost(paths: Sequence[Path]) -> list[Path]:

@@ -79,6 +79,12 @@ def test_further_wrong_fields_are_listed() -> None:
     assert caught.value.why == listed
 
 
+def test_a_misspelt_field_is_not_listed_as_missing_as_well() -> None:
+    with pytest.raises(TargetError, match='unknown field "cycles_per_macs"') as caught:
+        parse_target(HOST.replace("cycles_per_mac", "cycles_per_macs"), "mine.toml")
+    assert caught.value.why == ""
+
+
 def test_a_target_has_one_processor() -> None:
     processor = HOST[HOST.index("[[engines]]") :]
     with pytest.raises(TargetError, match=r"must be one table \[\[engines\]\]"):

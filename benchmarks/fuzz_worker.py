@@ -1,4 +1,4 @@
-"""What happens to a mutant: it is compiled, then verified rung by rung; in a process of its own.
+"""Compiles a mutant in a separate process, then verifies it rung by rung.
 
 TensorFlow Lite Micro answers from a second process, which runs one mutant after the other.
 """

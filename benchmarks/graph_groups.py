@@ -1,4 +1,4 @@
-"""GraphGroups: a network's graph as a problem of grouping: every node a group's node."""
+"""GraphGroups: a network's graph as a grouping problem, with one grouping node per graph node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of model files: of their bytes, and of the numbers that stand in them.
+"""Mutations of model files: of their bytes, and of the numbers that they contain.
 
 Everything is drawn from the generator that is handed in, so a seed and a number name a mutant.
 """

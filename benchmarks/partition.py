@@ -1,4 +1,4 @@
-"""Partition: what groups of nodes cost by strategy, on random graphs and real networks.
+"""Partition: costs of groupings by strategy, on random graphs and real networks.
 
     python -m benchmarks.partition [FOLDER] [--network NAME] [--seeds COUNT]
     python -m benchmarks.partition [FOLDER] [--network NAME] --nvdla

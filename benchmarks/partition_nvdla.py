@@ -1,4 +1,4 @@
-"""Partition, by what NVDLA takes: networks on `small` and `large` with a global feature buffer.
+"""Partition on NVDLA: networks on `small` and `large` with a global feature buffer.
 
 A group reads what comes from outside and its weights once, writes what is wanted outside once, and
 computes meanwhile: cycles = max(computing, bytes / bandwidth) + latency.  Its nodes compute one

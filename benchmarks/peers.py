@@ -1,4 +1,4 @@
-"""Peers: what others need for the same models, from the shared folder's facts."""
+"""Peers: the results of other compilers for the same models, from the shared folder's facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ethos-U operations from Vela's API, run by our functional model.
+"""Ethos-U operations from Vela's API, run by penstock's functional model.
 
 Tests that import this module skip if the package ethos-u-vela is not installed.
 """

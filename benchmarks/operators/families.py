@@ -1,4 +1,4 @@
-"""Every family: one for each TFLite operator that penstock takes."""
+"""Every family: one for each TFLite operator that penstock supports."""
 
 from __future__ import annotations
 

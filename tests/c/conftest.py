@@ -1,4 +1,4 @@
-"""What the tests of generated C share: a bundle's folder, and its objects for a Cortex-M4."""
+"""Fixtures of the tests of generated C: a bundle's folder, and its objects for a Cortex-M4."""
 
 from __future__ import annotations
 

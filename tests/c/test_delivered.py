@@ -1,4 +1,4 @@
-"""The bundle as it is delivered: its own files, built by its own CMake project or by hand."""
+"""The bundle as delivered: its own files, built by its CMake project or manually."""
 
 from __future__ import annotations
 

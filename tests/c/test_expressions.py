@@ -1,4 +1,4 @@
-"""Bounds and offsets in C have the values that they have in the machine, below zero too."""
+"""Bounds and offsets have the same values in C as in the reference machine, also below zero."""
 
 from __future__ import annotations
 

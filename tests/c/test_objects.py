@@ -1,4 +1,4 @@
-"""What the objects of a bundle need and take, for a Cortex-M4."""
+"""Symbols and sections of a bundle's objects, for a Cortex-M4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code inside programs of others."""
+"""Generated code as part of other programs."""
 
 from __future__ import annotations
 

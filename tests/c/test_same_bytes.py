@@ -1,4 +1,4 @@
-"""The same model gives the same files: in any process, folder and order of hashes."""
+"""The same model yields the same files in any process and folder, and with any hash seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated C is free of warnings, for every compiler of this machine."""
+"""Generated C compiles without warnings with every compiler on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that the messages are about: a small model, damaged ones, archives, targets."""
+"""Files for the error messages: a small model, damaged models, archives, targets."""
 
 from __future__ import annotations
 

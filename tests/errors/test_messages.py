@@ -1,4 +1,4 @@
-"""Every error code that a user can meet has a golden: the exact text that the terminal shows."""
+"""Every error code that users can meet has a golden: the exact text on the terminal."""
 
 from __future__ import annotations
 

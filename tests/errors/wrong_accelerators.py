@@ -1,4 +1,4 @@
-"""Calls that meet what can be wrong with an accelerator once it is asked to run something."""
+"""Calls that raise the errors of accelerators that fail at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerators whose descriptions are wrong, and what meets the mistake."""
+"""Accelerators with invalid descriptions, and calls that raise the resulting errors."""
 
 from __future__ import annotations
 

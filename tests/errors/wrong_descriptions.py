@@ -1,4 +1,4 @@
-"""What authors of accelerators get wrong as they register it."""
+"""Invalid registrations of accelerators."""
 
 from __future__ import annotations
 

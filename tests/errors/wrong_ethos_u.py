@@ -1,4 +1,4 @@
-"""Calls that meet what can be wrong with a command stream for Ethos-U."""
+"""Calls that raise the errors of invalid command streams for Ethos-U."""
 
 from __future__ import annotations
 

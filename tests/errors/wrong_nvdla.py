@@ -1,4 +1,4 @@
-"""Calls that meet what can be wrong with what NVDLA is asked for."""
+"""Calls that raise the errors of invalid layers and streams for NVDLA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Law: an operator that says ALIAS gives the bytes of its first input, in the same order."""
+"""Law: an operator with ALIAS returns the bytes of its first input in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of composites: what is inside computes, reads and works as it would outside.
+"""Laws of composites: results, regions read and work are those of the inner nodes.
 
 Composites come from random patterns on random graphs; larger ones from any interval of a network
 that ends in one value.

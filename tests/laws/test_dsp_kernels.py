@@ -1,4 +1,4 @@
-"""Law: the kernels of cores with DSP extension compute what the operators' arithmetic says.
+"""Law: the kernels of cores with the DSP extension equal the operators' arithmetic.
 
 Random layers, any rows of them, through views of every layout and at odd addresses: on the
 simulated Cortex-M4, and as the same C is spelled out for other machines."""

@@ -1,5 +1,4 @@
-"""Law: a damaged command stream for Ethos-U runs, or is refused with a message; never anything
-else."""
+"""Law: a damaged command stream for Ethos-U runs or is refused with an ordinary error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Law: poolings of Vela's API, run by the functional model, are what plain loops make of the same
-elements."""
+"""Law: poolings of Vela's API on the functional model equal plain loops over the same elements."""
 
 from __future__ import annotations
 

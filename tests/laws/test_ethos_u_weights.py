@@ -1,4 +1,4 @@
-"""Law: what Arm's encoder makes of weights, our decoder undoes; damaged bits are refused."""
+"""Law: the decoder inverts Arm's weight encoder; damaged bits are refused."""
 
 from __future__ import annotations
 

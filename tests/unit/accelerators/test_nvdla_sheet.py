@@ -1,4 +1,4 @@
-"""NVDLA's performance sheet: figures worked out on paper, on every page of it."""
+"""NVDLA's performance sheet: manually computed figures for each of its pages."""
 
 from __future__ import annotations
 

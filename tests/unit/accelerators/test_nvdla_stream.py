@@ -1,4 +1,4 @@
-"""Streams of NVDLA's registers: bytes and text say the same, and what is neither is refused."""
+"""Streams of NVDLA's registers: bytes and text are equivalent; malformed ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nvdla's traffic: what is stated of layers is what the functional model counts as it runs them."""
+"""nvdla's traffic: the stated traffic of layers equals the counts of the functional model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not fit: the error names the least over all that the user left open, and it is true."""
+"""Capacity errors state the least memory over all unset attributes, and that memory suffices."""
 
 from __future__ import annotations
 

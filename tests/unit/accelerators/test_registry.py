@@ -1,4 +1,4 @@
-"""Accelerators are found in installed packages; a broken one harms nobody but itself."""
+"""Accelerators are discovered in installed packages; a broken package does not affect others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""smv: networks on the engine, in the machine and in C; its tiles, costs and refusals."""
+"""smv: networks on the reference machine and in C; tiles, costs and refusals."""
 
 from __future__ import annotations
 

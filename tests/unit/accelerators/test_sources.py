@@ -1,4 +1,4 @@
-"""The C that comes with accelerators is as free of warnings as what is generated."""
+"""The C sources of accelerators compile without warnings, like generated code."""
 
 from __future__ import annotations
 

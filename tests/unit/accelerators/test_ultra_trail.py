@@ -1,4 +1,4 @@
-"""ultra_trail takes convolutions along time, and its words, its model and its stub agree."""
+"""ultra_trail claims temporal convolutions; its words, functional model and stub agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice: levels against the core's, costs within a level, and what stays with the processor."""
+"""Choice of kernels: levels against the processor's, costs within a level, CPU fallbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Core families: found by walking their folder, named nowhere else, resolved from target files."""
+"""Core families: discovered in their folder, named nowhere else, resolved from target files."""
 
 from __future__ import annotations
 

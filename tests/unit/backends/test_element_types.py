@@ -1,4 +1,4 @@
-"""Element types take part in kernel selection: a kernel that lacks one is never chosen."""
+"""Kernel selection by element type: a kernel that lacks a type is never chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition and dissolve: who claims what, what is said of the rest, and that nothing changes."""
+"""Partition and dissolve: claimed nodes, reasons of refusals, unchanged results."""
 
 from __future__ import annotations
 

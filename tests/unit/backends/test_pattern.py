@@ -1,4 +1,4 @@
-"""Patterns: what they match, by hand and against a matcher that writes everything down."""
+"""Patterns: their matches, by hand and against an exhaustive matcher."""
 
 from __future__ import annotations
 

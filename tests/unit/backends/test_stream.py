@@ -1,4 +1,4 @@
-"""Streams: an accelerator that takes bytes computes what it does when its functions are called."""
+"""Streams: an accelerator with a command stream computes the same as with function calls."""
 
 from __future__ import annotations
 

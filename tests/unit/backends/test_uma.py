@@ -1,4 +1,4 @@
-"""UMABackend: what is registered reaches whom it is for."""
+"""UMABackend: registrations take effect in the compiler."""
 
 from __future__ import annotations
 

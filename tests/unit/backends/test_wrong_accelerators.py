@@ -1,4 +1,4 @@
-"""What is wrong with an accelerator is found, and its author is told what to do."""
+"""Faults of accelerators are detected, and the errors tell the author the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial tensor names change nothing, and the comparison finds what does change."""
+"""Adversarial tensor names do not change results; the comparison detects changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks read other people's tables, and fit figures."""
+"""Benchmarks parse the tables of other projects and fit figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases: files written by hand agree, what is changed in them is found, what is malformed is said.
+"""Cases: correct files agree, changed ones are detected, malformed ones are errors.
 
 The hand-written file's figures were computed on paper; the reference below multiplies matrices of
 floats, and shares nothing with penstock's forms."""

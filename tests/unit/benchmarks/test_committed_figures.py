@@ -1,4 +1,4 @@
-"""The figures committed under benchmarks/ are those of today's code, not of an older one.
+"""The figures committed under benchmarks/ are those of the current code.
 
 Each test recomputes some rows.  Where one fails, run the file's command, see benchmarks/README.md.
 """

@@ -1,4 +1,4 @@
-"""Ethos-U beside Vela: how long streams take, and which of our points stands beside them."""
+"""Ethos-U compared with Vela: durations of streams, and the points that are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frontier, points and sweep: what they judge, and that they run on small networks."""
+"""Frontier, points and sweep: their verdicts, and runs on small networks."""
 
 from __future__ import annotations
 

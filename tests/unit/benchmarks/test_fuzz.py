@@ -1,4 +1,4 @@
-"""The fuzz command: its mutants are named by seed and number, and its judge is strict."""
+"""The fuzz command: mutants are identified by seed and number, and the judge is strict."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Cases of NVDLA's performance sheet: what was worked out on paper agrees, what is changed in it is
-found."""
+"""Cases of NVDLA's performance sheet: correct figures agree, changed figures are detected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Cases of NVDLA's register programs: what was worked out on paper agrees, what is changed in it is
-found."""
+"""Cases of NVDLA's register programs: correct ones agree, changed ones are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVDLA's tests, run on the model: one worked out on paper agrees, what is changed is found."""
+"""NVDLA's tests, run on the functional model: a correct one agrees, a changed one is detected."""
 
 from __future__ import annotations
 

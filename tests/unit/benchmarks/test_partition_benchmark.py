@@ -1,4 +1,4 @@
-"""The benchmark of groupings: a network becomes a problem, and best is compared with all others."""
+"""The grouping benchmark: networks as grouping problems, and `best` against all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of partitioning: what was worked out on paper agrees, what is changed in it is found."""
+"""Cases of partitioning: correct ones agree, changed ones are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requantisation benchmark: what it counts in a disassembly, and which limits it keeps."""
+"""The requantisation benchmark: its counts of a disassembly, and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the search: what a lap holds, which laps are too much, and the plot."""
+"""The search benchmark: contents of a lap, limits of laps, and the plot."""
 
 from __future__ import annotations
 

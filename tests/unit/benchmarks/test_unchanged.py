@@ -1,4 +1,4 @@
-"""The comparison with recorded results accepts equal and better results, and nothing else."""
+"""The comparison with recorded results accepts only equal and better results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerators on the command line: listed, named with attributes, and told apart when broken."""
+"""Accelerators on the command line: lists, attributes, errors of broken ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled unless the user says otherwise, and what else the summary offers."""
+"""The default options of a compilation, and the alternatives in the summary."""
 
 from __future__ import annotations
 

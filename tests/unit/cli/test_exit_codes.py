@@ -1,4 +1,4 @@
-"""Exit codes: 0 done, 1 the model, target or budget, 2 usage, 3 our fault; and what is said."""
+"""Exit codes: 0 success, 1 model, target or budget, 2 usage, 3 internal error; and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""penstock explore: its files, what it prints, and that a budget buys what it says."""
+"""penstock explore: its files and output; a budget selects the point that it promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that the command line reads and writes: odd names, things in the way, interruptions."""
+"""Files that the command line reads and writes: odd names, existing files, interruptions."""
 
 from __future__ import annotations
 

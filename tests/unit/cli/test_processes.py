@@ -1,4 +1,4 @@
-"""The command line as a process of its own: how it is started, and what becomes of its streams."""
+"""The command line in a separate process: start, streams, closed pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""penstock verify --json: what was measured on a rung is in it, not only on the terminal."""
+"""penstock verify --json contains the measurements of each rung."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has no C form is an error, never other C."""
+"""Programs without a C form are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments of steps: every tensor under the name that the kernel knows it by."""
+"""Comments of steps contain every tensor under the kernel's name for it."""
 
 from __future__ import annotations
 

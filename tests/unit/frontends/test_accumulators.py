@@ -1,4 +1,4 @@
-"""Accumulators in floating point are the whole numbers that they stand for."""
+"""Floating-point accumulators equal exact integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs made in plain Python: what is computed, and that what is made up is made up well."""
+"""Graphs built in Python: their results, and the properties of random weights and scales."""
 
 from __future__ import annotations
 

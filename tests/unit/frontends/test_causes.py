@@ -1,4 +1,4 @@
-"""Errors about operators and element types name the cause, and a remedy only where it is one."""
+"""Errors about operators and element types name the cause, and a remedy if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are no TFLite models, or say what cannot be: each is refused in words."""
+"""Malformed and inconsistent TFLite files are refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX files: packed, open, external, old, and models of real numbers taken as if quantised."""
+"""ONNX files: compressed, with external data or open dimensions, old, and unquantised."""
 
 from __future__ import annotations
 

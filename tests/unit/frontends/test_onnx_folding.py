@@ -1,4 +1,4 @@
-"""Nodes of constants: what is folded is what ONNX's reference evaluator computes."""
+"""Constant folding equals ONNX's reference evaluator."""
 
 from __future__ import annotations
 

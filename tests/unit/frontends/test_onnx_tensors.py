@@ -1,4 +1,4 @@
-"""Orders of axes: whatever is transposed, reshaped and asked for, the elements are NumPy's."""
+"""Axis orders: after any transposes and reshapes, the elements equal NumPy's."""
 
 from __future__ import annotations
 

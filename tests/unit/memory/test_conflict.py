@@ -1,4 +1,4 @@
-"""Conflict: the few buffers that matter, whether live bytes or fragmentation is the reason."""
+"""Conflicts: the buffers that do not fit together, because of live bytes or fragmentation."""
 
 import pytest
 

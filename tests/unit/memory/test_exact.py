@@ -1,4 +1,4 @@
-"""Exact: below greedy where greedy is not best, above the bound where the bound is not met."""
+"""Exact placement: better than greedy where possible, and with a gap where the bound is not met."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Greedy: holes are filled lowest first, the best priority wins, ties go by name."""
+"""Greedy placement: lowest gaps first, the best priority wins, ties by order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Check: every reason is found, and nothing else."""
+"""Check: detects every kind of fault, and reports no other."""
 
 import pytest
 

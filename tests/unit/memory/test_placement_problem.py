@@ -1,4 +1,4 @@
-"""Problem: malformed buffers are refused; the peak is a bound, and says when and who."""
+"""Problem: malformed buffers are refused; the peak is a bound with its tick and buffers."""
 
 import pytest
 

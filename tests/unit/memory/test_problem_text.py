@@ -1,4 +1,4 @@
-"""Text: problems survive the round trip; malformed text says which line."""
+"""Text of problems: round trips, and errors with the line of malformed text."""
 
 import pytest
 

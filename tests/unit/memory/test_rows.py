@@ -1,4 +1,4 @@
-"""Rows: arrays slide over each other, cascades come near their live bytes, numba is kept away."""
+"""Row placement: ties are kept, heights are close to the live bytes."""
 
 from collections.abc import Callable
 

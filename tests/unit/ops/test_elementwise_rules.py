@@ -1,4 +1,4 @@
-"""What element-wise operators refuse, and those that TensorFlow Lite Micro does not have."""
+"""Element-wise operators: refused nodes, and operators that TensorFlow Lite Micro lacks."""
 
 from __future__ import annotations
 

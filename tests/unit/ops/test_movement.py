@@ -1,4 +1,4 @@
-"""Operators that move data mean what NumPy's own indexing means."""
+"""Operators that move data equal NumPy's indexing."""
 
 from __future__ import annotations
 

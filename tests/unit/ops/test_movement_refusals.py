@@ -1,4 +1,4 @@
-"""Malformed nodes that move data raise an error that says what was found, never a Python one."""
+"""Malformed nodes that move data raise an ordinary error with the value found."""
 
 from __future__ import annotations
 

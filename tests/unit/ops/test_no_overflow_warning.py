@@ -1,4 +1,4 @@
-"""Arithmetic of scales at the ends of their range warns nobody: warnings are errors in tests."""
+"""Scales at the ends of their range cause no NumPy warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that 32 bits cannot hold are refused in words, before any C is made."""
+"""Numbers that exceed 32 bits are refused before C is generated."""
 
 from __future__ import annotations
 

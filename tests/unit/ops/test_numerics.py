@@ -1,4 +1,4 @@
-"""Operators that TFLite and ONNX both define: one class, two numerics, and who may run which."""
+"""Operators that TFLite and ONNX define: one class, two numerics, and the kernels of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory conflicts: what the capacity error says of the tensors that do not fit."""
+"""Memory conflicts: the tensors that the capacity error lists."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Texts of stage results: they read back to equal values, and they stay short."""
+"""Texts of stage results: round trips, and their length."""
 
 from __future__ import annotations
 

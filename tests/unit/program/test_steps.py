@@ -1,4 +1,4 @@
-"""Steps, streams, lives and tables, read off programs whose answer is known."""
+"""Steps, streams, live ranges and tables of handwritten programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small compilation, said by hand: three layers, five buffers of three kinds, their report."""
+"""A handwritten compilation: three layers, five buffers of three kinds, and their report."""
 
 from dataclasses import dataclass
 

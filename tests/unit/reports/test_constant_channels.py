@@ -1,4 +1,4 @@
-"""Channels that do not depend on the input: found, not computed, and told."""
+"""Channels that do not depend on the input are found, skipped and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs what, and when, in the pictures and on the page."""
+"""Engines in figures and pages: which one runs each layer, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs what: in report.json, on the terminal, and what a simulated core says of it."""
+"""Engines in report.json and on the terminal, with the counts of a simulated core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frontier as table, picture and page: every choice, the chosen one, the same bytes twice."""
+"""The frontier as table, figure and page: all points, the chosen one, reproducible bytes."""
 
 from __future__ import annotations
 

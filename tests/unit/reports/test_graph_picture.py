@@ -1,4 +1,4 @@
-"""The picture of the graph: each layer once, a box a cascade, an arc a tensor that skips layers."""
+"""The cascade figure: one row per layer, one box per cascade, one arc per later reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports show the shapes that the network has, not those in which accelerators store tensors."""
+"""Reports contain the network's shapes, independent of the accelerators' layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory picture: each buffer once, the true peak, nothing random, no name that breaks it."""
+"""The memory figure: every buffer once, the true peak, reproducible, safe with any name."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The picture of an arena with a single block, which matplotlib draws in another way."""
+"""The memory figure of an arena with a single block, which matplotlib draws differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and certificates as people read them."""
+"""Formatting of names and certificates."""
 
 import doctest
 

@@ -1,4 +1,4 @@
-"""report.html: complete, well-formed, loads nothing, the same bytes every time."""
+"""report.html: complete, well-formed, self-contained, reproducible."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""The terminal summary: every figure whole, names never markup, at any width."""
+"""The terminal summary: complete figures at any width, names printed literally."""
 
 import dataclasses
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The picture of what limits an accelerator's layers: a group of bars a layer, the limit thick."""
+"""The resource figure: one group of bars per layer, with the limiting resource emphasised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timeline and layers of real cascades: what they show is what was placed and lowered."""
+"""Timelines and layers of real cascades equal the placement and the lowered program."""
 
 from __future__ import annotations
 

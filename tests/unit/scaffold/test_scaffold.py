@@ -1,4 +1,4 @@
-"""A new package works as it is: its tests pass, and its C is clean."""
+"""A generated package works unchanged: its tests pass, and its C compiles without warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ahead: constants that an accelerator fetches while it computes something else."""
+"""Prefetches by accelerators: constants that are copied during other calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bank groups: no two tensors at a time in one; the fewest bytes of all ways; every split tried."""
+"""Bank groups hold one tensor at a time and need the fewest bytes; all splits are tried."""
 
 from __future__ import annotations
 

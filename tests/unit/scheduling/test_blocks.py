@@ -1,4 +1,4 @@
-"""Blocks: what is placed as one piece, and that pieces so small fit together."""
+"""Blocks: the rows that are placed as a unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""grouped: what lives in a second memory, by groups and by room; bytes as the machine counts."""
+"""Groups and residency: tensors in a second memory, with the traffic that the machine counts."""
 
 from __future__ import annotations
 

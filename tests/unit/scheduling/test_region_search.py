@@ -1,4 +1,4 @@
-"""Two memories and a copy engine: what the search makes of them pays, and runs exactly."""
+"""Two memories and a copy engine: the search's choices save cycles and run exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scratch: a cascade has as much as is worth it, and its parts run what they have room for.
+"""Scratch: cascades get scratch memory if it saves cycles, and parts run kernels that fit.
 
 The judge decides by itself which parts have room, in every way, and searches each time without a
 choice."""

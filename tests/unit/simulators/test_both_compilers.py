@@ -1,4 +1,4 @@
-"""The simulated core runs what either compiler makes of the same C."""
+"""The simulated core runs the code of both compilers."""
 
 from __future__ import annotations
 

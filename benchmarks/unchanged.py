@@ -15,7 +15,7 @@ reached; smaller figures pass.  `--python` measures the penstock of another inte
 runs `penstock compile` with this interpreter and with another one alternately, and exits with 1 if
 the ratio of the median wall-clock times of a case exceeds LIMIT.
 
-`before_rebuild.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
+`recorded_results.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
 backends and accelerators.  Counts on cortex-m55 need `qemu-system-arm`.
 """
 

@@ -30,7 +30,7 @@ from penstock.errors import ModelError, ToolError, UsageError
 
 CASE = Case("hello_world_int8", "cortex-m4")
 RECORDED = Result({"RAM": 100, "code": 50, "counted cycles": None}, ((80, 20, 5), (100, 10, 5)))
-BEFORE_REBUILD = REPOSITORY / "benchmarks" / "before_rebuild.json"
+RECORDED_RESULTS = REPOSITORY / "benchmarks" / "recorded_results.json"
 
 
 def compared(now: Result) -> Comparison:
@@ -117,7 +117,7 @@ def test_a_missing_folder_of_models_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_committed_file_records_every_case() -> None:
-    recorded = read_results(BEFORE_REBUILD)
+    recorded = read_results(RECORDED_RESULTS)
     assert list(recorded) == [case.key for case in cases()]
     assert len(recorded) == len(TWELVE) * len(CORES) + 6
     assert [key for key, row in recorded.items() if row.error] == []
@@ -128,5 +128,5 @@ def test_a_small_network_gives_the_recorded_results() -> None:
         pytest.skip("there is no folder shared/models beside the repository")
     pytest.importorskip("unicorn", reason="the extra 'simulate' is not installed")
     found = measure(CASE, Shared(SHARED), sys.executable)
-    assert not Comparison(CASE, read_results(BEFORE_REBUILD)[CASE.key], found).worse
-    assert json.loads(BEFORE_REBUILD.read_text("utf-8"))[CASE.key]["error"] is None
+    assert not Comparison(CASE, read_results(RECORDED_RESULTS)[CASE.key], found).worse
+    assert json.loads(RECORDED_RESULTS.read_text("utf-8"))[CASE.key]["error"] is None

@@ -257,7 +257,7 @@ DEVIATIONS = (
         "the input scale is below 2^-28",
         "shifts by a negative number of bits, which is undefined in C++; on x86-64, every output "
         "saturates",
-        "computes the function, whose outputs all equal that of 0",
+        "computes the function; every output equals that of 0",
         "`kernels/internal/quantization_util.cc`, `CalculateInputRadius`",
         _shifts_negatively,
         _really(_sigmoid),
@@ -267,7 +267,7 @@ DEVIATIONS = (
         ("RSQRT",),
         "1 / (sqrt(scale of the input) * scale of the output) is below 2^-11",
         "shifts by more than 31 bits, which is undefined in C++",
-        "computes the function, whose outputs all equal the zero point",
+        "computes the function; every output equals the zero point",
         "`micro/kernels/elementwise.cc`, `RsqrtEvalQuantized`",
         _shifts_beyond_31,
         _really(lambda _, x: 1 / np.sqrt(x)),

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from random import Random
 
 SUFFIXES = (
-    "/packed", "/image", "/padded", "/whole", "/row", "/running", "/before_reshape", "/scratch",
-    "/fetched", "/no_bias", "/operand0", "/operand1", "/input0", "/flat", "/axes0231", "/as_image",
-    "/rank4", "/real", "/real0", "/constant1", "/weights", "/bias", "#1", "#2", "[0:1]", "[0:2]",
-    "[a:b]", ": constants", ": commands 0", ": table", ";", ":0", "/sram", "/flash",
+    "/packed", "/image", "/padded", "/whole", "/row", "/running", "/before_reshape",
+    "/scratch", "/prefetched", "/no_bias", "/operand0", "/operand1", "/input0", "/flat",
+    "/axes0231", "/as_image", "/rank4", "/real", "/real0", "/constant1", "/weights",
+    "/bias", "#1", "#2", "[0:1]", "[0:2]", "[a:b]", ": constants", ": commands 0", ": table", ";",
+    ":0", "/sram", "/flash",
 )  # fmt: skip
 """Suffixes by which the compiler derives one name from another."""
 

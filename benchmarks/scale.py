@@ -81,7 +81,7 @@ def compiled(model: str, accelerator: str, partition: str) -> Compiled:
     done = compile_request(request)
     return Compiled(
         len(done.model.nodes),
-        len(done.parts.left),
+        len(done.parts.cpu_fallbacks),
         done.seconds,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         done.schedule.cost.cycles,

@@ -29,7 +29,7 @@ def named(pattern: Pattern, name: str = "p", predicate: Rule | None = None) -> N
 def implementation(name: str, cycles: object = 1, condition: bool | str = True) -> Implementation:
     """An implementation; `cycles` is a constant or a function of the number of rows."""
     cost: Callable[[int], int] = cycles if callable(cycles) else lambda rows: cycles
-    return Implementation(name, Kernel(name, cycles=lambda rows, homes: cost(rows)), condition)
+    return Implementation(name, Kernel(name, cycles=lambda rows, memories: cost(rows)), condition)
 
 
 def strategy(op: str, level: int, *offered: Implementation) -> Strategy:

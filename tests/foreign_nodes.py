@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.frontends.open import understand
+from penstock.frontends.open import import_tflite
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -28,7 +28,7 @@ def graph_of(
     """The graph of a single foreign node; its variable inputs are the inputs of the graph."""
     node = ForeignNode(kind, f"node 0 {kind}", inputs, outputs, attributes)
     computed = tuple(value for value in inputs if value.data is None)
-    return understand(ForeignModel("one_node", computed, outputs, (node,)))
+    return import_tflite(ForeignModel("one_node", computed, outputs, (node,)))
 
 
 def result(graph: Graph, *inputs: Array) -> tuple[Array, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock import api
 from penstock.frontends.onnx.file import decode
-from penstock.frontends.open import parse, understand_onnx
+from penstock.frontends.open import import_onnx, parse
 from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
@@ -37,7 +37,7 @@ def judged(raw: bytes, folder: Path, numbers: Sequence[int] = (0, 1, 2, 3)) -> J
     path = folder / "m.onnx"
     path.write_bytes(raw)
     judge = api.real_judge(api.request(path))
-    graph = understand_onnx(decode(raw, "m.onnx", folder), AS_IT_IS).graph
+    graph = import_onnx(decode(raw, "m.onnx", folder), AS_IT_IS).graph
     total = Judgement()
     for number in numbers:
         found = judge(run_graph(graph, drawn(graph, number)))

@@ -216,7 +216,7 @@ class Toy:
             offloaded,
             "toy_conv2d",
             self._rows,
-            cycles=lambda rows, homes: self.costs(offloaded, rows),
+            cycles=lambda rows, memories: self.costs(offloaded, rows),
             tables={name: offloaded.tables[name] for name in ("multiplier", "shift")},
             by_rows=self.by_rows,
             scratch_bytes=0,

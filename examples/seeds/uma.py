@@ -117,7 +117,7 @@ def main() -> None:
     print("\nThe engine of each part, and the CPU fallbacks with their reasons:")
     for part in done.parts.parts:
         print(f"  {part.engine:12} {part.name}")
-    for left in done.parts.left:
+    for left in done.parts.cpu_fallbacks:
         print(f"  {left.node.name}: {left.reason}")
     print("\nEvery tensor against the operators' arithmetic; `host` runs the C bundle:")
     for rung in verified.rungs:

@@ -62,7 +62,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.graph import Graph, Node, Value, whole_work
-from penstock.ir.op import Fetch, row_count
+from penstock.ir.op import ConstantPrefetch, row_count
 from penstock.ir.placed_call import Fill, Filling, PlacedCall, PlacedRows
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
@@ -106,6 +106,7 @@ __all__ = [
     "Command",
     "Composite",
     "Compute",
+    "ConstantPrefetch",
     "Copies",
     "Cut",
     "DType",
@@ -114,7 +115,6 @@ __all__ = [
     "DriverRecord",
     "ElementTypes",
     "Expr",
-    "Fetch",
     "Fill",
     "Filling",
     "Graph",

@@ -9,7 +9,7 @@ from functools import partial
 from offloading import layer_by_layer
 from penstock import api
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
-from penstock.backends.offload import require_nothing_left
+from penstock.backends.offload import require_no_cpu_fallback
 from penstock.ir.graph import Graph
 from penstock.ladder import run_machine
 from penstock.pipeline.graphs import read
@@ -83,7 +83,7 @@ def with_nodes_left() -> None:
     """Refuses what an accelerator leaves."""
     pool, dense = read("zoo:lenet5").nodes[1:6:4]
     why = "no pattern of toy matches this node"
-    require_nothing_left((CpuFallback(pool, why, 613402), CpuFallback(dense, why, 404448)))
+    require_no_cpu_fallback((CpuFallback(pool, why, 613402), CpuFallback(dense, why, 404448)))
 
 
 WRONG_ACCELERATORS: dict[str, Callable[[], object]] = {

@@ -10,7 +10,7 @@ import numpy as np
 from errors.wrong_backends import CONVOLUTION, network
 from penstock.backends.offload import offload
 from penstock.hardware.load import load_target
-from penstock.uma import Driver, Fetch, OpStrategy, PassPhase, UMABackend
+from penstock.uma import ConstantPrefetch, Driver, OpStrategy, PassPhase, UMABackend
 
 HOST = load_target("host")
 
@@ -80,10 +80,10 @@ def copying(source: object, target: object) -> tuple[()]:
     return ()
 
 
-def fetching(fetch: object) -> object:
+def fetching(prefetch: object) -> object:
     """Asks for a kernel that has one table, of 4 bytes, and fetches constants so."""
     table = {"shifts": np.zeros(4, np.int8)}
-    return running(implementation(tables=table, fetch=lambda offloaded: fetch))
+    return running(implementation(tables=table, prefetch=lambda offloaded: prefetch))
 
 
 def registered_twice() -> None:
@@ -118,7 +118,7 @@ WRONG_DESCRIPTIONS: Mapping[str, Callable[[], object]] = {
     "backend-048": registered_twice,
     "backend-051": lambda: LikeTheProcessor().accelerator(),
     "backend-054": lambda: moving({"features": -8}),
-    "backend-055": lambda: fetching(Fetch("weights", 8, 90.0, copying)),
+    "backend-055": lambda: fetching(ConstantPrefetch("weights", 8, 90.0, copying)),
     "backend-053": lambda: running(implementation(folded=(0,))),
     "backend-052": lambda: made(lambda npu: npu._register_tiler("nn.conv2d", "smaug")),
 }

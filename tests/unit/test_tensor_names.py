@@ -25,8 +25,9 @@ from penstock.simulators.machine import Machine
 from tools.tflite_rewriting import renamed, tensor_names
 
 DERIVED = (
-    "packed", "image", "padded", "whole", "row", "running", "before_reshape", "scratch", "fetched",
-    "no_bias", "operand0", "operand1", "input0", "input1", "sram", "flash", "ram", "constant1",
+    "packed", "image", "padded", "whole", "row", "running", "before_reshape", "scratch",
+    "prefetched", "no_bias", "operand0", "operand1", "input0", "input1", "sram", "flash", "ram",
+    "constant1",
 )  # fmt: skip
 """Labels by which the compiler derives names from names of tensors, behind a slash."""
 

@@ -16,7 +16,7 @@ from penstock.api.settings import Settings, request
 from penstock.brief import Brief, shortened
 from penstock.errors import MismatchError, UsageError
 from penstock.frontends.onnx.file import decode, looks_like_onnx
-from penstock.frontends.open import read_bytes, understand_onnx, unpacked
+from penstock.frontends.open import import_onnx, read_bytes, unpacked
 from penstock.hardware.load import DEFAULT_TARGET
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
@@ -184,7 +184,7 @@ def real_judge(wanted: Request) -> ladder.RealJudge:
             where=wanted.model,
             help="omit --reference, or use a quantised .onnx file without --assume-int8",
         )
-    understood = understand_onnx(decode(raw, path.name, path.parent), wanted.reading)
+    understood = import_onnx(decode(raw, path.name, path.parent), wanted.reading)
     types = {value.name: value.type for value in understood.graph.variables()}
 
     def judged(tensors: Mapping[str, Array]) -> Judgement:

@@ -114,16 +114,17 @@ def cycles(implementation: Implementation, node: Node) -> float:
 
 
 def cost_of(
-    cost: Callable[[int, tuple[str, ...]], object], rows: int, homes: tuple[str, ...], where: str
+    cost: Callable[[int, tuple[str, ...]], object], rows: int, memories: tuple[str, ...], where: str
 ) -> float:
     """Return the cycles of a call that computes `rows` output rows, according to `cost`.
 
-    `homes`: names of the memories of the inputs and the output (see `Offloaded.homes`).
+    `memories`: names of the memories of the inputs and the output
+    (`Offloaded.memory_assignment`).
     `where`: the location that an error reports.
 
     Raises BackendError if `cost` raises an exception or returns no valid number of cycles.
     """
-    result = _call(cost, (rows, homes), where, _HELP_COST)
+    result = _call(cost, (rows, memories), where, _HELP_COST)
     expression = f"cost({rows})"
     if not isinstance(result, Breakdown):
         return _checked_cycles(result, expression, where)

@@ -12,25 +12,25 @@ from typing import cast
 import numpy as np
 
 from penstock.backends.description import is_name
-from penstock.ir.op import Fetch
+from penstock.ir.op import ConstantPrefetch
 from penstock.ir.tensor import Array, DType
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 
 
-def fetch_problem(found: object, tables: Mapping[str, Array]) -> str:
-    """Return why `found` is not a valid Fetch of bytes of a table; "" if it is, or is None.
+def prefetch_problem(found: object, tables: Mapping[str, Array]) -> str:
+    """Return why `found` is not a valid ConstantPrefetch of a table; "" if it is, or is None.
 
     `tables`: the tables of the implementation, by name."""
     if found is None:
         return ""
-    if not isinstance(found, Fetch):
-        return f"it is {found!r:.60}, not a Fetch"
+    if not isinstance(found, ConstantPrefetch):
+        return f"it is {found!r:.60}, not a ConstantPrefetch"
     if found.table not in tables:
         return f'there is no table "{found.table}"; the tables are: {", ".join(tables) or "none"}'
     most = tables[found.table].nbytes
     if not 0 < found.size_bytes <= most:
-        return f'{found.size_bytes} bytes are to be fetched of "{found.table}", which has {most}'
+        return f'{found.size_bytes} bytes are to be prefetched of "{found.table}", which has {most}'
     return ""
 
 

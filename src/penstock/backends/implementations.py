@@ -14,7 +14,7 @@ from penstock.backends.author import breakdown_of
 from penstock.backends.description import backend_code, name_of
 from penstock.backends.implementation_checks import (
     command_problems,
-    fetch_problem,
+    prefetch_problem,
     tables_problem,
     traffic_problem,
 )
@@ -32,7 +32,7 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import int8_types
 from penstock.ir.graph import Node
-from penstock.ir.op import Fetch, Kernel
+from penstock.ir.op import ConstantPrefetch, Kernel
 from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array
 from penstock.program.program import Command
@@ -64,7 +64,7 @@ def strategy_record(
             for one in found.implementations
         ]
         pairs = zip(made, found.implementations, strict=True)
-        return [i for i, one in pairs if one.fetch is None or i.kernel.fetch is not None]
+        return [i for i, one in pairs if one.prefetch is None or i.kernel.prefetch is not None]
 
     choose.__name__ = name_of(function)
     return Strategy(op, choose, level)
@@ -125,7 +125,7 @@ class _BoundImplementation:
             scratch_bytes=self.scratch_bytes() if possible else 0,
             folded=self.folded() if possible else (),
             alignment_bytes=self.described.alignment_bytes,
-            fetch=self.fetch() if possible else None,
+            prefetch=self.prefetch() if possible else None,
             placed=self.placed if possible and self.described.placed_cost else None,
             filled=self.filled if possible and self.described.filled_cost else None,
         )
@@ -148,22 +148,22 @@ class _BoundImplementation:
         said = f"filled_cost of {rows} rows"
         return breakdown_of(function, (self.offloaded, rows, fillings), said, self.where)
 
-    def fetch(self) -> Fetch | None:
+    def prefetch(self) -> ConstantPrefetch | None:
         """Return the constants to prefetch; None for none.
 
         Raises BackendError if they are not part of one of the implementation's tables."""
-        if self.described.fetch is None:
+        if self.described.prefetch is None:
             return None
-        with backend_code("fetch function", self.where):
-            found: Any = self.described.fetch(self.offloaded)
-        problem = fetch_problem(found, self.tables())
+        with backend_code("prefetch function", self.where):
+            found: Any = self.described.prefetch(self.offloaded)
+        problem = prefetch_problem(found, self.tables())
         if problem:
             raise BackendError(
                 "backend-055",
                 "invalid prefetch",
                 where=self.where,
                 why=problem,
-                help="return a Fetch, or None to prefetch nothing",
+                help="return a ConstantPrefetch, or None to prefetch nothing",
             )
         return found
 
@@ -194,18 +194,18 @@ class _BoundImplementation:
         """Return the cost function with memoisation.
 
         Its arguments are a number of output rows and the names of the operands' memories
-        (`Offloaded.homes`).  Its results are not validated yet.  The memos are plain dictionaries
-        because kernels are pickled for worker processes."""
+        (`Offloaded.memory_assignment`).  Its results are not validated yet.  The memos are plain
+        dictionaries because kernels are pickled for worker processes."""
 
         asked: dict[tuple[str, ...], Offloaded] = {(): self.offloaded}
         known: dict[tuple[int, tuple[str, ...]], float | Breakdown] = {}
 
-        def cycles(rows: int, homes: tuple[str, ...]) -> float | Breakdown:
-            if (rows, homes) not in known:
-                if homes not in asked:
-                    asked[homes] = replace(self.offloaded, homes=homes)
-                known[rows, homes] = self.cost(asked[homes], rows)
-            return known[rows, homes]
+        def cycles(rows: int, memories: tuple[str, ...]) -> float | Breakdown:
+            if (rows, memories) not in known:
+                if memories not in asked:
+                    asked[memories] = replace(self.offloaded, memory_assignment=memories)
+                known[rows, memories] = self.cost(asked[memories], rows)
+            return known[rows, memories]
 
         return cycles
 

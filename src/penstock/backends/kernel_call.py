@@ -10,7 +10,7 @@ import numpy as np
 from penstock.backends.description import Facts
 from penstock.backends.offloaded import Offloaded
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.op import Fetch, Kernel, Table
+from penstock.ir.op import ConstantPrefetch, Kernel, Table
 from penstock.ir.placed_call import FilledCost, PlacedCost
 from penstock.ir.tensor import Array, TensorType
 from penstock.program.expr import Expr, TableEntry, binary
@@ -92,7 +92,7 @@ class KernelCall(Offloaded):
     rows: the largest number of rows that a call computes.
     places: the buffer of each table of the kernel, by the table's name.
     scratch_buffer: the buffer of the working memory; None if the kernel requests none.
-    fetched_buffer: the buffer of prefetched constants; None if the kernel prefetches none.
+    prefetch_buffer: the buffer of prefetched constants; None if the kernel prefetches none.
     first, end: the call computes rows [first, end) of the output; both are expressions, since they
         vary from call to call."""
 
@@ -101,7 +101,7 @@ class KernelCall(Offloaded):
     rows: int
     places: Mapping[str, str]
     scratch_buffer: str | None
-    fetched_buffer: str | None
+    prefetch_buffer: str | None
 
     first: Expr = FIRST
     end: Expr = END
@@ -130,13 +130,13 @@ class KernelCall(Offloaded):
         return Address(self.scratch_buffer)
 
     @property
-    def fetched(self) -> Address:
+    def prefetched(self) -> Address:
         """The address of the prefetched constants.
 
         Raises ValueError if the implementation prefetches none."""
-        if self.fetched_buffer is None:
-            raise ValueError("the implementation fetches nothing")
-        return Address(self.fetched_buffer)
+        if self.prefetch_buffer is None:
+            raise ValueError("the implementation prefetches nothing")
+        return Address(self.prefetch_buffer)
 
     @staticmethod
     def invoke(driver: Driver, *arguments: Expr | Address) -> Invoke:
@@ -205,7 +205,7 @@ def offloading_kernel(
     scratch_bytes: int,
     folded: tuple[int, ...] = (),
     alignment_bytes: int = 1,
-    fetch: Fetch | None = None,
+    prefetch: ConstantPrefetch | None = None,
     placed: PlacedCost | None = None,
     filled: FilledCost | None = None,
 ) -> Kernel:
@@ -219,7 +219,7 @@ def offloading_kernel(
         rows: int,
         places: Mapping[str, str],
         scratch: str | None,
-        fetched: str | None,
+        prefetched: str | None,
     ) -> tuple[Command, ...]:
         operands = tuple(map(Operand, inputs))
         return tuple(
@@ -232,7 +232,7 @@ def offloading_kernel(
                     rows,
                     places,
                     scratch,
-                    fetched,
+                    prefetched,
                 )
             )
         )
@@ -247,7 +247,7 @@ def offloading_kernel(
         ),
         folded=folded,
         alignment_bytes=alignment_bytes,
-        fetch=fetch,
+        prefetch=prefetch,
         placed=placed,
         filled=filled,
         scratch_bytes=scratch_bytes,

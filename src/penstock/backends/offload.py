@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.backends.accelerator import Accelerator, AcceleratorTarget, CpuFallback, PassPhase
 from penstock.backends.partition import Refusals, choose, partition
-from penstock.backends.portable import Processor, part_of
+from penstock.backends.portable import Processor, single_node_part
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError, TargetError
 from penstock.hardware.target import Target
@@ -27,10 +27,10 @@ _PROGRAM_PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class OffloadedGraph:
-    """A graph with the composites that accelerators claim; `left` lists the CPU fallbacks."""
+    """A graph with the composites that accelerators claim; `cpu_fallbacks` lists the rest."""
 
     graph: Graph
-    left: tuple[CpuFallback, ...]
+    cpu_fallbacks: tuple[CpuFallback, ...]
 
 
 def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -> OffloadedGraph:
@@ -40,15 +40,15 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     processor = Processor(target.engines[0])
 
     def cycles(node: Node) -> int:
-        return processor.work_cycles(part_of(node, target.engines[0]))
+        return processor.work_cycles(single_node_part(node, target.engines[0]))
 
-    left: tuple[CpuFallback, ...] = ()
+    fallbacks: tuple[CpuFallback, ...] = ()
     for accelerator in accelerators:
         graph, refusals = claimed(graph, accelerator)
-        before = {item.node.name: item.reason for item in left}
-        graph, left = choose(graph, accelerator, cycles, refusals)
-        left = tuple(replace(item, reason=_both(before, item)) for item in left)
-    return OffloadedGraph(graph, left)
+        before = {item.node.name: item.reason for item in fallbacks}
+        graph, fallbacks = choose(graph, accelerator, cycles, refusals)
+        fallbacks = tuple(replace(item, reason=_both(before, item)) for item in fallbacks)
+    return OffloadedGraph(graph, fallbacks)
 
 
 def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
@@ -67,19 +67,19 @@ def claimed(graph: Graph, accelerator: Accelerator) -> tuple[Graph, Refusals]:
     return _after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
 
 
-def _both(before: Mapping[str, str], left: CpuFallback) -> str:
+def _both(before: Mapping[str, str], fallback: CpuFallback) -> str:
     """Return the reason for a CPU fallback, preceded by the reasons of earlier accelerators.
 
     `before`: the reasons of earlier accelerators, by node name."""
-    earlier = before.get(left.node.name)
-    return f"{earlier}; {left.reason}" if earlier else left.reason
+    earlier = before.get(fallback.node.name)
+    return f"{earlier}; {fallback.reason}" if earlier else fallback.reason
 
 
-def require_nothing_left(left: Sequence[CpuFallback]) -> None:
+def require_no_cpu_fallback(fallbacks: Sequence[CpuFallback]) -> None:
     """Raise TargetError if there is a CPU fallback."""
-    if left:
-        first = left[0]
-        others = f" and {len(left) - 1} more fall" if len(left) > 1 else " falls"
+    if fallbacks:
+        first = fallbacks[0]
+        others = f" and {len(fallbacks) - 1} more fall" if len(fallbacks) > 1 else " falls"
         raise TargetError(
             "accelerator-001",
             f'node "{first.node.name}"{others} back to the CPU',

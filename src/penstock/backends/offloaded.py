@@ -29,13 +29,13 @@ class Offloaded:
 
     node: the composite as a node of the graph.
     target: the accelerator.
-    homes: set when costs are computed: for each input and then the output, the name of the
-        accelerator's memory that holds it, or "" for any other memory; () if all are in other
-        memories or nothing is known."""
+    memory_assignment: set when costs are computed: for each input and then the output, the
+        name of the accelerator's memory that holds it, or "" for any other memory; () if all are in
+        other memories or nothing is known."""
 
     node: Node
     target: AcceleratorTarget
-    homes: tuple[str, ...] = field(default=(), kw_only=True)
+    memory_assignment: tuple[str, ...] = field(default=(), kw_only=True)
 
     @cached_property
     def cache(self) -> dict[object, Any]:

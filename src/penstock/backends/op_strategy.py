@@ -16,7 +16,7 @@ from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.element_types import ElementTypes
-from penstock.ir.op import Fetch
+from penstock.ir.op import ConstantPrefetch
 from penstock.ir.placed_call import Filling, PlacedCall
 from penstock.ir.tensor import Array, TensorType
 
@@ -39,7 +39,7 @@ An example is weights in the accelerator's layout."""
 ScratchFunction = Callable[[Offloaded], int]
 """Returns the bytes of working memory of a call."""
 
-FetchFunction = Callable[[Offloaded], Fetch | None]
+PrefetchFunction = Callable[[Offloaded], ConstantPrefetch | None]
 """Returns the constants that are prefetched into the memory that holds tensors; None for none."""
 
 PlacedCostFunction = Callable[[Offloaded, PlacedCall], Breakdown]
@@ -68,7 +68,7 @@ class DescribedImplementation:
     scratch_bytes: int | ScratchFunction
     folded: tuple[int, ...]
     alignment_bytes: int
-    fetch: FetchFunction | None
+    prefetch: PrefetchFunction | None
     placed_cost: PlacedCostFunction | None = None
     filled_cost: FilledCostFunction | None = None
     element_types: ElementTypes | None = None
@@ -105,7 +105,7 @@ class OpStrategy:
         scratch_bytes: int | ScratchFunction = 0,
         folded: Sequence[int] = (),
         alignment_bytes: int = 1,
-        fetch: FetchFunction | None = None,
+        prefetch: PrefetchFunction | None = None,
         placed_cost: PlacedCostFunction | None = None,
         filled_cost: FilledCostFunction | None = None,
         element_types: ElementTypes | None = None,
@@ -129,10 +129,10 @@ class OpStrategy:
         `folded`: indices of the main operator's constant inputs that no command reads, because
             tables replace them; they take no flash.
         `alignment_bytes`: rows of inputs and output start at multiples of this number.
-        `fetch`: a function of Offloaded that returns the constants (a Fetch) that the accelerator
-            copies into the memory that holds tensors before the first call, possibly during earlier
-            calls, or None for none.  `call.fetched` is their address.  The compiler prefers such an
-            implementation if the copy fits and saves cycles.
+        `prefetch`: a function of Offloaded that returns the constants (a ConstantPrefetch) that
+            the accelerator copies into the memory that holds tensors before the first call,
+            possibly during earlier calls, or None for none.  `call.prefetched` is their address.
+            The compiler prefers such an implementation if the copy fits and saves cycles.
         `placed_cost`: cost of a call whose tensors have addresses, if it depends on these; a
             function of Offloaded and a PlacedCall.  It includes the copies that the call makes.
         `filled_cost`: cost of a call that copies constants, before tensors have addresses; a
@@ -148,8 +148,8 @@ class OpStrategy:
             require_callable(cost, "cost function", "an Offloaded and a number of rows", where)
         if traffic is not None:
             require_callable(traffic, "traffic function", "an Offloaded and two rows", where)
-        if fetch is not None:
-            require_callable(fetch, "fetch function", "an Offloaded", where)
+        if prefetch is not None:
+            require_callable(prefetch, "prefetch function", "an Offloaded", where)
         if placed_cost is not None:
             facts = "an Offloaded and a PlacedCall"
             require_callable(placed_cost, "placed cost function", facts, where)
@@ -182,7 +182,7 @@ class OpStrategy:
                 scratch_bytes,
                 tuple(folded),
                 alignment_bytes,
-                fetch,
+                prefetch,
                 placed_cost,
                 filled_cost,
                 element_types,

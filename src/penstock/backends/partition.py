@@ -112,7 +112,7 @@ def choose(
     >>> from penstock.backends.pattern import is_op
     >>> from penstock.hardware.load import load_target
     >>> from penstock.ir.op import Kernel
-    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows, homes: 10 * rows))
+    >>> fast = Implementation("fast", Kernel("npu_conv2d", cycles=lambda rows, memories: 10 * rows))
     >>> npu = Accelerator(
     ...     target=AcceleratorTarget("npu", {}, load_target("host")),
     ...     patterns=(NamedPattern("conv", is_op("nn.conv2d")),),
@@ -123,10 +123,10 @@ def choose(
     ...     codegen=Codegen(),
     ... )
     >>> graph, refusals = partition(open_zoo("lenet5"), npu.patterns, npu.constraints, npu.name)
-    >>> graph, left = choose(graph, npu, lambda node: 1000, refusals)
+    >>> graph, fallbacks = choose(graph, npu, lambda node: 1000, refusals)
     >>> [node.op.chosen.name for node in graph.nodes if isinstance(node.op, Composite)]
     ['npu_conv2d', 'npu_conv2d']
-    >>> left[0].node.kind, left[0].reason, left[0].cycles
+    >>> fallbacks[0].node.kind, fallbacks[0].reason, fallbacks[0].cycles
     ('MaxPool2D', 'no pattern of npu matches this node', 1000)
     """
     _check_strategies(graph, accelerator)
@@ -142,12 +142,12 @@ def choose(
             reasons |= {inner.name: found for inner in node.op.nodes}
     result = dissolve(graph.with_nodes(tuple(chosen)), refused)
     unmatched = f"no pattern of {accelerator.name} matches this node"
-    left = (
+    fallbacks = (
         CpuFallback(node, reasons.get(node.name, unmatched), processor_cycles(node))
         for node in result.nodes
         if not node.op.ALIAS and not isinstance(node.op, Composite)
     )
-    return result, tuple(left)
+    return result, tuple(fallbacks)
 
 
 @dataclass
@@ -316,16 +316,16 @@ def _chosen(node: Node, accelerator: Accelerator) -> Node | str:
         every = [i for s in offered for i in implementations(s, node, accelerator.target)]
         reasons = [_refusal(i, node) for i in every]
         able = [i for i, reason in zip(every, reasons, strict=True) if reason is None]
-        fetching = tuple(i.kernel for i in able if i.kernel.fetch is not None)
-        able = [i for i in able if i.kernel.fetch is None]
+        prefetching = tuple(i.kernel for i in able if i.kernel.prefetch is not None)
+        able = [i for i in able if i.kernel.prefetch is None]
         if able:
             best = _best(able, node).kernel
             least = min(i.kernel.scratch_bytes for i in able)
-            lean = None
+            fallback = None
             if least < best.scratch_bytes:
                 frugal = [i for i in able if i.kernel.scratch_bytes == least]
-                lean = _best(frugal, node).kernel
-            found = replace(composite, chosen=best, lean=lean, fetching=fetching)
+                fallback = _best(frugal, node).kernel
+            found = replace(composite, chosen=best, fallback=fallback, prefetching=prefetching)
             return replace(node, op=found)
         refused += [reason for reason in reasons if reason]
     return _why_none(composite, strategies, refused, accelerator.name)

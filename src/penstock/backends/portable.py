@@ -64,20 +64,21 @@ def assign(graph: Graph, target: Target, *, stream_input: bool = False) -> Parts
     `stream_input`, the first parts represent the caller, which supplies the inputs row by row."""
     engine = target.engines[0]
     pulled = graph.inputs if stream_input else ()
-    parts = [part_of(node, engine) for node in graph.nodes if not node.op.ALIAS]
+    parts = [single_node_part(node, engine) for node in graph.nodes if not node.op.ALIAS]
     return Parts(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
     )
 
 
-def part_of(node: Node, processor: Engine) -> Part:
+def single_node_part(node: Node, processor: Engine) -> Part:
     """Return the part of one node: its kernels and the engine that runs it.
 
     Raises ModelError if no kernel supports the node's element types."""
     op, site = node.op, node.site
     if isinstance(op, Composite):
-        return Part((node,), op.engine, op.kernel(site), fallback=op.lean, prefetching=op.fetching)
+        kernel = op.kernel(site)
+        return Part((node,), op.engine, kernel, fallback=op.fallback, prefetching=op.prefetching)
     check_element_types(node)
     selected = select_kernels(op, site, core_family(processor.kernels))
     return Part((node,), processor.name, selected.kernel, fallback=selected.fallback)

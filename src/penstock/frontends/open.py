@@ -50,11 +50,11 @@ def parse(raw: bytes, name: str, reading: Reading = AS_IT_IS, folder: Path | Non
     raw = unpacked(raw, name)
     if tflite.looks_like_tflite(raw):
         check_dimensions((), reading, name)
-        return understand(tflite.decode(raw, name))
+        return import_tflite(tflite.decode(raw, name))
     if looks_like_onnx(raw, name):
         file = decode(raw, name, folder)
         check_dimensions(file.open_dimensions(), reading, name)
-        return understand_onnx(file, reading).graph
+        return import_onnx(file, reading).graph
     raise UnsupportedError(
         "model-005",
         "the file is neither a TFLite nor an ONNX model",
@@ -106,14 +106,14 @@ def unpacked(raw: bytes, name: str) -> bytes:
     return found
 
 
-def understand_onnx(file: File, reading: Reading) -> ImportedModel:
+def import_onnx(file: File, reading: Reading) -> ImportedModel:
     """Imports a decoded ONNX model."""
     file = rewritten(file)
     asked = {name: asked for name, (asked, _) in onnx_names().items()}
     return import_graph(file, tensor_scales(file, asked, assumed=reading.assume_int8), reading)
 
 
-def understand(model: ForeignModel) -> Graph:
+def import_tflite(model: ForeignModel) -> Graph:
     """The graph of a decoded TFLite model, nodes in the file's order, verified.
 
     Raises ModelError or UnsupportedError that lists the problems of all nodes."""
@@ -122,7 +122,7 @@ def understand(model: ForeignModel) -> Graph:
     problems: list[ImportProblem] = []
     for foreign in model.nodes:
         try:
-            nodes += _understand_node(foreign, taken)
+            nodes += _import_node(foreign, taken)
         except ModelError as error:
             placed = error if error.where else error.at(foreign.where)
             problems.append(explained(placed, foreign, model))
@@ -141,10 +141,10 @@ def _file_values(model: ForeignModel) -> Iterator[Value]:
         yield from (value for value in (*node.inputs, *node.outputs) if value is not None)
 
 
-def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
+def _import_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
     """Imports one node; values that the file lacks get names outside `taken`."""
-    understand_it = foreign_names().get(foreign.name)
-    if understand_it is None:
+    decode_node = foreign_names().get(foreign.name)
+    if decode_node is None:
         raise foreign.unsupported("operator is not supported")
     check_foreign(foreign)
 
@@ -155,7 +155,7 @@ def _understand_node(foreign: ForeignNode, taken: frozenset[str]) -> list[Node]:
 
     made = [
         Node(m.op, tuple(map(own, m.inputs)), own(m.output), foreign.where)
-        for m in understand_it(foreign)
+        for m in decode_node(foreign)
     ]
     for node in made:
         check_node(node)

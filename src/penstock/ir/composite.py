@@ -31,8 +31,8 @@ class Composite(Brief, OperatorDefaults):
     inputs: names that the operands of the composite, constants included, have inside, in order.
     attributes: facts that passes have attached, by name.
     chosen: the preferred kernel; None until the accelerator has chosen one.
-    lean: the kernel with the least scratch, if it needs less than `chosen`.
-    fetching: kernels that read prefetched constants."""
+    fallback: the kernel with the least scratch, if it needs less than `chosen`.
+    prefetching: kernels that read prefetched constants."""
 
     name: str
     engine: str
@@ -40,8 +40,8 @@ class Composite(Brief, OperatorDefaults):
     inputs: tuple[str, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
     chosen: Kernel | None = None
-    lean: Kernel | None = None
-    fetching: tuple[Kernel, ...] = ()
+    fallback: Kernel | None = None
+    prefetching: tuple[Kernel, ...] = ()
     _known: dict[Region, Mapping[str, Region]] = field(
         default_factory=dict[Region, Mapping[str, Region]], init=False, repr=False, compare=False
     )

@@ -68,7 +68,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class ConstantPrefetch:
     """A prefetch of the first `size_bytes` bytes of a kernel's table.
 
     The accelerator copies them to the memory of tensors, in `cycles` cycles, before the first call
@@ -107,7 +107,7 @@ class Kernel:
         model; `call_cycles`: cycles that each call adds; `odd_cycles`: further cycles of a call
         for an odd number of rows.
     `alignment_bytes`: alignment of the rows of its inputs and output.
-    `fetch`: the prefetch of constants that the kernel relies on.
+    `prefetch`: the prefetch of constants that the kernel relies on.
     `placed`: cost of a call whose tensors have addresses, where cycles depend on these.
     `filled`: cost of a call that also copies constants, before addresses are known.
     `classes`: a letter for the requantisation of each output channel: the cheapest that is proved
@@ -134,7 +134,7 @@ class Kernel:
     odd_cycles: int = 0
     classes: str = ""
     alignment_bytes: int = 1
-    fetch: Fetch | None = None
+    prefetch: ConstantPrefetch | None = None
     placed: PlacedCost | None = None
     filled: FilledCost | None = None
     constant_channels: tuple[int, ...] = ()

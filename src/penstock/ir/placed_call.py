@@ -42,7 +42,7 @@ class PlacedCall:
     inputs: rows of the node's inputs; None for constants.
     beside: index of the memory that holds scratch, prefetched constants and copies.
     scratch: address of the working memory, if there is any.
-    fetched: address of constants that an earlier call has prefetched for this one, if any.
+    prefetched: address of constants that an earlier call has prefetched for this one, if any.
     fills: copies of constants that this call makes."""
 
     first: int
@@ -51,7 +51,7 @@ class PlacedCall:
     output: PlacedRows
     beside: int
     scratch: int | None
-    fetched: int | None
+    prefetched: int | None
     fills: tuple[Fill, ...] = ()
 
 

@@ -26,7 +26,7 @@ class WeightedOp(Op, Protocol):
         ...
 
 
-def made_layer(
+def layer_node(
     op: WeightedOp, node: ForeignNode, values: tuple[Value, Value, Value], axis: int
 ) -> Made:
     """The node of a layer with input, weights (output channels along `axis`) and bias.

@@ -35,7 +35,9 @@ class Elementwise(OperatorDefaults):
         return broadcast.in_place(site)
 
 
-def made(op: Op, node: ForeignNode, count: int, dtype: DType = DType.INT8) -> Iterator[Made]:
+def elementwise_nodes(
+    op: Op, node: ForeignNode, count: int, dtype: DType = DType.INT8
+) -> Iterator[Made]:
     """Nodes that apply `op` to the first `count` inputs of a node with output type `dtype`.
 
     An operand of rank 2 is first reshaped to the rank of the output, so that its rows (`row_axis`)

@@ -18,7 +18,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require_one_quantisation
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.requantised import alike
 
@@ -46,7 +46,7 @@ def from_foreign_extreme(op: Extreme, node: ForeignNode) -> Iterable[Made]:
     """Nodes of a TFLite node.  Raises UnsupportedError unless all tensors share one scale."""
     types = (node.input(0).type, node.input(1).type, node.output().type)
     require_one_quantisation(types, "inputs and output")
-    yield from made(op, node, 2)
+    yield from elementwise_nodes(op, node, 2)
 
 
 def from_onnx_extreme(op: Extreme, node: OnnxNode) -> Iterable[Made]:

@@ -46,7 +46,7 @@ def windows(node: ForeignNode) -> tuple[Window, Window]:
     return foreign_windows(node, x.shape[1:3], size)
 
 
-def onnx_windows_of(node: OnnxNode) -> tuple[Window, Window]:
+def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
     """Windows of an ONNX pooling node along rows and columns; global pooling covers the image."""
     x = node.input(0).type
     require_rank(x, (4,), "input")

@@ -19,7 +19,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import real_table
@@ -45,7 +45,7 @@ class Abs(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ABS."""
-    yield from made(Abs(), node, 1)
+    yield from elementwise_nodes(Abs(), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

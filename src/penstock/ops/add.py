@@ -16,7 +16,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_sum import ScaledSum
@@ -37,7 +37,7 @@ class Add(ScaledSum):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ADD."""
-    yield from made(Add(fused_activation(node)), node, 2)
+    yield from elementwise_nodes(Add(fused_activation(node)), node, 2)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

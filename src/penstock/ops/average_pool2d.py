@@ -109,7 +109,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
     by ones, unless input and output have one scale; that rounds once."""
-    x, (rows, columns) = node.input(0), pool.onnx_windows_of(node)
+    x, (rows, columns) = node.input(0), pool.onnx_pooling_windows(node)
     counts_padding = bool(node.integer("count_include_pad"))
     padded = any((rows.before, rows.after, columns.before, columns.after))
     same = x.type.quantisation == node.output().type.quantisation

@@ -23,7 +23,7 @@ from penstock.ir.operator_facts import RelayName
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.samples import int8, sample, weights
 
 EXTRA_BITS = 8
@@ -90,7 +90,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     large = max(x.scale for x in inputs)
     if all(x.quantisation for x in inputs) and large >= 1.0:
         raise node.unsupported(f"an input has scale {large}, must be below 1")
-    yield from made(Compare(Relation[node.name]), node, 2, DType.BOOL)
+    yield from elementwise_nodes(Compare(Relation[node.name]), node, 2, DType.BOOL)
 
 
 SAMPLES = (

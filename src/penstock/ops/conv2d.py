@@ -33,7 +33,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants, sliding
-from penstock.opkit.accumulators import made_layer
+from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
@@ -181,7 +181,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     require_rank(w.type, (4,), "weights")
     rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
     op = Conv2D(rows, columns, fused_activation(node))
-    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -200,7 +200,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = Conv2D(rows, columns)
-    yield made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 
 SAMPLES = (

@@ -32,7 +32,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants, sliding
-from penstock.opkit.accumulators import made_layer
+from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
@@ -157,7 +157,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         f"depth_multiplier is {stated}, the weights have {multiplier} channels for each input's",
     )
     op = DepthwiseConv2D(rows, columns, multiplier, fused_activation(node))
-    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
+    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[3])), axis=3)
 
 
 def from_onnx_conv(node: OnnxNode) -> Made:
@@ -174,7 +174,7 @@ def from_onnx_conv(node: OnnxNode) -> Made:
     rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
     b = onnx_constants.bias(node, 2, x, w, outputs)
     op = DepthwiseConv2D(rows, columns, multiplier)
-    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
 
 def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) -> Made:
@@ -184,7 +184,7 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
     )
     b = onnx_constants.of_real_bias(node, f"{node.output().name}/offsets", offsets, x, w)
     op = DepthwiseConv2D(Window(1), Window(1))
-    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
 
 def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
@@ -195,7 +195,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Made:
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
     op = DepthwiseConv2D(rows, columns)
-    return made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=3)
+    return layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=3)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

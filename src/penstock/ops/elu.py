@@ -19,7 +19,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
@@ -49,7 +49,7 @@ def _elu(x: float) -> float:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite ELU."""
-    yield from made(Elu(), node, 1)
+    yield from elementwise_nodes(Elu(), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

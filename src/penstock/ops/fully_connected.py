@@ -33,7 +33,7 @@ from penstock.ir.operator_facts import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import onnx_constants
-from penstock.opkit.accumulators import made_layer
+from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.bias import with_bias
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
@@ -179,7 +179,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
     op = FullyConnected(fused_activation(node), bool(node.integer("keep_num_dims")))
-    yield made_layer(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
+    yield layer_node(op, node, (x, w, with_bias(node, w.type.shape[0])), axis=0)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -200,7 +200,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             x.type.rank >= 2 and x.type.shape[-1] == depth,
             f"input has shape {list(x.type.shape)}, must end in {depth}",
         )
-    yield made_layer(op, node.typed(op, x, w, b), (x, w, b), axis=0)
+    yield layer_node(op, node.typed(op, x, w, b), (x, w, b), axis=0)
 
 
 SAMPLES = (

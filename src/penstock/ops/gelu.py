@@ -19,7 +19,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import Lookup, sampled
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import real_table
@@ -71,7 +71,7 @@ def _real_by_tanh(x: float) -> float:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite GELU."""
-    yield from made(Gelu(bool(node.integer("approximate"))), node, 1)
+    yield from elementwise_nodes(Gelu(bool(node.integer("approximate"))), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -24,7 +24,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.checks import require_int8
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import real_table
@@ -109,7 +109,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(
             f"input has scale {x.scale}, output {y.scale}; the output's must be above 1/128 of it"
         )
-    yield from made(HardSwish(), node, 1)
+    yield from elementwise_nodes(HardSwish(), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import row_vectors
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import saturated
 from penstock.opkit.row_vectors import RowVectors
 from penstock.opkit.samples import int8, sample
@@ -60,7 +60,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         )
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
-    yield from made(L2Normalization(), node, 1)
+    yield from elementwise_nodes(L2Normalization(), node, 1)
 
 
 SAMPLES = (

@@ -23,7 +23,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated, scale_ratio
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import finite_parameter, real_table
@@ -57,7 +57,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     alpha = node.real("alpha")
     if not math.isfinite(alpha):
         raise node.unsupported(f"alpha is {alpha}, must be finite")
-    yield from made(LeakyRelu(alpha), node, 1)
+    yield from elementwise_nodes(LeakyRelu(alpha), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

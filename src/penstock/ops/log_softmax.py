@@ -22,7 +22,7 @@ from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import row_vectors
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.exponentials import (
     DIFFERENCE_BITS,
     MOST_ELEMENTS,
@@ -81,7 +81,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         )
     if depth > (MOST_ELEMENTS,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {MOST_ELEMENTS} add up")
-    yield from made(LogSoftmax(), node, 1)
+    yield from elementwise_nodes(LogSoftmax(), node, 1)
 
 
 SAMPLES = (

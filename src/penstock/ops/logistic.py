@@ -19,7 +19,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import sigmoid, transcendental
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import Lookup
 from penstock.opkit.numerics import Numerics
 from penstock.opkit.real_arithmetic import UNIT_INTERVAL, real_sigmoid, real_table
@@ -53,7 +53,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         raise node.unsupported(
             f"output has scale {out.scale} and zero point {out.zero_point}, must be 1/256 and -128"
         )
-    yield from made(Logistic(), node, 1)
+    yield from elementwise_nodes(Logistic(), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

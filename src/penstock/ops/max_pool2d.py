@@ -97,7 +97,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX MaxPool, GlobalMaxPool."""
-    yield from requantised(node, MaxPool2D(*pool.onnx_windows_of(node)), node.input(0))
+    yield from requantised(node, MaxPool2D(*pool.onnx_pooling_windows(node)), node.input(0))
 
 
 SAMPLES = (

@@ -23,7 +23,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample, weights
@@ -81,7 +81,7 @@ class Mul(Elementwise):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite MUL."""
-    yield from made(Mul(fused_activation(node)), node, 2)
+    yield from elementwise_nodes(Mul(fused_activation(node)), node, 2)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

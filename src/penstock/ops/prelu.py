@@ -25,7 +25,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.lookup import saturated
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.requantise import fitting_multiplier
@@ -87,7 +87,7 @@ def _multipliers(site: Site) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite PRELU."""
-    yield from made(Prelu(), node, 2)
+    yield from elementwise_nodes(Prelu(), node, 2)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

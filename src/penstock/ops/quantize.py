@@ -16,7 +16,7 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.samples import int8, sample
 
@@ -35,7 +35,7 @@ class Quantize(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite QUANTIZE."""
-    yield from made(Quantize(), node, 1)
+    yield from elementwise_nodes(Quantize(), node, 1)
 
 
 SAMPLES = (

@@ -23,7 +23,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, scale_ratio
 from penstock.opkit.samples import int8, sample
 from penstock.ops.real_function import UNBOUNDED, RealFunction, clip_bounds
@@ -59,7 +59,7 @@ class Relu(Lookup):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1."""
-    yield from made(Relu(_ACTIVATIONS[node.name]), node, 1)
+    yield from elementwise_nodes(Relu(_ACTIVATIONS[node.name]), node, 1)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -22,7 +22,7 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.operator_facts import RelayName, relay
 from penstock.ir.tensor import Array, TensorType
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.lookup import ELEMENTS, Lookup, saturated
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.transcendental import inverse_sqrt
@@ -61,7 +61,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             f"input has scale {x.scale}, output {y.scale}; "
             f"1 / (sqrt(input) * output) must be below {largest:.0f}"
         )
-    yield from made(Rsqrt(), node, 1)
+    yield from elementwise_nodes(Rsqrt(), node, 1)
 
 
 SAMPLES = (

@@ -21,7 +21,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_dtype, require_int8, require_one_quantisation
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.samples import int8, sample
 
 
@@ -61,7 +61,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             f"inputs have shapes {list(condition.shape)}, {list(a.shape)} and {list(b.shape)}, "
             "must have one shape"
         )
-    yield from made(Select(), node, 3)
+    yield from elementwise_nodes(Select(), node, 3)
 
 
 _CONDITION = TensorType((1, 4, 3, 5), DType.BOOL)

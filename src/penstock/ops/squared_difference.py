@@ -18,7 +18,7 @@ from penstock.ir.op import Kernel, Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import broadcast
-from penstock.opkit.elementwise import Elementwise, made
+from penstock.opkit.elementwise import Elementwise, elementwise_nodes
 from penstock.opkit.lookup import saturated
 from penstock.opkit.requantise import fitting_multiplier
 from penstock.opkit.samples import int8, sample
@@ -77,7 +77,7 @@ def _multipliers(site: Site) -> tuple[tuple[tuple[int, int], tuple[int, int]], t
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SQUARED_DIFFERENCE."""
-    yield from made(SquaredDifference(), node, 2)
+    yield from elementwise_nodes(SquaredDifference(), node, 2)
 
 
 SAMPLES = (

@@ -16,7 +16,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, relay
 from penstock.opkit.activation import Activation, fused_activation
-from penstock.opkit.elementwise import made
+from penstock.opkit.elementwise import elementwise_nodes
 from penstock.opkit.onnx_constants import operand
 from penstock.opkit.samples import int8, sample
 from penstock.opkit.scaled_sum import ScaledSum
@@ -36,7 +36,7 @@ class Sub(ScaledSum):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """TFLite SUB."""
-    yield from made(Sub(fused_activation(node)), node, 2)
+    yield from elementwise_nodes(Sub(fused_activation(node)), node, 2)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:

@@ -28,7 +28,7 @@ from penstock.ir.op import Kernel, Site, Work
 from penstock.ir.operator_facts import LayerKind, OperatorDefaults, RelayName, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
-from penstock.opkit.accumulators import made_layer
+from penstock.opkit.accumulators import layer_node
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axis_map import Form
 from penstock.opkit.checks import require, require_dtype, require_int8, require_rank
@@ -211,7 +211,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         _spread(window, outputs) for window, outputs in zip(windows, y.type.shape[1:3], strict=True)
     )
     op = TransposeConv(rows, columns, fused_activation(node))
-    yield made_layer(op, node, (x, w, _bias(node)), axis=0)
+    yield layer_node(op, node, (x, w, _bias(node)), axis=0)
 
 
 def _spread(window: Window, outputs: int) -> Spread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.backends.offload import offload, require_nothing_left
+from penstock.backends.offload import offload, require_no_cpu_fallback
 from penstock.backends.portable import assign
 from penstock.ir.graph import Graph
 from penstock.passes.order import PASSES_AFTER_OFFLOAD, run_passes
@@ -23,12 +23,14 @@ def assign_engines(graph: Graph, request: Request) -> Parts:
     """
     found = offload(graph, request.accelerators, request.target)
     if request.strict:
-        require_nothing_left(found.left)
+        require_no_cpu_fallback(found.cpu_fallbacks)
     graph = found.graph
     if request.options.accumulate:
         graph = run_passes(graph, PASSES_AFTER_OFFLOAD)
     names = tuple(accelerator.name for accelerator in request.accelerators)
-    return replace(assign_kernels(graph, request), accelerators=names, left=found.left)
+    return replace(
+        assign_kernels(graph, request), accelerators=names, cpu_fallbacks=found.cpu_fallbacks
+    )
 
 
 def assign_kernels(graph: Graph, request: Request) -> Parts:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.partition import choose
-from penstock.backends.portable import CALLER, part_of
+from penstock.backends.portable import CALLER, single_node_part
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.bundle_text import print_bundle
 from penstock.frontends.text import classes
@@ -138,8 +138,8 @@ def _body(part: Part, kernel: Kernel) -> tuple[Command, ...]:
     output = View.whole(part.name, part.output.type, part.name)
     tables = {name: name for name, _ in kernel.tables}
     scratch = "scratch" if kernel.scratch_bytes else None
-    fetched = None if kernel.fetch is None else "prefetched"
-    return body(inputs, output, row_count(part.output.type.shape), tables, scratch, fetched)
+    prefetched = None if kernel.prefetch is None else "prefetched"
+    return body(inputs, output, row_count(part.output.type.shape), tables, scratch, prefetched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Resolver:
 
     def part(self, node: Node) -> Part:
         """Return the part of a node, on the processor or on the accelerator that claims it."""
-        return part_of(node, self.request.target.engines[0])
+        return single_node_part(node, self.request.target.engines[0])
 
     def stream(self, value: Value) -> Part:
         """Return the part of a network input whose rows the caller supplies."""

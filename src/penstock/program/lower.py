@@ -74,7 +74,7 @@ def lower(expanded: ExpandedSchedule, addresses: Addresses) -> Program:
             *writer.buffers(),
             *_scratch(expanded, addresses),
             *_copied(expanded, addresses),
-            *_fetched(expanded, addresses),
+            *_prefetched(expanded, addresses),
             *constants,
         ),
         tuple(writer.view(v, {}) for v in schedule.parts.inputs),
@@ -205,7 +205,7 @@ class _Writer:
         scratch = scratch_name(schedule, plan) if part.kernel.scratch_bytes else None
         k = schedule.order[position]
         prefetches = plan.accelerator_prefetches
-        mine = next((self.fetched(p) for p, copy in prefetches if copy.part == k), None)
+        mine = next((self.prefetched(p) for p, copy in prefetches if copy.part == k), None)
         call = Call(
             node.op,
             node.site,
@@ -216,25 +216,25 @@ class _Writer:
             box,
             scratch,
             node.origin,
-            fetched=mine,
-            fills=tuple(self.fetched(p) for p, _ in fills.get(position, ())),
+            prefetched=mine,
+            prefetches=tuple(self.prefetched(p) for p, _ in fills.get(position, ())),
         )
-        body = (*self._fetching(fills.get(position, ())), *_body(schedule, part, call, rows))
+        body = (*self._prefetching(fills.get(position, ())), *_body(schedule, part, call, rows))
         return replace(call, body=body)
 
-    def fetched(self, prefetch: Prefetch) -> View:
+    def prefetched(self, prefetch: Prefetch) -> View:
         """The view of prefetched constants in the memory of tensors."""
         name = prefetch_name(self.expanded.schedule, prefetch)
         return View.whole(name, TensorType((prefetch.size_bytes,), DType.UINT8), name)
 
-    def _fetching(self, every: tuple[Fill, ...]) -> Iterator[Command]:
+    def _prefetching(self, every: tuple[Fill, ...]) -> Iterator[Command]:
         """Commands that prefetch constants, executed only by the call that computes row 0."""
         schedule = self.expanded.schedule
         for prefetch, copy in every:
             part = schedule.parts.parts[copy.part]
-            source = Address(table_name(schedule, part, copy.fetch.table))
+            source = Address(table_name(schedule, part, copy.prefetch.table))
             target = Address(prefetch_name(schedule, prefetch))
-            yield Loop("fetch", FIRST, 1, 1, copy.fetch.commands(source, target))
+            yield Loop("fetch", FIRST, 1, 1, copy.prefetch.commands(source, target))
 
     def view(self, value: Value, copied: Mapping[str, str]) -> View:
         """The view through which kernels access a value."""
@@ -268,9 +268,9 @@ def _body(schedule: Schedule, part: Part, call: Call, rows: int) -> tuple[Comman
     if part.kernel.body is None:
         return ()
     places = {name: table_name(schedule, part, name) for name, _ in part.kernel.tables}
-    fetched = None if call.fetched is None else call.fetched.buffer
+    prefetched = None if call.prefetched is None else call.prefetched.buffer
     body: Body = part.kernel.body
-    return body(call.inputs, call.output, rows, places, call.scratch, fetched)
+    return body(call.inputs, call.output, rows, places, call.scratch, prefetched)
 
 
 def _scratch(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
@@ -294,7 +294,7 @@ def _copied(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, .
     )
 
 
-def _fetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
+def _prefetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
     """One buffer for each prefetched constant."""
     schedule = expanded.schedule
     named = (

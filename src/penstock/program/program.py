@@ -115,9 +115,9 @@ class Call(Brief):
     """Computes region `out` of the tensor that `output` refers to, with a kernel on an engine.
 
     `op` and `site` define the result; `inputs` include constants.  `body` holds the commands of an
-    accelerator for rows [FIRST, END).  `fetched` refers to prefetched constants of the kernel.
-    `fills` are the prefetches that the body issues when it computes row 0, for this call and later
-    ones."""
+    accelerator for rows [FIRST, END).  `prefetched` refers to prefetched constants of the kernel.
+    `prefetches` are the targets of the prefetches that the body issues when it computes row 0, for
+    this call and later ones."""
 
     op: Op
     site: Site
@@ -129,8 +129,8 @@ class Call(Brief):
     scratch: str | None = None
     origin: str = ""
     body: tuple[Command, ...] = ()
-    fetched: View | None = None
-    fills: tuple[View, ...] = ()
+    prefetched: View | None = None
+    prefetches: tuple[View, ...] = ()
 
 
 FIRST, END = Var("first"), Var("end")
@@ -249,7 +249,7 @@ class Body(Protocol):
     Loop, Invoke, Issue and Transfer.
 
     `rows` is the most rows of a call.  `tables` maps each table of the kernel to its buffer;
-    `fetched` is the buffer of prefetched constants."""
+    `prefetched` is the buffer of prefetched constants."""
 
     def __call__(
         self,
@@ -258,7 +258,7 @@ class Body(Protocol):
         rows: int,
         tables: dict[str, str],
         scratch: str | None,
-        fetched: str | None,
+        prefetched: str | None,
     ) -> tuple[Command, ...]: ...
 
 

@@ -100,7 +100,8 @@ def used_buffers(command: Command) -> Iterator[str]:
     for inner in walk((command,)):
         yield from (view.buffer for view in accessed_views(inner))
         if isinstance(inner, Call):
-            yield from (view.buffer for view in (inner.fetched, *inner.fills) if view is not None)
+            constants = (inner.prefetched, *inner.prefetches)
+            yield from (view.buffer for view in constants if view is not None)
             if inner.scratch is not None:
                 yield inner.scratch
 

@@ -142,10 +142,10 @@ def left_to_cpu(schedule: Schedule) -> tuple[FallbackReport, ...]:
     cycles = {parts[k].name: cost.cycles for plan in schedule.plans for k, cost in _costs(plan)}
     return tuple(
         FallbackReport(
-            left.node.name,
-            left.node.origin,
-            left.reason,
-            cycles.get(left.node.name, left.cycles),
+            fallback.node.name,
+            fallback.node.origin,
+            fallback.reason,
+            cycles.get(fallback.node.name, fallback.cycles),
         )
-        for left in schedule.parts.left
+        for fallback in schedule.parts.cpu_fallbacks
     )

@@ -25,10 +25,10 @@ class ResourceUse:
     breakdown: Breakdown | None = None
     traffic: Counter[str] = field(default_factory=Counter[str])
 
-    def add(self, kernel: Kernel, first: int, end: int, homes: tuple[str, ...]) -> None:
+    def add(self, kernel: Kernel, first: int, end: int, memories: tuple[str, ...]) -> None:
         """Add a call for the output rows [first, end). See `Kernel` for the memory assignment of
         its tensors."""
-        found = kernel.cycles(end - first, homes) if kernel.cycles else None
+        found = kernel.cycles(end - first, memories) if kernel.cycles else None
         if isinstance(found, Breakdown):
             self.breakdown = self.breakdown + found if self.breakdown else found
         if kernel.traffic:

@@ -167,13 +167,13 @@ class Timeline(Brief):
 def timelines(schedule: Schedule, program: Program) -> tuple[Timeline, ...]:
     """Return the timelines of a lowered schedule: of the arena, then of other memories."""
     expanded = ExpandedSchedule(schedule)
-    homes = {buffer.name: buffer.memory for buffer in program.buffers}
+    memories = {buffer.name: buffer.memory for buffer in program.buffers}
     spans = (*_tensors(expanded, program), *_others(expanded, program))
     stretches = tuple(_stretches(expanded, program))
     turns = tuple(_turns(expanded))
     return tuple(
         Timeline(
-            tuple(span for span in spans if homes[span.name] == memory.name),
+            tuple(span for span in spans if memories[span.name] == memory.name),
             stretches,
             memory.name if k else None,
             turns,

@@ -121,9 +121,9 @@ class Machine:
         windows = tuple(self._window(x) for x in inputs)
         if call.scratch is not None:
             self._memories.take(self._memories.buffers[call.scratch])
-        filled = call.fills if output.rows[0] == 0 else ()
-        if call.fetched is not None and call.fetched not in filled:
-            self._memories.read(ConcreteOperand.whole(call.fetched))
+        filled = call.prefetches if output.rows[0] == 0 else ()
+        if call.prefetched is not None and call.prefetched not in filled:
+            self._memories.read(ConcreteOperand.whole(call.prefetched))
         if call.body:
             self._offload(call, output)
             result = self._memories.read(output)
@@ -144,10 +144,10 @@ class Machine:
         The body may write the output and scratch; if it computes row 0, also prefetched constants.
         Raises BackendError if it writes anything else."""
         first, end = output.rows
-        fills = [ConcreteOperand.whole(view) for view in call.fills] if first == 0 else []
+        prefetches = [ConcreteOperand.whole(view) for view in call.prefetches] if first == 0 else []
         before = self._memories.copied()
         self._execute(call.body, {FIRST.name: first, END.name: end})
-        buffers = [view.buffer for view in (call.fills if first == 0 else ())]
+        buffers = [view.buffer for view in (call.prefetches if first == 0 else ())]
         buffers += [call.scratch] if call.scratch is not None else []
         if (stray := self._memories.strayed(before, output, buffers)) is not None:
             raise BackendError(
@@ -160,7 +160,7 @@ class Machine:
                 help="compare the addresses and sizes that the kernel passes to the driver's "
                 "functions with the bytes that their functional models write",
             )
-        for operand in (output, *fills):
+        for operand in (output, *prefetches):
             self._memories.own(operand)
 
     def _window(self, operand: ConcreteOperand) -> Array:

@@ -173,7 +173,7 @@ def test_unsupported_layers_are_refused(
     node = node_of("y", op, (value,), *constants)
     done = compiled(Graph("refused", (value,), (node.output,), (node,)), "dot4")
     assert claimed(done.graph) == {}
-    assert reason in done.parts.left[0].reason
+    assert reason in done.parts.cpu_fallbacks[0].reason
 
 
 COUNTING = """

@@ -221,7 +221,7 @@ def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     graph = net.build(REFUSED[why](net, net.input((1, 16, 16, 4))))
     done = compiled(graph, "ethos_u55")
     assert not claimed(done.graph)
-    assert why in done.parts.left[0].reason
+    assert why in done.parts.cpu_fallbacks[0].reason
 
 
 def invocations(commands: object) -> list[Invoke]:

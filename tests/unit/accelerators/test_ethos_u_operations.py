@@ -137,5 +137,5 @@ def test_every_element_of_every_layer_equals_the_model() -> None:
     graph = net.build(net.fully_connected(net.average_pool2d(x, (3, 2), 2, name="f"), 7, name="g"))
     for macs in (32, 64, 128, 256):
         done = compiled(graph, f"ethos_u55:macs={macs},layout=nhwc")
-        assert not done.parts.left
+        assert not done.parts.cpu_fallbacks
         assert_exact(done, "points")

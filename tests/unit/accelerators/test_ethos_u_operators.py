@@ -46,7 +46,7 @@ def features(draw: st.DrawFn, net: GraphBuilder, channels: int, most: int = 12) 
 def assert_runs(graph: Graph, accelerator: str, layout: str) -> None:
     """The NPU takes every node, and computes what the graph says at every point."""
     done = compiled(graph, f"{accelerator},layout={layout}")
-    assert not done.parts.left, done.parts.left[0].reason
+    assert not done.parts.cpu_fallbacks, done.parts.cpu_fallbacks[0].reason
     assert_exact(done, "points")
 
 
@@ -149,7 +149,8 @@ def second(draw: st.DrawFn, net: GraphBuilder, image: Value, shape: tuple[int, i
 @given(graph=broadcasts(), layout=layouts)
 def test_broadcasts(graph: Graph, accelerator: str, layout: str) -> None:
     done = compiled(graph, f"{accelerator},layout={layout}")
-    assert all(" sums " in left.reason for left in done.parts.left), done.parts.left
+    fallbacks = done.parts.cpu_fallbacks
+    assert all(" sums " in fallback.reason for fallback in fallbacks), fallbacks
     assert_exact(done, "points")
 
 
@@ -257,4 +258,4 @@ REFUSED = {
 def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     done = compiled(REFUSED[why], "ethos_u55")
     assert not claimed(done.graph)
-    assert why in done.parts.left[0].reason
+    assert why in done.parts.cpu_fallbacks[0].reason

@@ -287,7 +287,7 @@ def test_concatenations_of_partial_packs_are_refused_with_a_reason() -> None:
         joined(net, x, other, name="fixed"),
         net.apply(Concatenation(3), x, x, quantisation=Quantisation((9.0,), (0,)), name="scaled"),
     )
-    left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.left}
+    left = {item.node.name: item.reason for item in compiled(graph, "nvdla").parts.cpu_fallbacks}
     assert left["odd"].endswith(
         "all inputs but the last consist of whole packs: input 0 has 12 channels, and a pack has 8"
     )
@@ -344,14 +344,14 @@ def test_its_size_is_set_as_that_of_any_memory() -> None:
 def test_nvdla_without_the_extension_refuses_every_layer() -> None:
     done = compiled(open_zoo("zoo:lenet5"), "nvdla:extension=false")
     assert not claimed(done.graph)
-    assert all("extension=False" in left.reason for left in done.parts.left
+    assert all("extension=False" in left.reason for left in done.parts.cpu_fallbacks
                if left.node.kind in ("Conv2D", "FullyConnected"))  # fmt: skip
 
 
 def test_a_kernel_too_large_for_the_buffer_is_refused_with_a_reason() -> None:
     net = GraphBuilder("net")
     graph = net.build(net.conv2d(net.input((1, 8, 8, 2048)), 8, 7, name="wide"))
-    (left,) = compiled(graph, "nvdla").parts.left
+    (left,) = compiled(graph, "nvdla").parts.cpu_fallbacks
     assert "the input rows of a kernel and a group of kernels need" in left.reason
 
 

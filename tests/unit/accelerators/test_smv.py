@@ -127,7 +127,7 @@ def test_depthwise_convolutions_stay_with_the_processor() -> None:
     net = GraphBuilder("net")
     x = net.input((1, 8, 8, 4))
     graph = net.build(net.depthwise_conv2d(x, kernel=3, name="depthwise"))
-    (left,) = parts_on_smv(graph).left
+    (left,) = parts_on_smv(graph).cpu_fallbacks
     assert "depthwise convolutions are not supported" in left.reason
 
 
@@ -137,15 +137,15 @@ def test_elements_wise_layers_of_every_rank_run_on_the_engine() -> None:
     total = net.add(x, y)
     flat = net.fully_connected(net.reshape(total, (1, 60)), 7)
     graph = net.build(net.add(flat, flat))
-    assert [left.node.kind for left in parts_on_smv(graph).left] == []
+    assert [left.node.kind for left in parts_on_smv(graph).cpu_fallbacks] == []
 
 
 def test_vgg_conv1_2_is_tiled_where_smaug_does_not() -> None:
     """SMAUG's scratchpads hold 16,384 elements."""
     sizes = dict.fromkeys(SMALL, 16_384)
     graph = convolution(224, 64, 64)
-    assert parts_on_smv(graph, **sizes).left == ()
-    (left,) = parts_on_smv(graph, tiler="smaug", **sizes).left
+    assert parts_on_smv(graph, **sizes).cpu_fallbacks == ()
+    (left,) = parts_on_smv(graph, tiler="smaug", **sizes).cpu_fallbacks
     assert "no split dimensions make a tile of the input fit" in left.reason
 
 
@@ -308,6 +308,6 @@ def test_a_pool_that_leaves_rows_out_stays_with_the_processor() -> None:
     type = int8(1, 5, 1, 2)
     x, y = Value("x", type), Value("y", replace(type, shape=(1, 1, 1, 2)))
     node = Node(MaxPool2D(Window(3, 1, 2), Window(1)), (x,), y, "pool")
-    (left,) = parts_on_smv(Graph("pool", (x,), (y,), (node,))).left
+    (left,) = parts_on_smv(Graph("pool", (x,), (y,), (node,))).cpu_fallbacks
     assert left.node == node
     assert "2 x 1" in left.reason

@@ -128,7 +128,7 @@ def test_it_takes_the_convolutions_and_says_words_and_memories(
 
 
 def test_unsupported_layers_fall_back_with_a_reason(keyword_spotting: Compilation) -> None:
-    left = {item.node.name: item for item in keyword_spotting.parts.left}
+    left = {item.node.name: item for item in keyword_spotting.parts.cpu_fallbacks}
     assert list(left) == ["block1/add", "block2/add", "block3/add", "pool", "logits", "scores"]
     assert all(item.cycles > 0 for item in left.values())
 
@@ -211,7 +211,7 @@ def convolution(shape: tuple[int, ...], channels: int, **given: Any) -> Graph:
 )
 def test_unsupported_layers_are_refused_with_a_reason(graph: Graph, reason: str) -> None:
     done = compiled(graph, "ultra_trail")
-    (left,) = done.parts.left
+    (left,) = done.parts.cpu_fallbacks
     assert reason in left.reason
     assert claimed(done.graph) == {}
 

@@ -12,7 +12,7 @@ from penstock.accelerators.registry import names, open_accelerators
 from penstock.backends.cores.registry import core_families
 from penstock.backends.offload import claimed
 from penstock.backends.partition import choose
-from penstock.backends.portable import part_of
+from penstock.backends.portable import single_node_part
 from penstock.errors import ModelError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -92,7 +92,7 @@ def test_no_processor_kernel_serves_other_element_types(sample: Sample, name: st
         if isinstance(sample.op, Shape) and site.output == sample.site.output:
             continue  # a shape does not depend on element types
         with pytest.raises(ModelError, match=r"must|may"):
-            part_of(node_at(sample.op, site), engine)
+            single_node_part(node_at(sample.op, site), engine)
 
 
 def accelerated() -> Graph:

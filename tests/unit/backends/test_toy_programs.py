@@ -86,7 +86,7 @@ def test_two_accelerators_share_a_program() -> None:
 def test_unclaimed_nodes_run_on_the_cpu_and_are_listed() -> None:
     done = api.compile(toy_request("zoo:lenet5", TARGET)).compilation
     claimed = {n.name for n in done.graph.nodes if isinstance(n.op, Composite)}
-    left = {left.node.name: left for left in done.parts.left}
+    left = {left.node.name: left for left in done.parts.cpu_fallbacks}
     computing = {n.name for n in done.graph.nodes if not n.op.ALIAS}
     assert claimed == {"conv1", "conv2"}
     assert set(left) == computing - claimed

@@ -85,7 +85,7 @@ def offloaded(
 ) -> tuple[Graph, tuple[CpuFallback, ...]]:
     made: Accelerator = Npu(claims_convolutions, *registrations).accelerator(attributes, HOST)
     found = offload(network, (made,), HOST)
-    return found.graph, found.left
+    return found.graph, found.cpu_fallbacks
 
 
 def kernel_of(graph: Graph) -> Any:

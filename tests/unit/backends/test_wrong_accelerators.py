@@ -27,7 +27,7 @@ from penstock.errors import BackendError, TargetError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
-from penstock.ir.op import Fetch
+from penstock.ir.op import ConstantPrefetch
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import simplify
 from penstock.program.program import Program
@@ -134,17 +134,26 @@ def test_a_breakdown_of_anything_else_is_refused(cost: Breakdown, what: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("fetch", "why"),
+    ("prefetch", "why"),
     [
-        (96, "it is 96, not a Fetch"),
-        (Fetch("weights", 4, 9.0, copying), 'there is no table "weights"; the tables are: shifts'),
-        (Fetch("shifts", 0, 9.0, copying), '0 bytes are to be fetched of "shifts", which has 4'),
-        (Fetch("shifts", 5, 9.0, copying), '5 bytes are to be fetched of "shifts", which has 4'),
+        (96, "it is 96, not a ConstantPrefetch"),
+        (
+            ConstantPrefetch("weights", 4, 9.0, copying),
+            'there is no table "weights"; the tables are: shifts',
+        ),
+        (
+            ConstantPrefetch("shifts", 0, 9.0, copying),
+            '0 bytes are to be prefetched of "shifts", which has 4',
+        ),
+        (
+            ConstantPrefetch("shifts", 5, 9.0, copying),
+            '5 bytes are to be prefetched of "shifts", which has 4',
+        ),
     ],
 )
-def test_prefetched_constants_are_part_of_a_table(fetch: object, why: str) -> None:
+def test_prefetched_constants_are_part_of_a_table(prefetch: object, why: str) -> None:
     with pytest.raises(BackendError) as caught:
-        fetching(fetch)
+        fetching(prefetch)
     assert (caught.value.code, caught.value.why) == ("backend-055", why)
 
 
@@ -374,7 +383,7 @@ def test_strict_has_nothing_against_a_network_that_accelerators_run() -> None:
     graph = simplify(net.build(net.conv2d(x, 2, 1)))
     parts = assign_engines(graph, toy_request(strict=True))
     assert [part.engine for part in parts.parts] == ["toy", "toy"]
-    assert parts.left == ()
+    assert parts.cpu_fallbacks == ()
 
 
 def test_the_command_line_exits_with_1_where_strict_refuses(

@@ -39,8 +39,8 @@ from penstock.simulators.machine import Machine
 from penstock.uma import (
     Address,
     Command,
+    ConstantPrefetch,
     Driver,
-    Fetch,
     KernelCall,
     Offloaded,
     OpStrategy,
@@ -82,19 +82,19 @@ class Reader(UMABackend):
 
     def _strategy(self, attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
         found = OpStrategy()
-        for name, fetch, row in (("slow", None, SLOW), ("fetched", self._fetch, FAST)):
+        for name, prefetch, row in (("slow", None, SLOW), ("prefetched", self._fetch, FAST)):
             found.add_implementation(
-                rows_of(fetch is not None),
+                rows_of(prefetch is not None),
                 name=name,
                 cost=lambda offloaded, rows, row=row: 30 + rows * row,
                 tables=table,
                 by_rows=True,
-                fetch=fetch,
+                prefetch=prefetch,
             )
         return found
 
-    def _fetch(self, offloaded: Offloaded) -> Fetch:
-        return Fetch("table", TABLE_BYTES, self._fetch_cycles, copying)
+    def _fetch(self, offloaded: Offloaded) -> ConstantPrefetch:
+        return ConstantPrefetch("table", TABLE_BYTES, self._fetch_cycles, copying)
 
 
 def table(offloaded: Offloaded) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def copying(source: Address, target: Address) -> tuple[Command, ...]:
     return (KernelCall.invoke(COPY, source, target),)
 
 
-def rows_of(fetched: bool) -> Any:
+def rows_of(prefetched: bool) -> Any:
     def compute(call: KernelCall) -> Sequence[Command]:
         row, x, y = Var("row"), call.operand(0), call.result
-        place = call.fetched if fetched else call.table("table")
+        place = call.prefetched if prefetched else call.table("table")
         done = call.invoke(LOOK_UP, place, x.row(row), y.row(row), x.row_bytes)
         return [Loop("row", call.first, call.end, 1, (done,))]
 
@@ -149,12 +149,12 @@ def alive(schedule: Schedule) -> int:
 
 
 def waiting(schedule: Schedule, accounting: CostAccounting) -> int:
-    """Cycles that a schedule waits for what it fetches: no call that fetches early takes less."""
+    """Cycles that a schedule waits for its prefetches: no call that prefetches early takes less."""
     cascades, found = ExpandedSchedule(schedule).cascades, 0
     for before, cascade in zip((None, *cascades), cascades, strict=False):
         every = cascade.plan.accelerator_prefetches
-        found += sum(copy.fetch.cycles for p, copy in every if not p.early)
-        early = sum(copy.fetch.cycles for p, copy in every if p.early)
+        found += sum(copy.prefetch.cycles for p, copy in every if not p.early)
+        early = sum(copy.prefetch.cycles for p, copy in every if p.early)
         if before is not None:
             found += max(0, early - accounting.first_call_cycles(before))
     return round(found)
@@ -182,10 +182,10 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
         for cascade in ExpandedSchedule(schedule).cascades:
             prefetches = cascade.plan.accelerator_prefetches
             assert len([p for p, _ in prefetches if p.early]) <= MOST_PREFETCHES
-            fetched = {copy.part for _, copy in prefetches}
+            prefetched = {copy.part for _, copy in prefetches}
             for position, first, end in cascade.calls[:, :3].tolist():
                 k = schedule.order[position]
-                calls += 30 + (end - first) * (FAST if k in fetched else SLOW)
+                calls += 30 + (end - first) * (FAST if k in prefetched else SLOW)
         assert schedule.cost.cycles == calls + waiting(schedule, accounting)
 
 
@@ -224,8 +224,8 @@ def test_what_was_not_fetched_is_not_read() -> None:
     Machine(done.program).run(inputs)
     first = done.program.run[0]
     assert isinstance(first, Call)
-    assert len(first.fills) == 2
+    assert len(first.prefetches) == 2
     own, _, *computing = first.body
-    forgetful = replace(first, fills=first.fills[:1], body=(own, *computing))
+    forgetful = replace(first, prefetches=first.prefetches[:1], body=(own, *computing))
     with pytest.raises(InternalError, match="is read where it is not"):
         Machine(replace(done.program, run=(forgetful, *done.program.run[1:]))).run(inputs)

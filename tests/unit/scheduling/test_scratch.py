@@ -34,9 +34,9 @@ FREE = 4
 """Parts that keep their choice; 2 ** FREE searches judge."""
 
 
-def decided(part: Part, *, lean: bool) -> Part:
+def decided(part: Part, *, fallback: bool) -> Part:
     """The part with one kernel, whatever room there is."""
-    return part.within(0) if lean else replace(part, fallback=None)
+    return part.within(0) if fallback else replace(part, fallback=None)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_no_decision_of_ones_own_beats_the_search(
     every: list[Schedule] = []
     for count in range(len(free) + 1):
         for chosen in combinations(free, count):
-            alone = tuple(decided(part, lean=part.name in chosen) for part in parts.parts)
+            alone = tuple(decided(part, fallback=part.name in chosen) for part in parts.parts)
             every += schedule(replace(parts, parts=alone), TARGET, DEFAULTS).schedules
     assert efficient_points(found) == efficient_points(every)
 

@@ -167,7 +167,7 @@ def strategy_of(op: str) -> Any:
                 scratch_bytes=variant.scratch_bytes,
                 folded=(1, 2) if op in LAYERS else (),
                 alignment_bytes=FEATURES_STEP,
-                fetch=variant.fetch if variant.prefetch_choice or variant.biases else None,
+                prefetch=variant.prefetch if variant.prefetch_choice or variant.biases else None,
             )
             if op not in LAYERS:
                 break

@@ -22,7 +22,7 @@ from penstock.uma import (
     Array,
     Breakdown,
     Command,
-    Fetch,
+    ConstantPrefetch,
     Filling,
     KernelCall,
     Offloaded,
@@ -73,7 +73,7 @@ class Variant:
         counts = (0, *prefetch_choices(op))[self.prefetch_choice :][:1]
         return with_prefetched_segments(op, counts[0] if counts else 0), constants
 
-    def fetch(self, offloaded: Offloaded) -> Fetch | None:
+    def prefetch(self, offloaded: Offloaded) -> ConstantPrefetch | None:
         """Return the prefetch of constants on which the variant relies, or None if no constants are
         prefetched for this operator."""
         op, constants = self.operation(offloaded)
@@ -86,7 +86,7 @@ class Variant:
         def commands(source: Address, target: Address) -> tuple[Command, ...]:
             return (KernelCall.transfer(source, target, size),)
 
-        return Fetch("constants", size, copying_cycles(op.configuration, size), commands)
+        return ConstantPrefetch("constants", size, copying_cycles(op.configuration, size), commands)
 
     def tables(self, offloaded: Offloaded) -> Mapping[str, Array]:
         """Return the encoded constants or the look-up table under the name "constants"; empty if
@@ -107,7 +107,7 @@ class Variant:
                 _inputs(call, op),
                 tables=[call.table("constants")] if constants.raw else [],
                 scratch=call.scratch if op.scratch_bytes else None,
-                prefetched=call.fetched if op.prefetched else None,
+                prefetched=call.prefetched if op.prefetched else None,
             )
         ]
 

@@ -75,14 +75,14 @@ class PlacedCosts:
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
         """Yield the parts of the cache key on which the copies of a call depend: their sizes, which
         of them this call reads, and all addresses if a copy may overlap rows."""
-        yield tuple((fill.size_bytes, fill.address == call.fetched) for fill in call.fills)
+        yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
             assert call.scratch is not None
             copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
         placed = [(rows, lower, upper) for rows, lower, upper in accesses if rows is not None]
         if copied and any(self._overlaps(copied, *each) for each in placed):
-            yield call.scratch, call.fetched, call.fills
+            yield call.scratch, call.prefetched, call.fills
             for rows, lower, upper in placed:
                 yield rows.memory, rows.addresses[lower:upper].tobytes()
 
@@ -111,7 +111,7 @@ class PlacedCosts:
             result,
             Place(TABLE, 0),
             None if call.scratch is None else Place(beside, call.scratch),
-            None if call.fetched is None else Place(beside, call.fetched),
+            None if call.prefetched is None else Place(beside, call.prefetched),
             transfers,
         )
 

@@ -225,15 +225,16 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
 
 def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) -> frozenset[str]:
     """Return the fields of a task's `LayerTraffic` whose tensors are in the feature buffer, given
-    the memory of each tensor (`Offloaded.homes`); no field if the memories are not known.
+    the memory of each tensor (`Offloaded.memory_assignment`); no field if the memories are not
+    known.
     `input_indices`: see `TaskInputs.inputs`."""
-    if not offloaded.homes:
+    if not offloaded.memory_assignment:
         return frozenset()
-    *inputs, output = offloaded.homes
-    homes = {"output": output}
+    *inputs, output = offloaded.memory_assignment
+    memories = {"output": output}
     for name, k in zip(("features", "second"), input_indices, strict=False):
-        homes[name] = inputs[offloaded.input_index(k)]
-    return frozenset(name for name, home in homes.items() if home == FEATURE_BUFFER)
+        memories[name] = inputs[offloaded.input_index(k)]
+    return frozenset(name for name, memory in memories.items() if memory == FEATURE_BUFFER)
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:

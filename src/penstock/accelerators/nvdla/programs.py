@@ -224,15 +224,15 @@ def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     Afterwards, it copies back only the bytes that changed, because bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
-    homes = {base: memory for _, base, memory in places}
+    memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
     for k, base in enumerate(bases):
-        home = homes.get(k, NvdlaMemory.MAIN)
-        starts.append(ends[home])
-        ends[home] += -(-len(base) // BASE_BYTES) * BASE_BYTES
+        memory = memory_of_base.get(k, NvdlaMemory.MAIN)
+        starts.append(ends[memory])
+        ends[memory] += -(-len(base) // BASE_BYTES) * BASE_BYTES
     memories = {memory: np.zeros(end, np.uint8) for memory, end in ends.items()}
     mine = [
-        memories[homes.get(k, NvdlaMemory.MAIN)][start : start + len(base)]
+        memories[memory_of_base.get(k, NvdlaMemory.MAIN)][start : start + len(base)]
         for k, (start, base) in enumerate(zip(starts, bases, strict=True))
     ]
     for part, base in zip(mine, bases, strict=True):

@@ -14,7 +14,7 @@ A constant precedes the first node that reads it.  The nodes of a composite are 
     }
 
 The kernels that an accelerator chose for a composite are not part of the text (`Composite.chosen`,
-`lean`, `fetching`): they follow from the composite and the accelerator.
+`fallback`, `prefetching`): they follow from the composite and the accelerator.
 """
 
 from __future__ import annotations

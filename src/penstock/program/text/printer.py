@@ -218,10 +218,10 @@ class _Printer:
             text += f" by {role}"
         if call.scratch is not None:
             text += f" scratch {self._label(call.scratch)}"
-        if call.fetched is not None:
-            text += f" fetched {self._view(call.fetched)}"
-        if call.fills:
-            text += f" fills {', '.join(map(self._view, call.fills))}"
+        if call.prefetched is not None:
+            text += f" prefetched {self._view(call.prefetched)}"
+        if call.prefetches:
+            text += f" prefetches {', '.join(map(self._view, call.prefetches))}"
         return text
 
     def _box(self, box: Box, shape: tuple[int, ...]) -> str:

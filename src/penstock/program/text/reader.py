@@ -230,8 +230,8 @@ class _Reader:
         if kernel is None:
             raise scanner.contradiction(f'"{part.name}" has no kernel "{role}"', at=at)
         scratch = self._label.name() if scanner.accept_word("scratch") else None
-        fetched = self._view() if scanner.accept_word("fetched") else None
-        fills = tuple(self._views_with_commas()) if scanner.accept_word("fills") else ()
+        prefetched = self._view() if scanner.accept_word("prefetched") else None
+        prefetches = tuple(self._views_with_commas()) if scanner.accept_word("prefetches") else ()
         body: tuple[Command, ...] = ()
         if scanner.is_symbol("{"):
             body = self._block()
@@ -248,8 +248,8 @@ class _Reader:
             scratch,
             node.origin,
             body,
-            fetched,
-            fills,
+            prefetched,
+            prefetches,
         )
 
     def _box(self, shape: tuple[int, ...]) -> Box:

@@ -134,10 +134,10 @@ def _prefetch_choices(
     k: int, part: Part, model: CostModel, memory: MemoryAssignment
 ) -> Iterator[PrefetchChoice]:
     for kernel in part.prefetching:
-        assert kernel.fetch is not None
-        prefetch = Prefetch.by_accelerator(k, kernel.fetch, memory, PrefetchStart.OWN_CASCADE)
+        assert kernel.prefetch is not None
+        prefetch = Prefetch.by_accelerator(k, kernel.prefetch, memory, PrefetchStart.OWN_CASCADE)
         other = part.with_kernel(kernel)
-        work = model.work_cycles(other) - model.work_cycles(part) + round(kernel.fetch.cycles)
+        work = model.work_cycles(other) - model.work_cycles(part) + round(kernel.prefetch.cycles)
         calls = model.call_cycles(other) - model.call_cycles(part)
         yield PrefetchChoice(prefetch, kernel.scratch_bytes, work, calls)
 

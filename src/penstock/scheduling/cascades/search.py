@@ -185,12 +185,12 @@ def _least_scratch_twins(chosen: Sequence[Proposal], parts: Parts) -> list[Propo
 
 def _with_least_scratch(cascade: Candidate, order: tuple[int, ...], parts: Parts) -> Candidate:
     copies = [p.accelerator for p in cascade.prefetches if p.accelerator is not None]
-    fetches = {copy.part: copy.fetch for copy in copies}
+    prefetches = {copy.part: copy.prefetch for copy in copies}
 
     def least(k: int) -> int:
         part = parts.parts[k]
-        if k in fetches:
-            return part.kernel_for(fetches[k]).scratch_bytes
+        if k in prefetches:
+            return part.kernel_for(prefetches[k]).scratch_bytes
         return part.least_scratch_bytes
 
     return cascade.with_scratch(max(map(least, order[cascade.lower : cascade.upper])))

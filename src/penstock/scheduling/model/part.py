@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from penstock.brief import Brief
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Fetch, Kernel, row_axis
+from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
 from penstock.ir.region import Region
 
 
@@ -46,9 +46,9 @@ class Part(Brief):
             return self.fallback
         return self.kernel
 
-    def kernel_for(self, fetch: Fetch) -> Kernel:
-        """Return the kernel that reads the constants copied by `fetch`."""
-        return next(kernel for kernel in self.prefetching if kernel.fetch == fetch)
+    def kernel_for(self, prefetch: ConstantPrefetch) -> Kernel:
+        """Return the kernel that reads the constants copied by `prefetch`."""
+        return next(kernel for kernel in self.prefetching if kernel.prefetch == prefetch)
 
     def within(self, scratch_bytes: int) -> Part:
         """Return this part with `kernel_within(scratch_bytes)` as its only kernel."""

@@ -32,13 +32,13 @@ class Parts(Brief):
     """A graph split into parts, in the graph's order.
 
     accelerators: names of the accelerators.
-    left: CPU fallbacks, the nodes that no accelerator claims; empty without accelerators.
+    cpu_fallbacks: CPU fallbacks, the nodes that no accelerator claims; empty without accelerators.
     """
 
     graph: Graph
     parts: tuple[Part, ...]
     accelerators: tuple[str, ...] = ()
-    left: tuple[CpuFallback, ...] = ()
+    cpu_fallbacks: tuple[CpuFallback, ...] = ()
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -71,7 +71,7 @@ class Plan(Brief):
         for prefetch in self.prefetches:
             copy = prefetch.accelerator
             if copy is not None and copy.part == k:
-                return part.kernel_for(copy.fetch)
+                return part.kernel_for(copy.prefetch)
         return part.kernel_within(self.scratch_bytes)
 
     def with_selected_kernel(self, k: int, part: Part) -> Part:

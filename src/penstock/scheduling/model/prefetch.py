@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.ir.graph import Value
-from penstock.ir.op import Fetch
+from penstock.ir.op import ConstantPrefetch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 
 
@@ -28,11 +28,11 @@ class AcceleratorCopy:
     """What a prefetch by an accelerator copies, and for which part.
 
     part: index of the part that reads the copy, and whose accelerator makes it.
-    fetch: the bytes copied, and the commands for the copy.
+    prefetch: the bytes copied, and the commands for the copy.
     """
 
     part: int
-    fetch: Fetch
+    prefetch: ConstantPrefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Prefetch:
 
     @staticmethod
     def by_accelerator(
-        part: int, fetch: Fetch, memory: MemoryAssignment, start: PrefetchStart
+        part: int, prefetch: ConstantPrefetch, memory: MemoryAssignment, start: PrefetchStart
     ) -> Prefetch:
         """Return a prefetch by an accelerator of a kernel table to the default region of tensors.
 
@@ -77,5 +77,5 @@ class Prefetch:
         memory: defines the region of constants, from which the table is copied, and the default.
         """
         source, target = memory.constants, memory.default
-        copy = AcceleratorCopy(part, fetch)
-        return Prefetch(fetch.table, fetch.size_bytes, source, target, start, copy)
+        copy = AcceleratorCopy(part, prefetch)
+        return Prefetch(prefetch.table, prefetch.size_bytes, source, target, start, copy)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.ir.op import Fetch
+from penstock.ir.op import ConstantPrefetch
 from penstock.scheduling.model.memory_assignment import MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.prefetch import Prefetch, PrefetchStart
@@ -39,7 +39,7 @@ class PrefetchCandidate:
     """
 
     part: int
-    fetch: Fetch
+    prefetch: ConstantPrefetch
     start: PrefetchStart
     saved_cycles: int
 
@@ -55,7 +55,7 @@ class PrefetchCandidate:
             copy overlaps.
         """
         hidden = max(0.0, previous_call_cycles) if self.early else 0.0
-        return self.saved_cycles - max(0.0, self.fetch.cycles - hidden)
+        return self.saved_cycles - max(0.0, self.prefetch.cycles - hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ class PrefetchCandidates:
                 continue
             stripes = _stripes(cascade, k)
             for kernel in part.prefetching:
-                assert kernel.fetch is not None
+                assert kernel.prefetch is not None
                 other = part.with_kernel(kernel)
                 saved = cost.cycles - self.accounting.model.cycles(other, stripes)
                 if saved > 0:
                     for start in possible:
-                        yield PrefetchCandidate(k, kernel.fetch, start, saved)
+                        yield PrefetchCandidate(k, kernel.prefetch, start, saved)
 
     def _engine(self, cascade: ExpandedCascade) -> str:
         """Return the engine of a cascade's first call."""
@@ -181,13 +181,13 @@ class _Selection:
         ):
             return
         prefetch = Prefetch.by_accelerator(
-            candidate.part, candidate.fetch, self._memory, candidate.start
+            candidate.part, candidate.prefetch, self._memory, candidate.start
         )
         extended = replace(plan, prefetches=(*plan.prefetches, prefetch))
         scratch = self._scratch_bytes(plan, extended)
         ticks = _ticks(self._cascades[c])
         begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
-        live = self.live[begin : ticks.stop] + candidate.fetch.size_bytes
+        live = self.live[begin : ticks.stop] + candidate.prefetch.size_bytes
         live[ticks.start - begin :] += scratch - plan.scratch_bytes
         if live.max() > self._limit_bytes:
             return
@@ -212,10 +212,10 @@ class _Selection:
 
         Parts without prefetches keep the kernels that they run in `plan`.
         """
-        fetches = {copy.part: copy.fetch for _, copy in extended.accelerator_prefetches}
+        prefetches = {copy.part: copy.prefetch for _, copy in extended.accelerator_prefetches}
         return max(
-            self._parts[k].kernel_for(fetches[k]).scratch_bytes
-            if k in fetches
+            self._parts[k].kernel_for(prefetches[k]).scratch_bytes
+            if k in prefetches
             else plan.kernel(k, self._parts[k]).scratch_bytes
             for k in plan.parts
         )

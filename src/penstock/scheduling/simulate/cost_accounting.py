@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from penstock.ir.op import Fetch, Kernel, row_axis, row_before, row_count
+from penstock.ir.op import ConstantPrefetch, Kernel, row_axis, row_before, row_count
 from penstock.ir.placed_call import Filling
 from penstock.ir.region import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
@@ -73,8 +73,8 @@ class FirstCall:
 
     variant: KernelVariant
     rows: int
-    own: tuple[Fetch, ...]
-    early: tuple[Fetch, ...]
+    own: tuple[ConstantPrefetch, ...]
+    early: tuple[ConstantPrefetch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,9 @@ class CostAccounting:
         Two kinds of prefetches run during the call: those of `plan` that are not early, and the
         early ones of `following`, the plan of the next cascade (None: disregard them).
         """
-        own = tuple(c.fetch for p, c in plan.accelerator_prefetches if not p.early)
+        own = tuple(c.prefetch for p, c in plan.accelerator_prefetches if not p.early)
         early = (
-            tuple(c.fetch for p, c in following.accelerator_prefetches if p.early)
+            tuple(c.prefetch for p, c in following.accelerator_prefetches if p.early)
             if following is not None
             else ()
         )
@@ -182,11 +182,11 @@ class CostAccounting:
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
-            exposed = max(0.0, sum(fetch.cycles for fetch in call.early) - cycles)
-            return round(sum(fetch.cycles for fetch in call.own) + exposed)
+            exposed = max(0.0, sum(prefetch.cycles for prefetch in call.early) - cycles)
+            return round(sum(prefetch.cycles for prefetch in call.own) + exposed)
         fillings = tuple(
-            Filling(fetch.size_bytes, fetch is part.kernel.fetch)
-            for fetch in (*call.own, *call.early)
+            Filling(prefetch.size_bytes, prefetch is part.kernel.prefetch)
+            for prefetch in (*call.own, *call.early)
         )
         return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
 

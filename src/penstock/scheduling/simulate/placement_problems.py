@@ -55,7 +55,7 @@ def prefetch_name(schedule: Schedule, prefetch: Prefetch) -> str:
     """Return the buffer name of a prefetched constant."""
     if prefetch.accelerator is not None:
         return _unused_name(
-            schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/fetched"
+            schedule, f"{schedule.parts.parts[prefetch.accelerator.part].name}/prefetched"
         )
     return _unused_name(schedule, f"{prefetch.constant}/{prefetch.target}")
 

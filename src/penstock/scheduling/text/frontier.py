@@ -322,10 +322,10 @@ class ScheduleReader:
         k = self._part()
         found = self._transfer(scanner.string())
         wanted = found.constant, found.size_bytes
-        every = (kernel.fetch for kernel in self._parts.parts[k].prefetching)
-        for fetch in every:
-            if fetch is not None and (fetch.table, fetch.size_bytes) == wanted:
-                return replace(found, accelerator=AcceleratorCopy(k, fetch))
+        every = (kernel.prefetch for kernel in self._parts.parts[k].prefetching)
+        for prefetch in every:
+            if prefetch is not None and (prefetch.table, prefetch.size_bytes) == wanted:
+                return replace(found, accelerator=AcceleratorCopy(k, prefetch))
         table = f'{found.size_bytes} bytes of "{found.constant}"'
         raise scanner.contradiction(f"{at} prefetches no {table}", at=at)
 

@@ -8,13 +8,15 @@
     stream input
     part conv1: conv2d_dsp on cortex-m4 scratch 352 fallback conv2d_s8
     part dense1: npu_dense on npu prefetch 4096
-    left pool1: 1234 cycles, "no pattern of npu matches this node"
+    cpu_fallback pool1: 1234 cycles, "no pattern of npu matches this node"
 
     stream NAME     a network input whose rows the caller supplies
     scratch N       scratch memory of the preferred kernel, in bytes
     fallback NAME   the kernel with the least scratch memory
     prefetch N, ..  bytes of constants that each prefetching kernel reads from a copy
-    left NAME       a CPU fallback: its cycles, the reason, and the node if a pass has rewritten it
+    cpu_fallback NAME
+                    a node that no accelerator claims: its cycles, the reason, and the node if a
+                    pass has rewritten it
 
 Node and target determine the kernels, so the text contains only their names.  The reader obtains
 the kernels from a `Resolver` and rejects a text that contains other names.
@@ -75,7 +77,7 @@ class _PartLine:
             part.engine,
             part.kernel.scratch_bytes,
             "" if part.fallback is None else part.fallback.name,
-            tuple(k.fetch.size_bytes for k in part.prefetching if k.fetch is not None),
+            tuple(k.prefetch.size_bytes for k in part.prefetching if k.prefetch is not None),
         )
 
     def __str__(self) -> str:
@@ -126,10 +128,11 @@ def _part_lines(parts: Parts, labels: Labels, table: ConstantTable) -> Iterator[
         else:
             yield f"part {labels(part.name)}: {_PartLine.of(part)}"
     nodes = {node.name: node for node in parts.graph.nodes}
-    for left in parts.left:
-        line = f"left {labels(left.node.name)}: {left.cycles} cycles, {quoted(left.reason)}"
-        rewritten = nodes.get(left.node.name) != left.node
-        yield f"{line}, {print_node(left.node, labels, table)}" if rewritten else line
+    for fallback in parts.cpu_fallbacks:
+        line = f"cpu_fallback {labels(fallback.node.name)}: {fallback.cycles} cycles"
+        line = f"{line}, {quoted(fallback.reason)}"
+        rewritten = nodes.get(fallback.node.name) != fallback.node
+        yield f"{line}, {print_node(fallback.node, labels, table)}" if rewritten else line
 
 
 class _PartsReader:
@@ -156,15 +159,15 @@ class _PartsReader:
                 accelerators.append(scanner.name())
             scanner.end_statement()
         parts: list[Part] = []
-        left: list[CpuFallback] = []
+        fallbacks: list[CpuFallback] = []
         while not scanner.at_end:
-            keyword = scanner.expect_word("part", "stream", "left")
-            if keyword == "left":
-                left.append(self._left())
+            keyword = scanner.expect_word("part", "stream", "cpu_fallback")
+            if keyword == "cpu_fallback":
+                fallbacks.append(self._cpu_fallback())
             else:
                 parts.append(self._part() if keyword == "part" else self._stream())
             scanner.end_statement()
-        return Parts(self._graph, tuple(parts), tuple(accelerators), tuple(left))
+        return Parts(self._graph, tuple(parts), tuple(accelerators), tuple(fallbacks))
 
     def _stream(self) -> Part:
         at = self._scanner.peek()
@@ -200,7 +203,7 @@ class _PartsReader:
                 prefetch.append(scanner.integer())
         return _PartLine(kernel, engine, scratch, fallback, tuple(prefetch))
 
-    def _left(self) -> CpuFallback:
+    def _cpu_fallback(self) -> CpuFallback:
         scanner = self._scanner
         at = scanner.peek()
         node = self._nodes.get(self._labels.name())

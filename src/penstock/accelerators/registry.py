@@ -70,7 +70,7 @@ def open_accelerators(texts: Sequence[str], chip: Target) -> tuple[Accelerator, 
             raise bad_setting(
                 f"accelerator {accelerator.name} is named twice",
                 f"{OPTION} {text}",
-                f"write all its attributes behind one {OPTION}, with commas",
+                f"write all its attributes in one {OPTION}, separated by commas",
             )
         found[accelerator.name] = accelerator
     return tuple(found.values())

@@ -56,9 +56,7 @@ class Operand:
 
         Raises ValueError if the tensor is not contiguous."""
         if not self.contiguous:
-            raise ValueError(
-                f'the rows of "{self.view.tensor}" do not lie one behind the other: take row(r)'
-            )
+            raise ValueError(f'the rows of "{self.view.tensor}" are not contiguous: use row(r)')
         return Address(self.view.buffer, self.view.offset)
 
     def row(self, row: Expr, offset_bytes: Expr = 0) -> Address:

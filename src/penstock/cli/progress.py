@@ -50,4 +50,4 @@ def progress(stages: int) -> Generator[OnProgress]:
 
 
 def _ignore(stage: str, done: int = 0, of: int = 1, /) -> None:
-    """Nobody watches."""
+    """Ignores progress."""

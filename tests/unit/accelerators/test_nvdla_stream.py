@@ -132,9 +132,9 @@ def test_text_may_have_comments_and_leave_fields_out() -> None:
     ("text", "message"),
     [
         ("CSC.D_COLOUR 1\n", "line 1.*no register CSC.D_COLOUR|no register CSC.D_COLOUR"),
-        ("\nCSC.D_ATOMICS\n", "no word of 32 bits"),
-        ("CSC.D_ATOMICS many\n", "no word of 32 bits"),
-        ("CSC.D_ATOMICS 0x100000000\n", "no word of 32 bits"),
+        ("\nCSC.D_ATOMICS\n", "is not followed by a 32-bit word"),
+        ("CSC.D_ATOMICS many\n", "is not followed by a 32-bit word"),
+        ("CSC.D_ATOMICS 0x100000000\n", "is not followed by a 32-bit word"),
         ("CSC.D_ATOMICS 0x3f atomics=62\n", "has other fields than are written"),
     ],
 )

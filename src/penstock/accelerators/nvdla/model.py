@@ -165,7 +165,7 @@ class Device:
                 raise _invalid_stream(
                     f"a layer reuses data of {kept}, in the buffer are "
                     f"{self.rows.shape if self.rows is not None else 'none'}",
-                    "they must be what the layer before left",
+                    "they must be those that the previous layer kept",
                 )
             if self.data_banks != layer.data_banks:
                 raise _invalid_stream(
@@ -186,7 +186,7 @@ class Device:
         if layer.reuse.weights:
             if self.weights is None or self.weights.shape != shape:
                 raise _invalid_stream("a layer reuses weights that are not in the buffer",
-                               "they must be what the layer before left")  # fmt: skip
+                               "they must be those that the previous layer kept")  # fmt: skip
             return self.weights
         content = self._read_bytes(
             "weights", layer.weight_memory, layer.weight_address, layer.weight_bytes

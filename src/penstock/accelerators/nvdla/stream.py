@@ -144,7 +144,7 @@ def _parse_line(words: list[str], where: str) -> Write | None:
     except (IndexError, ValueError):
         word, right = 0, False
     if not right:
-        raise _malformed(f"{words[0]} has no word of 32 bits behind it", where)
+        raise _malformed(f"{words[0]} is not followed by a 32-bit word", where)
     if words[2:] and words[2:] != _fields(register, word):
         raise _malformed(f"{words[0]} {word:#x} has other fields than are written", where)
     return Write(register.name, word)

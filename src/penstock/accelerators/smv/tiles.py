@@ -194,7 +194,7 @@ class CallTiles:
     def spans(self) -> Mapping[str, Span]:
         """The interval that the current tile covers of each axis, in terms of loop variables, by
         name."""
-        return {axis.name: self._loop_of(axis.name)[0] for axis in self.whole.axes}
+        return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
     def operand_tiles(self) -> tuple[ScratchpadTile, ...]:
@@ -245,11 +245,11 @@ class CallTiles:
             pairs = zip(inputs, loads, strict=True)
             before = [c for tile, commands in pairs if tile.level == level for c in commands]
             body = (*before, *body, *(stores if output.level == level else ()))
-            loop = self._loop_of(self.tiling.order[level - 1])[1] if level else None
+            loop = self._axis_loop(self.tiling.order[level - 1])[1] if level else None
             body = (replace(loop, body=body),) if loop is not None else body
         return body
 
-    def _loop_of(self, name: str) -> tuple[Span, Loop | None]:
+    def _axis_loop(self, name: str) -> tuple[Span, Loop | None]:
         """Return the interval of the current tile along the axis `name`, and the loop, without a
         body, over all tiles of the axis; the loop is None for a single tile."""
         cut = self.tiling.cuts[[axis.name for axis in self.whole.axes].index(name)]
@@ -280,10 +280,10 @@ class CallTiles:
             elif d.axis in followed:
                 found.append(self._needs(d, self.spans[d.axis]))
             else:
-                found.append(self._needs(d, self._all_of(d.axis)))
+                found.append(self._needs(d, self._whole_axis(d.axis)))
         return tuple(found)
 
-    def _all_of(self, axis: str) -> Span:
+    def _whole_axis(self, axis: str) -> Span:
         """Return the interval of all points of an axis that the call computes."""
         if axis == self.row_axis:
             return (self.call.first, self.call.end)
@@ -326,7 +326,7 @@ class CallTiles:
         variables."""
         number: Expr = 0
         for name in self.tiling.order[: self._level(k)]:
-            loop = self._loop_of(name)[1]
+            loop = self._axis_loop(name)[1]
             if loop is not None:
                 at = Var(name) if loop.lower == 0 else Var(name) - loop.lower
                 index = at if loop.step == 1 else at // loop.step

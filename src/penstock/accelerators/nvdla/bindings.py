@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from penstock.accelerators.nvdla.address_map import ENABLE, registers
 from penstock.uma import UnsupportedError
@@ -34,7 +36,6 @@ class Bindings(Generic[Record]):
                 and LOW, or high and low
     constant    values of fields that are the same for all records, by field
     absent      values of fields whose register is absent, by path of the attribute; 0 by default
-    types       the classes of nested records and enumerations, by name
     """
 
     kind: type[Record]
@@ -44,7 +45,6 @@ class Bindings(Generic[Record]):
     addresses: tuple[tuple[str, str, str], ...]
     constant: Words
     absent: Words
-    types: Mapping[str, type[Any]]
 
     def encode(self, record: Record) -> dict[str, int]:
         """Return the words of all registers of the units, except those that start units, by name.
@@ -84,7 +84,7 @@ class Bindings(Generic[Record]):
                 for half in ("high", "low")
             )
             _set_path(tree, path, high * WORD + low)
-        record = self._build(self.kind, tree)
+        record = _build(self.kind, tree)
         self._compare(record, own)
         return record
 
@@ -107,23 +107,27 @@ class Bindings(Generic[Record]):
                     help="correct the register program",
                 )
 
-    def _build(self, kind: type[Any], tree: Mapping[str, Any]) -> Any:
-        """Build a record of class `kind` from values by attribute; the value of a nested record is
-        again a mapping."""
-        made: dict[str, Any] = {}
-        for field in (field for field in fields(kind) if field.name in tree):
-            value, type_name = tree[field.name], str(field.type)
+
+def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
+    """Build a record of class `kind` from values by attribute; the value of a nested record is
+    again a mapping, and that of an enumeration a number."""
+    made: dict[str, Any] = {}
+    for name, type in _attribute_types(kind).items():
+        if name in tree:
+            value = tree[name]
             if isinstance(value, dict):
-                made[field.name] = self._build(self.types[type_name], value)
-            elif type_name == "bool":
-                made[field.name] = bool(value)
-            else:
-                made[field.name] = self.types.get(type_name, _identity)(value)
-        return kind(**made)
+                value = _build(type, cast(dict[str, Any], value))
+            elif type is bool or issubclass(type, Enum):
+                value = type(value)
+            made[name] = value
+    return kind(**made)
 
 
-def _identity(value: Any) -> Any:
-    return value
+@cache
+def _attribute_types(kind: type[Any]) -> Mapping[str, type[Any]]:
+    """Return the types of the attributes of a record, by name."""
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in fields(kind)}
 
 
 def _set_field(found: dict[str, dict[str, int]], place: str, value: int) -> None:

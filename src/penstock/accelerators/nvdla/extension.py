@@ -18,7 +18,6 @@ from penstock.accelerators.nvdla.layer import (
     NO_PADDING,
     NOWHERE,
     ConvolutionLayer,
-    NvdlaMemory,
     Padding,
     Surface,
 )
@@ -207,13 +206,6 @@ POST = Bindings(
     ),
     constant={},
     absent={},
-    types={
-        "ElementwiseMode": ElementwiseMode,
-        "NvdlaMemory": NvdlaMemory,
-        "Range": Range,
-        "Scale": Scale,
-        "Surface": Surface,
-    },
 )
 
 WINDOW = Bindings(
@@ -255,12 +247,6 @@ WINDOW = Bindings(
     ),
     constant={**BYPASS, "SDP.D_CVT_SCALE.cvt_scale": 1},
     absent={},
-    types={
-        "NvdlaMemory": NvdlaMemory,
-        "Padding": Padding,
-        "Surface": Surface,
-        "WindowKind": WindowKind,
-    },
 )
 
 

@@ -8,14 +8,8 @@ from __future__ import annotations
 from penstock.accelerators.nvdla.bindings import Bindings, Words
 from penstock.accelerators.nvdla.configurations import NvdlaConfiguration
 from penstock.accelerators.nvdla.layer import (
-    Accumulators,
-    Conversion,
     ConvolutionLayer,
     NvdlaMemory,
-    Padding,
-    Pixels,
-    Reuse,
-    Surface,
 )
 
 UNITS = ("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP")
@@ -123,15 +117,6 @@ CONVOLUTION = Bindings(
     ),
     constant=BYPASS,
     absent=MAIN,
-    types={
-        "Accumulators": Accumulators,
-        "Conversion": Conversion,
-        "NvdlaMemory": NvdlaMemory,
-        "Padding": Padding,
-        "Pixels": Pixels,
-        "Reuse": Reuse,
-        "Surface": Surface,
-    },
 )
 
 

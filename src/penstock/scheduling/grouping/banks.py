@@ -27,14 +27,14 @@ MOST_SPLITS = 50_000
 class TensorLiveRange:
     """The live range of a tensor: steps [first, last] of an order, both included.
 
-    drained: step in which the tensor is written to external memory; -1 if it is not written.
+    drained: step in which the tensor is written to external memory; None if it is not written.
     """
 
     tensor: int
     size_bytes: int
     first: int
     last: int
-    drained: int = -1
+    drained: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def live_ranges(
     for t in (*bits(problem.read_from_outside(group)), *order):
         reads = [step[i] for i in bits(problem.readers[t] & group)]
         written = [step[t]] if t in step else []
-        drained = step[t] + 1 if t in step and wanted >> t & 1 else -1
+        drained = step[t] + 1 if t in step and wanted >> t & 1 else None
         steps = (*written, *reads)
         found.append(TensorLiveRange(t, problem.sizes[t], min(steps), max(steps), drained))
     return tuple(sorted(found, key=lambda live_range: (live_range.first, live_range.tensor)))
@@ -157,7 +157,7 @@ def _preference(before: TensorLiveRange, live_range: TensorLiveRange) -> tuple[b
 
 def _clash(before: TensorLiveRange, live_range: TensorLiveRange) -> bool:
     """Return whether `live_range` begins while the previous tensor in its bank group is drained."""
-    return before.drained >= live_range.first
+    return before.drained is not None and before.drained >= live_range.first
 
 
 @dataclass(frozen=True, slots=True)

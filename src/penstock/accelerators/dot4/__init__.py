@@ -146,8 +146,8 @@ def rounds_twice(offloaded: Offloaded) -> bool | str:
 def conv2d_strategy(
     attrs: Any, inputs: Sequence[TensorType], out_type: TensorType, target: AcceleratorTarget
 ) -> OpStrategy:
-    """Return the strategy of convolutions: one kernel, which computes row by row, with as many
-    columns at a time as have sums that fit into `sum_bytes` of scratch."""
+    """Return the strategy of convolutions: one kernel, which computes row by row.  It computes as
+    many output columns at a time as there is room for sums in `sum_bytes` bytes of scratch."""
     strategy = OpStrategy()
     strategy.add_implementation(
         conv2d,
@@ -177,8 +177,8 @@ def dense_strategy(
 
 
 def columns_at_once(out_type: TensorType, target: AcceleratorTarget) -> int:
-    """Return the number of output columns computed at a time: as many as have sums that fit into
-    the attribute `sum_bytes`, but at least one."""
+    """Return the number of output columns computed at a time: the most whose sums fit into
+    `sum_bytes` bytes, an attribute of the accelerator, but at least one."""
     held = int(target.attrs["sum_bytes"]) // (SUM_BYTES * out_type.shape[3])
     return max(1, min(held, out_type.shape[2]))
 
@@ -194,8 +194,9 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return multipliers, shifts and initial sums ("start") by output channel.  An initial sum is
-    the bias minus the product of the input's zero point and the sum of the weights."""
+    """Return the tables of a layer, with one value per output channel: "multiplier" and "shift" of
+    the requantisation, and "start", the initial sum.  The initial sum is the bias minus the product
+    of the input's zero point and the sum of the channel's weights."""
     weights = offloaded.constant(1).astype(np.int64)
     total = weights.reshape(weights.shape[0], -1).sum(axis=1)
     start = offloaded.constant(2) - offloaded.parameters["in_zero"] * total
@@ -237,8 +238,8 @@ def conv2d(call: KernelCall) -> Sequence[Command]:
 
 
 def dense(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a fully connected layer, as a convolution: batches are columns of one
-    row, and the window is one column."""
+    """Return the commands of a fully connected layer, computed as a convolution of an image with a
+    single row: each batch is a column of the image, and the window is one column wide."""
     p, columns = call.parameters, call.parameters["batches"]
     add = AddRow(
         call.scratch,
@@ -286,7 +287,8 @@ def finish(call: KernelCall, y: Address, columns: Expr) -> Command:
 
 
 def dot4(total: Array, a: Array, b: Array) -> Array:
-    """Return the results of the instruction for arrays of int32 sums and uint32 words.
+    """Return DOT4(total, a, b) element by element: each int32 sum in `total`, plus the products of
+    the four int8 elements of the words in `a` with those of the words in `b`, modulo 2^32.
 
     >>> word = np.array([[1, -2, 3, -128]], np.int8).view(np.uint32)[:, 0]
     >>> dot4(np.array([10], np.int32), word, word)
@@ -300,8 +302,8 @@ def dot4(total: Array, a: Array, b: Array) -> Array:
 
 
 def words(runs: Array) -> Array:
-    """Return the int8 elements of each row of the last axis as uint32 words, zero-padded to whole
-    words."""
+    """Return int8 elements as uint32 words of four elements each.  Words run along the last axis,
+    which is padded with zeros to whole words."""
     short = -runs.shape[-1] % LANES
     filled = np.pad(runs, (*((0, 0) for _ in runs.shape[1:]), (0, short)))
     return np.ascontiguousarray(filled).view(np.uint32)

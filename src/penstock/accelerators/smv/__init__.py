@@ -164,7 +164,8 @@ def strategy_of(op: str) -> Any:
 
 
 def scales(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the multipliers and shifts by output channel; empty if the operator has none."""
+    """Return the tables "multiplier" and "shift", with one value per output channel; empty if the
+    operator has none."""
     return offloaded.tables
 
 

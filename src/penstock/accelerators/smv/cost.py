@@ -23,7 +23,8 @@ def cycles(offloaded: Offloaded, rows: int) -> float:
 
 
 def tile_cycles(tiling: Tiling) -> float:
-    """Return the cycles of all tiles of a tiling."""
+    """Return the cycles of all tiles of a tiling: computation and copies, which overlap with double
+    buffering."""
     engine = tiling.engine_cycles + register_loads(tiling)
     copies = float(tiling.copy_cycles)
     if not tiling.scratchpads.double_buffered:

@@ -76,8 +76,8 @@ class SmvEngine:
         )
 
     def scales(self, at: int, count: int, dtype: DTypeLike) -> Array:
-        """Return the biases, multipliers or shifts of `count` output channels, whose elements in
-        the scratchpad have type `dtype`."""
+        """Return the biases, multipliers or shifts of `count` output channels, which begin at byte
+        `at` of the scratchpad of weights and have type `dtype`."""
         raw = self.tile(ScratchpadNumber.WEIGHTS, at, (count * np.dtype(dtype).itemsize,), (1,))
         return np.ascontiguousarray(raw).view(dtype).astype(np.int64)
 
@@ -217,8 +217,8 @@ def _tap_indices(
 
 
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:
-    """Return the input elements, without padding, of the window of `size` elements at output
-    position `index`; `extent` is the size of the input."""
+    """Return the slice of the input that a window of `size` elements covers at output position
+    `index`, without the padding; `extent` is the size of the input."""
     lower = index * stride - pad
     return slice(max(lower, 0), max(0, min(lower + size, extent)))
 

@@ -50,8 +50,9 @@ from penstock.uma import (
 
 
 def by_row_intervals(kernel: Callable[[KernelCall], Sequence[Command]]) -> Compute:
-    """Extend a kernel to calls of any number of rows.  The kernel requires a tiling of all rows of
-    its call; the result loops over intervals of as many rows as have a tiling."""
+    """Return a kernel for calls of any number of rows.  `kernel` requires that the tiler finds a
+    tiling for all rows of its call; if it finds none, the returned kernel loops over intervals of
+    rows and applies `kernel` to each."""
 
     @wraps(kernel)
     def compute(call: KernelCall) -> Sequence[Command]:
@@ -345,7 +346,8 @@ def _row_offset(tile: ScratchpadTile, row: Expr) -> Expr:
 def _memory_address(
     tensor: Operand, tile: ScratchpadTile, row: Expr, columns: Span, channels: Span
 ) -> Address:
-    """Return the memory address of the part of row `row` that a tile covers.
+    """Return the memory address of the first element that a tile holds of row `row`, given the
+    columns and channels that the tile covers.
 
     The input of a fully connected layer may be divided into rows that differ from the tensor's own;
     this works because that input is contiguous."""

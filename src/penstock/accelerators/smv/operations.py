@@ -92,8 +92,8 @@ Setting = TypeVar("Setting", WindowSteps, ElementRange, TermScales)
 
 
 def setting(kind: type[Setting], parameters: Mapping[str, int]) -> Setting:
-    """Return a record of class `kind` with values from `parameters`, the kernel's parameters by
-    name; fields that they do not contain are 0."""
+    """Return a record of class `kind`, whose fields have the values of the kernel's parameters of
+    the same names; a field without such a parameter is 0."""
     return kind(**{field.name: parameters.get(field.name, 0) for field in fields(kind)})
 
 
@@ -117,8 +117,9 @@ class LoadTile(Generic[Number, Memory]):
 @dataclass(frozen=True, slots=True)
 class StoreTile(Generic[Number, Memory]):
     """The arguments of `smv_store`, which copies `runs` runs of `run_bytes` bytes from offset `at`
-    of the output scratchpad to memory.  Consecutive runs are `target_pitch` bytes apart in memory;
-    `pitch` and `chained` are as in `LoadTile`."""
+    of the output scratchpad to memory.  Consecutive runs are `target_pitch` bytes apart in memory
+    and `pitch` bytes in the scratchpad.  `chained` is 1 if the copy belongs to the same DMA
+    transfer as the previous one."""
 
     target: Memory
     at: Number
@@ -164,7 +165,12 @@ class ConvolveTile(Generic[Number]):
 @dataclass(frozen=True, slots=True)
 class ConnectTile(Generic[Number]):
     """The arguments of `smv_fully_connected`, which sums the products of `rows` rows of inputs and
-    the weights of a fully connected layer.  The other fields are as in `ConvolveTile`."""
+    the weights of a fully connected layer.
+
+    The tiles have `depth` inputs and `outputs` outputs per row.  `bias`, `multiplier` and `shift`
+    are offsets in the scratchpad of weights.  The sums start from the partial sums at `y` if
+    `accumulate` is 1, otherwise from the biases.  They are requantised if `finish` is 1, otherwise
+    stored as partial sums.  `y_first` is the first output within each row of the output tile."""
 
     x: Number
     rows: Number
@@ -182,8 +188,8 @@ class ConnectTile(Generic[Number]):
 
 @dataclass(frozen=True, slots=True)
 class PoolTile(Generic[Number]):
-    """The arguments of `smv_pool`, which computes the maximum or the mean of each window, without
-    padding."""
+    """The arguments of `smv_pool`, which computes the maximum or the mean of the elements of each
+    window that are not padding."""
 
     function: PoolFunction
     x: Number

@@ -1,8 +1,9 @@
 """tiles: the tiling of a call for the scratchpads, the offsets of its tiles, and the loops over
 them.
 
-A call computes rows [first, end) of its output.  It uses the tiling of the largest number of rows
-that a call computes (`rows_at_once`); the loop over tiles of rows runs from `first` to `end`.
+The number of rows [first, end) may differ from call to call of a kernel; all calls use the tiling
+of the largest number.  The loop over tiles of rows runs from `first` to `end`, so the last tile may
+be smaller.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def scratchpads(target: AcceleratorTarget) -> Scratchpads:
 
 
 def tiling_of(offloaded: Offloaded, rows: int | None = None) -> Tiling:
-    """Return the tiling of any `rows` output rows, or of all rows if `rows` is None.  Raises
-    PenstockError if there is none."""
+    """Return the tiling of a call that computes `rows` output rows at any position, or all rows if
+    `rows` is None.  Raises PenstockError if there is none."""
     name = str(offloaded.target.attrs["tiler"])
     if offloaded.main.kind in ELEMENTWISE:
         # SMAUG's rule flattens tensors, but the rows of a schedule may have arbitrary addresses.
@@ -106,7 +107,8 @@ def why_no_tile(offloaded: Offloaded) -> str:
 
 
 def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
-    """Return the layer that computes any `rows` output rows, or all rows if `rows` is None.
+    """Return the loop nest of a call that computes `rows` output rows at any position, or all rows
+    if `rows` is None.
 
     Tiles of channels are restricted to multiples of the number that the engine processes in
     parallel.  The operand of biases also holds multipliers and shifts.  The input of a fully
@@ -172,8 +174,11 @@ class ScratchpadTile:
 
 @dataclass(frozen=True)
 class CallTiles:
-    """The tiles of a call.  `whole` is the layer that computes all rows of the output; `tiling` is
-    the tiling of the rows of the call."""
+    """The tiles of a call.  `whole` is the loop nest that computes all rows of the output; `tiling`
+    is the tiling for the largest number of rows that a call computes.
+
+    The intervals and offsets of the current tile are expressions of the variables of the loops that
+    `nest` generates."""
 
     call: KernelCall
     whole: Layer
@@ -186,14 +191,14 @@ class CallTiles:
 
     @property
     def row_axis(self) -> str:
-        """The name of the axis of output rows: the third from last, or the first of two."""
+        """The name of the axis of output rows: the axis that indexes H of an output (N, H, W, C) or
+        (H, W, C), or N of an output (N, C)."""
         names = [axis.name for axis in self.whole.axes[: len(self.whole.output.dimensions)]]
         return names[-3] if len(names) > 2 else names[0]
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """The interval that the current tile covers of each axis, in terms of loop variables, by
-        name."""
+        """The interval of each axis, by name, that the current tile covers."""
         return {axis.name: self._axis_loop(axis.name)[0] for axis in self.whole.axes}
 
     @cached_property
@@ -223,11 +228,13 @@ class CallTiles:
         return any(len(self.tiling.tiles[axis.name]) > 1 for axis in self.whole.reduced)
 
     def box(self, operand: LayerOperand) -> tuple[Span, ...]:
-        """Return the region of a tensor that the computation of one tile reads or writes."""
+        """Return the region of a tensor that one computation reads or writes, an interval for each
+        dimension.  The tile in the scratchpad (`operand_tiles`) contains it and may be larger."""
         return self._region(operand, self.tiling.order)
 
     def padding(self, dimension: Dimension) -> Expr:
-        """Return the number of padding elements that the current tile reads before the tensor."""
+        """Return the number of padding elements that the current tile reads before the first
+        element of the tensor along `dimension`."""
         lower, _ = self._needs(dimension, self.spans[dimension.axis or ""])
         return lower - self._reads(dimension, self.spans[dimension.axis or ""])[0]
 
@@ -237,8 +244,9 @@ class CallTiles:
         compute: Sequence[Command],
         stores: Sequence[Command],
     ) -> tuple[Command, ...]:
-        """Return the loops over all tiles.  Each load and store is placed in the outermost loop
-        inside which its tile does not change."""
+        """Return the loops over all tiles around `compute`.  `loads` are the commands that load
+        each input.  The loads and stores of a tile are placed in the innermost loop that changes
+        the tile, or outside all loops if none does."""
         *inputs, output = self.operand_tiles
         body = tuple(compute)
         for level in range(len(self.tiling.order), -1, -1):
@@ -291,14 +299,14 @@ class CallTiles:
 
     @staticmethod
     def _reads(d: Dimension, span: Span) -> Span:
-        """Return the interval of dimension `d`, including padding, that an interval `span` of its
-        axis reads."""
+        """Return the interval of a tensor's dimension `d`, with padding, that the points `span` of
+        the axis `d.axis` read."""
         factor, offset, extra = int(d.factor), int(d.offset), int(d.extra)
         return span[0] * factor + offset, span[1] * factor + offset + extra
 
     def _needs(self, d: Dimension, span: Span) -> Span:
-        """Return the interval of dimension `d`, without padding, that an interval `span` of its
-        axis reads: `Dimension.needs` on expressions."""
+        """Return the interval of a tensor's dimension `d`, without padding, that the points `span`
+        of the axis `d.axis` read: the computation of `Dimension.needs` on expressions."""
         lower, upper = self._reads(d, span)
         first, last = d.reads((0, 1)), d.reads((0, self.whole.axis(d.axis or "").extent))
         if first[0] < 0:
@@ -312,7 +320,8 @@ class CallTiles:
         return lower, upper
 
     def _level(self, k: int) -> int:
-        """Return the number of loops around the load or store of operand k."""
+        """Return the number of loops around the commands that load or store operand k; the
+        innermost of them is the innermost loop that changes its tile."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         changing = (
             at + 1
@@ -334,15 +343,15 @@ class CallTiles:
         return number
 
     def _room(self, k: int) -> tuple[int, ...]:
-        """Return the maximum size in elements of a tile of operand k along each dimension, the last
-        one aligned."""
+        """Return the number of elements along each dimension for which a tile of operand k has
+        room; along the last, it is rounded up to a multiple of `ALIGNMENT`."""
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
         return (*room[:-1], -(-room[-1] // ALIGNMENT) * ALIGNMENT)
 
     def _extent(self, d: Dimension, followed: Sequence[str]) -> int:
-        """Return the maximum number of elements of a tile along dimension `d`; `followed` as in
-        `_region`."""
+        """Return the largest number of elements of a tile along dimension `d`; along an axis that
+        is not in `followed`, a tile covers all points."""
         if d.axis is None:
             return d.size
         axis = self.tiling.layer.axis(d.axis)

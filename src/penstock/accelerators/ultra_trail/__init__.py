@@ -48,7 +48,7 @@ def conv1d_relu_pattern() -> uma.Pattern:
 
 
 def one_signal(layer: Offloaded) -> bool | str:
-    """The input is one signal along one axis, in one group, and every parameter fits its field."""
+    """The input is one signal along one axis, in one group; each parameter fits its bit field."""
     n, p = engine.fields(layer), layer.parameters
     across = p["pad_top"] + p["pad_left"] - n["padding"]
     if across or layer.output.elements != n["out_length"] * n["out_c"]:
@@ -61,7 +61,7 @@ def one_signal(layer: Offloaded) -> bool | str:
 
 
 def annotate(graph: Graph, target: AcceleratorTarget, derive: Callable[[Offloaded], Any]) -> Graph:
-    """Return the graph with `derive(layer)` added to the attributes of each layer of the engine."""
+    """Return the graph with the attributes in `derive(layer)` added to each layer of the engine."""
 
     def annotated(node: uma.Node) -> uma.Node:
         if not isinstance(node.op, uma.Composite) or node.op.engine != target.name:
@@ -124,15 +124,15 @@ def custom_conv1d_strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) 
 
 
 def cycles(layer: Offloaded, rows: int) -> float:
-    """Return the cycles of `rows` output rows: one per output step, tap and block of channels, plus
-    the transfers at four bytes per cycle."""
+    """Return the cycles of `rows` output rows: one per output step, tap, block of input channels
+    and block of output channels, plus the transfers at four bytes per cycle."""
     n, dimension = engine.fields(layer), int(layer.target.attrs["dimension"])
     blocks = -(-n["in_c"] // dimension) * -(-n["out_c"] // dimension)
     return layer.work(rows).elements // n["out_c"] * n["taps"] * blocks + layer.bytes(rows) / 4
 
 
 class CodegenGenerateExternCalls:
-    """A program pass that removes loads of features that an earlier layer left in the memory."""
+    """A program pass that removes each load of an input that is still in its feature memory."""
 
     def __call__(self, program: uma.Program, target: AcceleratorTarget) -> uma.Program:
         held: dict[int, str] = {}

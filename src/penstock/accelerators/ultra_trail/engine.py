@@ -29,8 +29,8 @@ class Words(LittleEndianStructure):
 
 
 def fields(layer: Offloaded) -> dict[str, int]:
-    """Return the fields of a layer's configuration words; lengths and steps are along its only
-    axis."""
+    """Return the values of the fields of a layer's configuration words, by name; lengths, stride,
+    dilation and padding are those along its only axis."""
     p = layer.parameters
     axis, before = ("h", "top") if (p["in_w"], p["kernel_w"]) == (1, 1) else ("w", "left")
     found = {f"{end}_length": p[f"{end}_{axis}"] for end in ("in", "out")}

@@ -103,9 +103,10 @@ def paper_groups(some: Sequence[TensorLiveRange]) -> BankGroups:
 
 
 def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> BankGroups:
-    """Return the cheapest assignment with no more bank groups than `paper_groups` uses.
+    """Return the assignment with the fewest bytes and, with equal bytes, the fewest conflicts.
 
-    Branch and bound; optimal unless it visits `max_states` states.
+    It has at most as many bank groups as that of `paper_groups`.  Branch and bound; optimal unless
+    the search visits `max_states` states.
     """
     start = paper_groups(some)
     search = _Colouring(tuple(some), len(start.groups), start, max_states)
@@ -115,8 +116,9 @@ def best_groups(some: Sequence[TensorLiveRange], max_states: int = 20_000) -> Ba
 
 @dataclass(slots=True)
 class _Colouring:
-    """Depth-first search that tries every free bank group for each live range.
+    """Branch and bound for the assignment of least `BankGroups.key`.
 
+    Depth first, it tries every free bank group for each live range.
     most: maximum number of bank groups; best: the best assignment found so far.
     """
 
@@ -165,6 +167,7 @@ class Split:
     """A division of the banks of a buffer among bank groups, with its cost.
 
     banks: number of banks of each bank group.
+    cost: value of the caller's cost function for `banks`.
     optimal: whether all splits were tried.
     """
 

@@ -26,8 +26,8 @@ def lower_bound(cost: GroupCost, order: Sequence[int], max_work: int) -> tuple[i
     """Return a lower bound of the cost of any grouping, and the work spent.
 
     order: execution order of all nodes; the pieces are intervals of it.
-    max_work: budget of the search in each of the largest pieces.  Work is measured by the total
-        number of nodes of the groups examined.
+    max_work: budget of the search in the piece of all nodes; each bisection halves it.  Work is
+        measured by the total number of nodes of the groups examined.
 
     The bound is 0 if the cost is not additive.
     """
@@ -64,7 +64,7 @@ def _piece_bound(cost: GroupCost, nodes: Sequence[int], max_work: int) -> tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceCost:
-    """Group cost in a piece of a network that counts only the tensors that the piece writes.
+    """Cost of groups within a piece of the network: traffic of the tensors that the piece writes.
 
     problem: the grouping problem of the piece.
     whole: the group cost in the whole network.
@@ -106,23 +106,27 @@ class PieceCost:
         return self.whole.apart(self.nodes[writer], self.nodes[reader])
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that always returns True: pieces of a piece are not constrained."""
+        """Return a necessary condition for nodes of a piece to be in one group: always True.
+
+        No stronger condition is needed, since the pieces of a piece are not searched.
+        """
         return lambda group: True
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether every grouping writes the tensor of node `i` to external memory.
+    """Return whether node `i` has a reader outside of `region` that cannot be in its group.
 
-    This is so if a reader outside of `region` cannot be in the same group.
+    If so, every grouping writes the tensor of node `i` to external memory.
     """
     return any(whole.apart(i, reader) for reader in bits(whole.problem.readers[i] & ~region))
 
 
 def _read_later(whole: GroupCost, nodes: Sequence[int]) -> int:
-    """Return the bytes of tensors that a piece writes and only nodes outside of the piece read.
+    """Return the bytes of a piece's tensors that are certainly read from external memory later.
 
-    Only tensors that every grouping stores in external memory are counted.
-    nodes: the nodes of the piece.
+    Only nodes outside of the piece read these tensors, and every grouping writes them to external
+    memory.  `PieceCost` does not include these reads.
+    nodes: the nodes of the piece, which write the tensors.
     """
     problem, region = whole.problem, bit_mask(nodes)
     return sum(

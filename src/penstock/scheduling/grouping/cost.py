@@ -38,7 +38,7 @@ class IntervalCosts(NamedTuple):
 
 
 class GroupCost(Protocol):
-    """Cost of groups: a non-negative number.  A group is given as a bit mask of nodes."""
+    """The non-negative cost of running a set of nodes, given as a bit mask, as one group."""
 
     @property
     def problem(self) -> GroupingProblem:
@@ -49,8 +49,8 @@ class GroupCost(Protocol):
     def additive(self) -> bool:
         """Whether the cost of a group is the bytes of the tensors that cross its boundary.
 
-        Each tensor counts once.  Then the disconnected parts of a group cost no more as separate
-        groups, and they fit separately if they fit together.
+        Each tensor counts once.  If so, the components of a group that share no tensor cost no more
+        as separate groups, and they fit separately if they fit together.
         """
         ...
 
@@ -67,10 +67,10 @@ class GroupCost(Protocol):
         ...
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether nodes of a piece (a mask) may be in one group.
+        """Return a necessary condition for nodes of `piece`, given as a mask, to be in one group.
 
-        If it returns False, no group contains these nodes.  It considers only the tensors that the
-        piece writes.
+        If it is False, certainly no group contains these nodes.  It considers only the tensors that
+        the piece writes.
         """
         ...
 
@@ -141,15 +141,18 @@ class Costed:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether the weights exceed the limit."""
+        """Return whether the nodes cannot be one group because their weights exceed the limit."""
         return self.weight_cap is not None and weight_bytes(self.problem, group) > self.weight_cap
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether the weights of both nodes and the nodes between them exceed the limit."""
+        """Return whether the two nodes and all nodes between them exceed `weight_cap` in total."""
         return self.hopeless(self.problem.between(writer, reader))
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that always returns True."""
+        """Return a necessary condition for nodes of a piece to be in one group: always True.
+
+        `function` can evaluate only groups of the whole problem.
+        """
         return lambda group: True
 
 
@@ -227,7 +230,7 @@ class Traffic:
         return self.known[group]
 
     def traffic_bytes(self, group: int) -> int:
-        """Return the bytes moved by a set of nodes, even if it does not fit."""
+        """Return the external traffic of a set of nodes as one group, even if it cannot be one."""
         return moved_bytes(self._members(group), *self._graph)
 
     def tie(self, group: int) -> int:
@@ -287,7 +290,7 @@ class Traffic:
         )
 
     def hopeless(self, group: int) -> bool:
-        """Return whether the weights of the group, or the operands of a node in it, do not fit."""
+        """Return whether the weights, or the inputs and the output of one node, do not fit."""
         members = self._members(group)
         limits = self.limits
         return bool(
@@ -301,10 +304,10 @@ class Traffic:
         return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
     def apart(self, writer: int, reader: int) -> bool:
-        """Return whether no group can contain both nodes, because the nodes between do not fit.
+        """Return whether the two nodes and all nodes on paths between them do not fit.
 
-        A larger group contains the same nodes, and none of its orders needs less memory for the
-        tensors between the two nodes.
+        If so, no group contains the two nodes: it would contain all of these nodes, and would need
+        at least as much memory for the tensors that they write.
         """
         found = self._apart.get((writer, reader))
         if found is None:
@@ -321,7 +324,7 @@ class Traffic:
         )
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether nodes of a piece may fit.
+        """Return a necessary condition for nodes of a piece, given as a mask, to fit the buffer.
 
         It counts only the tensors that the piece writes.
         """
@@ -371,7 +374,7 @@ class Traffic:
 
 
 def _columns(problem: GroupingProblem) -> Columns:
-    """Return a problem as arrays; see `sweep.py`."""
+    """Return the edges, outputs and tensor sizes of a problem as the arrays of `sweep.py`."""
     kept = [t < len(problem.nodes) and t in problem.outputs for t in range(len(problem.sizes))]
     return (
         *_lists(problem.reads),
@@ -382,7 +385,7 @@ def _columns(problem: GroupingProblem) -> Columns:
 
 
 def _lists(masks: Sequence[int]) -> tuple[Column, Column]:
-    """Return masks as two arrays: where the members of each mask start, and all members."""
+    """Return (start, members): the bits of mask k are members[start[k]:start[k + 1]]."""
     members = [list(bits(mask)) for mask in masks]
     start = np.append(0, np.cumsum([len(some) for some in members])).astype(np.int64)
     return start, np.array([i for some in members for i in some], np.int64)

@@ -86,14 +86,14 @@ class GroupCycles:
         return self.traffic.apart(writer, reader)
 
     def relaxed(self, piece: GroupingProblem) -> Callable[[int], bool]:
-        """Return a function that tests whether nodes of a piece (a mask) may be in one group."""
+        """Return a necessary condition for nodes of a piece (a mask) to be in one group."""
         return self.traffic.relaxed(piece)
 
     def bound(self, order: Sequence[int], max_work: int) -> int:
         """Return a lower bound of the cycles of any grouping.
 
-        It is the maximum of the total computation and the least traffic, plus the latency of one
-        group.  order, max_work: see `lower_bound`.
+        It is the maximum of the cycles of all computation and those of the least traffic, plus the
+        latency of one group.  order, max_work: see `lower_bound`.
         """
         return self._cycles(sum(self.computing_cycles), self.least_bytes(order, max_work))
 

@@ -3,7 +3,7 @@
     trace_back   rule of Zheng et al.: run a node that frees a live tensor; if there is none, run a
                  node on which a reader of the oldest live tensor depends
     dfs, bfs     depth first, breadth first
-    circular     the given order on NVDLA's circular buffer, where tensors are allocated in a ring
+    circular     the problem's order on NVDLA's circular buffer; tensors are allocated in a ring
     best         the order of least peak that a search finds, with a proven bound
 
 Source: Zheng et al., IEEE TCAD 39(11), 2020, section 4.3; circular: NVDLA's convolution buffer.
@@ -26,7 +26,7 @@ class InnerOrder:
     """An order of a group's nodes.
 
     peak_bytes: bytes of buffer that the order needs.
-    bound_bytes: proven lower bound of these bytes for any order.
+    bound_bytes: proven lower bound of these bytes for any order; 0 if none has been computed.
     """
 
     order: tuple[int, ...]
@@ -66,9 +66,9 @@ def bfs(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder
 
 
 def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> InnerOrder:
-    """Return the given order; its peak is the size of the smallest sufficient circular buffer.
+    """Return the nodes in the problem's order; the peak is the size of a circular buffer.
 
-    Such a buffer never overwrites a tensor that is read later.
+    It is the smallest circular buffer that never overwrites a tensor that is read later.
     """
     order = tuple(bits(group))
     return InnerOrder(order, circular_bytes(problem, group, order))
@@ -140,7 +140,8 @@ class _TraceBack:
     2. If there is none, take the live tensor that has existed longest, and run a ready node that
        reads it, or on which one of its remaining readers depends.
 
-    The source does not define ties; this implementation takes the first node in the given order.
+    The source does not define ties; this implementation takes the first node in the problem's
+    order.
 
     remaining: mask of the nodes that have not run.
     """
@@ -166,9 +167,9 @@ class _TraceBack:
         return self._problem.readers[tensor] & self.remaining
 
     def _last_reader(self, ready: list[int]) -> int | None:
-        """Return the node that rule 1 selects from `ready`, or None if there is none.
+        """Return a node of `ready` that is the last reader of a live tensor, or None (rule 1).
 
-        The rule disregards tensors that are used outside of the group.
+        Tensors that are used outside of the group are disregarded.
         """
         for i in ready:
             for t in bits(self._problem.reads[i]):
@@ -183,7 +184,11 @@ class _TraceBack:
         return bool(inside and problem.wanted_outside(1 << tensor | self._group) >> tensor & 1)
 
     def _traced_back(self, ready: list[int]) -> int:
-        """Return the node that rule 2 selects from `ready`."""
+        """Return a node of `ready` that leads to a reader of the oldest live tensor (rule 2).
+
+        The node is such a reader, or one depends on it.  Tensors that are used outside of the group
+        are disregarded; if no others are live, the first node of `ready` is returned.
+        """
         for tensor in self._live:
             if self._stays(tensor):
                 continue

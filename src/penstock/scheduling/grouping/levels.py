@@ -27,7 +27,7 @@ def level_masks(problem: GroupingProblem) -> tuple[int, ...]:
 def next_in_level(problem: GroupingProblem) -> Callable[[int], int]:
     """Return a function from a mask of executed nodes to the mask of the nodes that may be next.
 
-    These are the remaining nodes of the first incomplete level.
+    Let d be the least depth of a node that has not run.  All such nodes of depth d may be next.
     """
     levels = level_masks(problem)
 

@@ -21,9 +21,10 @@ from penstock.scheduling.order.step_table import bits
 
 
 def clusters(cost: OrderCost) -> tuple[int, ...]:
-    """Return the clusters that merging forms, as masks of nodes, in ascending order of depth.
+    """Merge pointwise nodes with a producer where possible; return the resulting node masks.
 
-    Every node is in one cluster.  The depth is the length of the longest path, in clusters.
+    Every node is in exactly one of these clusters.  They are sorted by depth: the length of the
+    longest path of clusters that ends at each.
     """
     problem = cost.problem
     links = Links(problem, [1 << i for i in range(len(problem.nodes))])
@@ -40,7 +41,7 @@ def clusters(cost: OrderCost) -> tuple[int, ...]:
 
 
 def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
-    """Return the groups of least total cost that are intervals of the clusters in order of depth.
+    """Return the cheapest groups of consecutive clusters, where clusters are sorted by depth.
 
     No cluster is split.  Groups are masks of nodes; empty if the clusters form no groups.
     """
@@ -51,7 +52,10 @@ def merged_intervals(cost: OrderCost) -> tuple[int, ...]:
 
 
 def _by_depth(cost: OrderCost, groups: Sequence[int]) -> tuple[int, ...]:
-    """Return groups in ascending order of depth; groups of equal depth in topological order."""
+    """Return groups sorted by the length of the longest path of groups that ends at each.
+
+    Groups with equal lengths are in topological order.
+    """
     order = runnable(cost.problem, groups)
     assert order is not None, "a node was joined to a producer that waits for it"
     links = Links(cost.problem, list(order))

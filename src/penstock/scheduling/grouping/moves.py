@@ -79,7 +79,10 @@ class Moves:
             yield path if path else groups[a] | groups[b]
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """Return the pairs of groups that share a tensor, as indices in topological order."""
+        """Return the pairs of groups that share a tensor, as indices into `groups`.
+
+        In each pair, the lower index comes first.
+        """
         problem, of = self.cost.problem, group_by_node(self.groups)
         found: set[tuple[int, int]] = set()
         for t, readers in enumerate(problem.readers):
@@ -156,7 +159,7 @@ class Moves:
         return after is not None and after < self._present_cost(old)
 
     def _present_cost(self, groups: Sequence[int]) -> int:
-        """Return the cost of some of the present groups."""
+        """Return the total cost of `groups`, node masks that are among the present groups."""
         total = total_cost(self.cost, groups)
         assert total is not None, "every present set of nodes is a group"
         return total

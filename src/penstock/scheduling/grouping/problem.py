@@ -136,11 +136,11 @@ class GroupingProblem:
 
     @cached_property
     def table(self) -> StepTable:
-        """The step table of the order problem whose steps are all nodes."""
+        """The dependences and memory of the steps of the order problem of all nodes."""
         return step_table(self.steps(self.everything))
 
     def steps(self, group: int) -> OrderProblem:
-        """Return the order problem whose steps are the nodes of a group, in order.
+        """Return the order problem whose steps are the nodes of a group, in ascending order.
 
         Tensors that the group reads from outside are inputs of the problem; tensors that are used
         outside are outputs.
@@ -169,7 +169,7 @@ class GroupingProblem:
         return inner | 1 << writer | 1 << reader
 
     def piece(self, nodes: Sequence[int], outputs: Iterable[int] = ()) -> GroupingProblem:
-        """Return a problem with some of the nodes and only the tensors that these nodes write.
+        """Return a problem with some of the nodes; it omits the tensors that they do not write.
 
         nodes: indices of the nodes, sorted; node nodes[k] becomes node k.
         outputs: nodes whose tensors become outputs, in addition to the network's outputs.

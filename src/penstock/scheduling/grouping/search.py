@@ -44,10 +44,14 @@ class GroupFinding:
 
 
 class GroupSearch:
-    """Search over the groupings of a region.
+    """Best-first search for the grouping of a region that has the least total cost.
+
+    The states are down-sets: sets of executed nodes that contain all producers, within the region,
+    of their nodes.
 
     region: mask of nodes such that no path between two of them leaves the region.
-    ready: restricts the nodes that may be added to a down-set; None: all whose producers are in it.
+    ready: function from a down-set to the mask of the nodes that may be added to it; None: all
+        remaining nodes whose producers are in the down-set.
     """
 
     def __init__(self, cost: GroupCost, region: int, ready: Ready | None = None) -> None:
@@ -63,7 +67,7 @@ class GroupSearch:
     def run(self, max_work: int, ceiling: float = math.inf) -> GroupFinding:
         """Return the groups of least total cost, if they cost less than the ceiling.
 
-        max_work: budget: maximum total number of nodes of the groups examined.
+        max_work: maximum total number of nodes of the groups examined.
         """
         reached = {0: 0}
         came: dict[int, int] = {}
@@ -94,7 +98,7 @@ class GroupSearch:
         return GroupFinding((), ceiling, True, self.work)
 
     def remaining(self, done: int) -> int:
-        """Return a lower bound of the cost of the groups that follow down-set `done`."""
+        """Return a lower bound of the cost of grouping the nodes of the region not in `done`."""
         if not self._cost.additive:
             return 0
         problem, rest = self._cost.problem, self._region & ~done
@@ -105,7 +109,7 @@ class GroupSearch:
         return sum(problem.sizes[t] for mask in moved for t in bits(mask))
 
     def _steps(self, done: int, max_work: int) -> Iterator[int]:
-        """Yield the down-sets that extend `done` by one group; all are masks of executed nodes.
+        """Yield the masks of executed nodes that extend the mask `done` by one more group.
 
         Groups that `GroupCost.hopeless` excludes are skipped.
         max_work: the total work of the search at which the iteration stops.
@@ -162,9 +166,9 @@ class GroupSearch:
 
 
 def _path(came: dict[int, int], done: int) -> list[int]:
-    """Return the groups along the path to down-set `done`.
+    """Return the groups along the path of the search to `done`, a mask of executed nodes.
 
-    came: the predecessor of each down-set.
+    came: the predecessor of each such mask on its path.
     """
     groups: list[int] = []
     while done:
@@ -174,9 +178,10 @@ def _path(came: dict[int, int], done: int) -> list[int]:
 
 
 def _forced_transfers(cost: GroupCost, region: int) -> tuple[int, int]:
-    """Return two masks of tensors written in a region.
+    """Return (written, read), two masks of tensors that the nodes of a region write.
 
-    Every grouping writes the first ones to external memory, and reads the second ones from it.
+    Every grouping of the region writes the tensors in `written` to external memory, and reads those
+    in `read` from it.
     """
     problem = cost.problem
     written, read = problem.wanted_outside(region), 0

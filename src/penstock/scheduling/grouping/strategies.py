@@ -29,10 +29,10 @@ class GroupingOptions:
     bounded_nodes: maximum number of nodes per group, for the strategy `bounded`.
 
     The other fields limit work, measured by the total number of nodes of the groups examined:
-    level_work: of the search for an order of the nodes of equal depth, in `paper`.
+    level_work: of the search over the orders of nodes of equal depth, in `paper`.
     ideal_work: of the exact search.
     move_work: of the local search.
-    bound_work: of the lower bound, for each of its largest pieces.
+    bound_work: of the lower bound; each bisection of the network halves it.
     """
 
     bounded_nodes: int = 4
@@ -58,19 +58,20 @@ def greedily(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def bounded(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best grouping into intervals of the order by depth.
+    """Sort the nodes by depth, and return the cheapest groups of consecutive nodes.
 
-    A group has at most `bounded_nodes` nodes.
+    The depth of a node is the length of the longest path that ends at it.  A group has at most
+    `bounded_nodes` nodes.
     """
     order = orders(cost.problem)["asap"]
     return ordered_grouping(intervals(order, cost, options.bounded_nodes), cost)
 
 
 def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best grouping into intervals of an order by depth.
+    """Sort the nodes by depth, and return the cheapest groups of consecutive nodes.
 
-    The search covers all orders of nodes of equal depth.  If it exceeds its budget, nodes of equal
-    depth are sorted only in the ways in which the named orders sort them.
+    The search covers all orders of nodes of equal depth.  If it exceeds its budget, the best result
+    of `_depth_orders`, which sorts nodes of equal depth in a few ways, is returned instead.
     """
     search = GroupSearch(cost, cost.problem.everything, next_in_level(cost.problem))
     found = search.run(options.level_work)
@@ -80,12 +81,18 @@ def paper(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
 
 
 def paper_merged(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the best grouping into intervals of the order by depth, after `merging.clusters`."""
+    """Sort clusters of nodes by depth, and return the cheapest groups of consecutive clusters.
+
+    A cluster is a node, or pointwise nodes merged with their producers (see `merging.py`).
+    """
     return ordered_grouping(merged_intervals(cost), cost)
 
 
 def ideals(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
-    """Return the optimal grouping; if the search does not finish, that of `paper` with a bound."""
+    """Return the optimal grouping, found by a search over all ideals (down-sets) of nodes.
+
+    If the search does not finish, return the grouping of `paper` with a lower bound of the cost.
+    """
     return _certified(paper(cost, options), cost, options)
 
 
@@ -93,7 +100,8 @@ def best(cost: OrderCost, options: GroupingOptions = DEFAULTS) -> Grouping:
     """Return the best grouping of all strategies and orders, improved by local search.
 
     It is optimal if the exact search finishes, and has a lower bound otherwise.  Every strategy
-    runs twice: groups that were undecided in the first run may fit in an order found since.
+    runs twice: groups that were rejected without proof in the first run may fit in an execution
+    order that has been evaluated since.
     """
     every = orders(cost.problem)
     twice = (groups for _ in range(2) for groups in _candidates(cost, options, every))
@@ -123,7 +131,10 @@ STRATEGIES: Mapping[str, Strategy] = {
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of each strategy, then the best intervals of each order in `every`."""
+    """Yield the groups of the heuristic strategies, then the best intervals of each order.
+
+    every: orders of all nodes by name.
+    """
     for strategy in (paper, paper_merged, greedily, bounded):
         yield strategy(cost, options).groups
     for order in every.values():
@@ -131,9 +142,9 @@ def _candidates(
 
 
 def _depth_orders(cost: OrderCost) -> Iterator[Groups]:
-    """Yield the best grouping into intervals of each of several orders by depth.
+    """Yield, for each named order, the cheapest groups of consecutive nodes sorted by depth.
 
-    Each of them sorts nodes of equal depth as one of the named orders does.
+    Nodes of equal depth are sorted as in the named order.
     """
     depths = cost.problem.depths
     for order in orders(cost.problem).values():

@@ -39,6 +39,8 @@ def sweep(
 ) -> tuple[Column, Column, Column]:
     """Evaluate each group order[lower:k + 1] for lower <= k < upper.
 
+    read_start .. sizes: the graph as arrays, see the module.
+
     position[i]: position of node i in the order, or -1.
     weights[i]: bytes of the weights of node i.
     weight_cap, buffer_cap: capacities in bytes; the sweep ends before the first group that exceeds

@@ -63,7 +63,7 @@ class Order:
 
 
 def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Order:
-    """Return the order of least peak that the search finds; the given one if none is better."""
+    """Return the order of least peak that the search finds; the problem's if none is better."""
     options = options or OrderOptions()
     table = step_table(problem)
     orders = {heuristic: heuristic_order(table, heuristic) for heuristic in Heuristic}
@@ -80,7 +80,10 @@ def find_order(problem: OrderProblem, options: OrderOptions | None = None) -> Or
 
 
 def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
-    """Return a heuristic order; its `bound_bytes` is 0."""
+    """Return the order that a heuristic determines; no lower bound of the peak is computed.
+
+    Its `bound_bytes` is therefore 0.
+    """
     table = step_table(problem)
     order = heuristic_order(table, heuristic)
     peak, _ = table.peak(0, table.start_bytes, order)
@@ -89,7 +92,7 @@ def order_by(problem: OrderProblem, heuristic: Heuristic) -> Order:
 
 
 def pieces(table: StepTable, split: bool = True) -> list[Piece]:
-    """Return the pieces of a problem, in execution order.
+    """Divide a problem into pieces that run one after the other; return them in execution order.
 
     Each piece but the last ends with a step that is an ancestor or descendant of all other steps.
     split: whether to split the problem; otherwise all steps are one piece.
@@ -114,7 +117,7 @@ def _some_order(table: StepTable, done: int, end: int) -> list[int]:
 
 @dataclass(slots=True)
 class _PieceOrder:
-    """A piece with the given order of its steps, and with the best order found so far."""
+    """The steps of a piece in the problem's order and in the best order found, with their peaks."""
 
     piece: Piece
     file_order: tuple[int, ...]
@@ -124,7 +127,7 @@ class _PieceOrder:
 
     @staticmethod
     def of(table: StepTable, piece: Piece, ranks: list[dict[int, int]]) -> _PieceOrder:
-        """Return a piece with the best of the known orders.
+        """Return a piece with its steps in the problem's order and in the best known order.
 
         ranks: for each known order, the position of each step; the problem's order comes first.
         """
@@ -135,16 +138,16 @@ class _PieceOrder:
         return _PieceOrder(piece, inside[0], peaks[0], inside[best], peaks[best])
 
     def order_within(self, peak: int) -> tuple[int, ...]:
-        """Return the given order if its peak is at most `peak`, else the best order."""
+        """Return the problem's order if its peak is at most `peak`, else the best order found."""
         return self.file_order if self.file_peak <= peak else self.order
 
 
 @dataclass(slots=True)
 class _Run:
-    """The state of a search that improves the pieces one after the other.
+    """The search for better orders of the pieces, one after the other, and its state.
 
     bound: proven lower bound of the peak over all pieces.
-    reached: largest peak of the pieces searched so far.
+    reached: largest peak of the pieces passed to `improve` so far.
     states: number of states searched so far.
     """
 
@@ -155,7 +158,10 @@ class _Run:
     states: int = 0
 
     def improve(self, part: _PieceOrder) -> None:
-        """Search for a better order of a piece if its peak exceeds `bound` and `reached`."""
+        """Search for a better order of a piece if that may lower the peak over all pieces.
+
+        It cannot if the peak of the piece is at most `bound` or `reached`.
+        """
         if part.peak > max(self.bound, self.reached):
             search = StepSearch(self.table, part.piece, self.options.tricks)
             left = self.options.max_states - self.states
@@ -169,7 +175,10 @@ class _Run:
         self.reached = max(self.reached, part.peak)
 
     def _beam(self, part: _PieceOrder, search: StepSearch) -> None:
-        """Lower the peak of a piece by beam search; bisects the limit, down to the proven bound."""
+        """Lower the peak of a piece by beam searches for an order within a limit of the peak.
+
+        The limit is bisected between the proven bound and the lowest peak found so far.
+        """
         failed = self.bound - 1
         while self.options.beam_width and part.peak - failed > 1:
             limit = (failed + part.peak) // 2

@@ -13,7 +13,7 @@ _Pick = Callable[[list[int], int, int], int]  # (ready steps, state, live bytes)
 
 
 class Heuristic(Enum):
-    """Rules that determine a topological order of steps."""
+    """A rule that determines a topological order of steps, such as depth first."""
 
     FILE = "file"  # the order of the problem
     DEPTH_FIRST = "depth first"  # the step that became ready last
@@ -25,7 +25,7 @@ class Heuristic(Enum):
 
 
 def heuristic_order(table: StepTable, heuristic: Heuristic) -> tuple[int, ...]:
-    """Return the topological order of all steps that a heuristic selects."""
+    """Return all steps in the topological order that a heuristic determines."""
     graph = table.graph
     match heuristic:
         case Heuristic.FILE:

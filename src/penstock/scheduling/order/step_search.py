@@ -57,7 +57,7 @@ class Piece:
 class Finding:
     """The result of a search.
 
-    order: the best order found with a peak below the ceiling, or None.
+    order: the best order found with a peak below the ceiling given to the search, or None.
     bound_bytes: proven lower bound of the peak.
     finished: whether the search was completed.  If so, `order` is optimal, or None if every order
         has a peak at or above the ceiling.
@@ -98,7 +98,10 @@ class _State:
 
 
 class StepSearch:
-    """Search over the orders of one piece of a problem."""
+    """Search for the order of the steps of one piece that has the least peak memory.
+
+    The states are sets of completed steps.
+    """
 
     def __init__(self, table: StepTable, piece: Piece, tricks: OrderTricks) -> None:
         self.table, self.piece, self.tricks = table, piece, tricks
@@ -163,10 +166,10 @@ class StepSearch:
         return self._after_free_steps(None, (), piece.done, piece.live_bytes, peak, ready)
 
     def _children(self, state: _State, limit: float, tried: dict[int, int]) -> Iterator[_State]:
-        """Yield the successors of a state whose peak is at most `limit`.
+        """Yield the successors of `state` that are reached with a peak of at most `limit`.
 
-        tried: lowest peak with which each state was yielded so far; updated.  A successor is not
-            yielded again unless its peak is lower.
+        tried: for each set of completed steps, the lowest peak with which it was yielded so far;
+            updated.  A set is not yielded again unless its peak is lower.
         """
         for step in bits(state.ready):
             during, live = self.table.run(state.done, state.live_bytes, step)
@@ -190,7 +193,7 @@ class StepSearch:
         peak: int,
         ready: int,
     ) -> _State:
-        """Return the state after all free steps and free chains have run.
+        """Return the state after all free steps and free chains (see the module) have run.
 
         parent, steps: the previous state and the steps run since.
         done, live, peak, ready: the state after these steps.
@@ -205,8 +208,9 @@ class StepSearch:
         return _State(parent, tuple(path), done, live, peak, ready)
 
     def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return the steps of a free step or free chain, or an empty list.
+        """Return ready steps that can run at once, as they leave no more live bytes than before.
 
+        These are a free step or a free chain (see the module); an empty list if there is none.
         limit: maximum live bytes while a step runs; done, live, ready: the present state.
         """
         if not (self.tricks.free_steps or self.tricks.free_chains):
@@ -225,8 +229,9 @@ class StepSearch:
         return []
 
     def _free_chain(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return a free chain that begins with `step`, or an empty list.
+        """Return steps that begin with `step` and leave no more live bytes than before it.
 
+        Each step reads from the previous one; an empty list if no such chain is found.
         done, live: the state before `step`; after: live bytes after it.
         limit: maximum live bytes while a step runs.
         """

@@ -66,7 +66,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """The rows of all steps, in the problem's order.
+    """The dependences and the memory of all steps, one row per step, in the problem's order.
 
     start_bytes: live bytes before the first step.
     graph: the dependence graph of the steps.
@@ -143,7 +143,7 @@ def bit_mask(steps: Iterable[int]) -> int:
 
 
 def step_table(problem: OrderProblem) -> StepTable:
-    """Return the step table of an order problem."""
+    """Return the dependences and the memory of the steps of an order problem."""
     graph = dependence_graph(problem)
     sizes = dict(problem.sizes)
     read_by = {name: 0 for name in sizes}
@@ -191,7 +191,7 @@ class _Reachability:
                 self.wanted[i] |= self.wanted[j] | self.reads[j]
 
     def row(self, i: int) -> StepRow:
-        """Return the row of step i."""
+        """Return the dependences and the memory of step i."""
         step, sizes = self.problem.steps[i], self.sizes
         writes = tuple(dict.fromkeys(step.writes))
         lasting = [n for n in writes if self.read_by[n] or n in self.kept]

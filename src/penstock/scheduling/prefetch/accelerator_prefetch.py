@@ -49,7 +49,7 @@ class PrefetchCandidate:
         return self.start is PrefetchStart.PREVIOUS_CASCADE
 
     def net_cycles(self, previous_call_cycles: float) -> float:
-        """Return the cycles saved minus stall cycles.
+        """Return the cycles saved minus the stall cycles, in which no call hides the copy.
 
         previous_call_cycles: cycles of the first call of the previous cascade, with which an early
             copy overlaps.
@@ -60,7 +60,10 @@ class PrefetchCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchedSchedule:
-    """A schedule with prefetches, whose costs are not updated, and its estimated cycles."""
+    """A schedule with prefetches.
+
+    cycles: estimated cycles of the schedule; the costs in `schedule` do not include the prefetches.
+    """
 
     schedule: Schedule
     cycles: int
@@ -151,7 +154,7 @@ def with_accelerator_prefetches(
 class _Selection:
     """The prefetches selected so far, within a limit of live bytes.
 
-    live: live bytes in the default memory region, by tick.
+    live: live bytes in the default memory region, by tick; call k of the schedule is tick k + 1.
     plans: the schedule's plans with the selected prefetches.
     saved_cycles: cycles saved so far, minus stall cycles.
     """
@@ -172,7 +175,10 @@ class _Selection:
         self.saved_cycles = 0
 
     def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
-        """Add a candidate to the cascade with index `c` if its copy fits and it saves cycles."""
+        """Add a candidate to the cascade with index `c` if it saves cycles within the limits.
+
+        These limit the live bytes, the prefetches with the same start, and those of a part (one).
+        """
         plan = self.plans[c]
         selected = plan.accelerator_prefetches
         same_start = [prefetch for prefetch, _ in selected if prefetch.start is candidate.start]

@@ -34,8 +34,9 @@ FILLS = (FILL, 0.7, 0.5)
 
 
 def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: float) -> Schedule:
-    """Return a schedule with additional early prefetches to its secondary memory regions.
+    """Return a schedule with more copies of constants that start in the previous cascade.
 
+    Their targets are the memory regions of tensors other than the default region.
     schedule: a schedule with costs; the costs of the result are not updated.
     fill: maximum share of a memory region that live bytes may occupy.
     """
@@ -59,14 +60,17 @@ def with_double_buffering(schedule: Schedule, memories: MemorySystem, fill: floa
 
 @dataclass(frozen=True, slots=True)
 class _Saving:
-    """A constant of a cascade, and the time in fine units that an early prefetch of it saves."""
+    """A constant of a cascade, and the time that an early prefetch of it saves.
+
+    time: in fractions of a cycle, `FINE` per cycle.
+    """
 
     constant: Value
     time: int
 
 
 class _Room:
-    """The buffers in a memory region over time; early prefetches reserve further ones."""
+    """Selects early prefetches to a memory region, and records the buffers that are live in it."""
 
     def __init__(
         self, schedule: Schedule, memories: MemorySystem, memory: MemoryRegion, fill: float
@@ -102,7 +106,8 @@ class _Room:
     def _savings(self, cascade: ExpandedCascade, late: set[str]) -> Iterator[_Saving]:
         """Yield the constants of a cascade for which an early prefetch may be added.
 
-        late: as in `prefetch`; constants with any other prefetch are excluded.
+        late: names of the constants that the cascade itself prefetches to this region; constants
+            with any other prefetch are excluded.
         """
         copier = self._memories.copier
         assert copier is not None

@@ -147,8 +147,10 @@ def window_rows(op: str, attrs: Any, inputs: Any) -> int:
 
 
 def strategy_of(op: str) -> Any:
-    """Return the strategy of operator `op`. It has an implementation for each variant if the
-    operator is one of `LAYERS`, otherwise a single implementation."""
+    """Return the strategy of operator `op`: a function that returns the kernels of a node.
+
+    An operator in `LAYERS` has one kernel for each of the `VARIANTS`, which differ in how weights
+    and biases are obtained; any other operator has a single kernel."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
         del target

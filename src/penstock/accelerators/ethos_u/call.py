@@ -166,11 +166,12 @@ class NpuCall:
 
     @property
     def op(self) -> Operation:
-        """The operation without the sizes of its encoding."""
+        """Shorthand for `encoded.operation`."""
         return self.encoded.operation
 
     def actions(self, first: int, end: int) -> Iterator[Action]:
-        """Yield the actions that compute output rows [first, end), after the transfers."""
+        """Yield the actions of a call that computes output rows [first, end): first `transfers`,
+        then the operations, with the copies on which they depend."""
         yield from self.transfers
         if self.encoded.pieces:
             for one, part in self._copies_of_pieces():
@@ -187,11 +188,10 @@ class NpuCall:
             yield from self._row_operations(row_intervals, self._with_read_addresses(part))
 
     def lengths(self, first: int, end: int) -> tuple[tuple[int, ...], ...]:
-        """Return the numbers of rows of the intervals into which output rows [first, end) are
-        split.
+        """Return the number of rows of each interval into which output rows [first, end) are split.
 
-        The number is 0 for a row whose input rows are first copied to scratch. There is one inner
-        tuple for each input of a concatenation, and a single one for any other operation."""
+        0 stands for a single row whose input rows are first copied to scratch. The result contains
+        one tuple for each input of a concatenation, and a single tuple for any other operation."""
         pieces = self.encoded.pieces
         calls = [one for one, _ in self._copies_of_pieces()] if pieces else [self]
         return tuple(
@@ -266,8 +266,8 @@ class NpuCall:
                 yield Compute(self.op, interval.first, interval.end, interval.maps, part)
 
     def row_intervals(self, first: int, end: int) -> tuple[RowInterval, ...]:
-        """Return the intervals of one operation each into which output rows [first, end) are split.
-        Each interval is as long as possible, beginning with the first."""
+        """Split output rows [first, end) into intervals that a single operation can compute. From
+        the first interval on, each is as long as possible."""
         found: list[RowInterval] = []
         while first < end:
             until, maps = end, self._feature_maps(first, end)

@@ -90,7 +90,8 @@ def contiguous_cost(
 
 
 def _contiguous_inputs(encoded: EncodedOperation) -> tuple[StreamRows, ...]:
-    """Return the rows of each input, contiguous and in a region of their own."""
+    """Return the rows of each input, under the assumption that each input is stored contiguously in
+    a region of its own."""
     op, second = encoded.operation, encoded.operation.second_tensor
     sizes = [(op.in_h, row_bytes(op.in_w, *piece)) for piece in encoded.pieces]
     sizes = sizes or [(op.in_h, op.in_row_bytes)]

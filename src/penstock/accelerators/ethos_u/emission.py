@@ -134,7 +134,7 @@ def _map(
 
 def _activation(api: Any, op: Operation) -> Any:
     """Return Vela's activation: a table look-up, or clamping to the limits of the output. Vela
-    expects limits as real numbers; the scale of the output is 1."""
+    expects limits as real numbers; they are given for an output with scale 1."""
     kinds = api.NpuActivationOp
     if op.function is NpuFunction.LOOKUP:
         return api.NpuActivation(kinds.TABLE_LOOKUP)

@@ -1,5 +1,7 @@
-"""ethos_u65_256: the backend of Arm Ethos-U65 with one core and 256 multipliers, without the
-attribute `macs`.
+"""ethos_u65_256: the backend of Arm Ethos-U65 with one core and 256 multipliers.
+
+The number of multipliers is part of the name, so the target has no attribute `macs`, unlike
+`ethos_u65`.
 
 Attributes of the target:
 

@@ -60,9 +60,9 @@ def _sum_differences(op: Operation) -> bool | str:
 
 
 def terms_are_shifted_equally(op: Operation) -> bool:
-    """Return whether Vela shifts both terms of a sum left by the same, smaller number of bits. It
-    does so if their scales are equal and the low `LOW_BITS` bits of the multiplier of the sum are
-    zero."""
+    """Return whether Vela shifts both terms of a sum left by `EQUAL_BITS - 1` bits instead of
+    `BITS - 1`. It does so if their scales are equal and the low `LOW_BITS` bits of the multiplier
+    of the sum are zero."""
     same = (op.multiplier0, op.shift0) == (op.multiplier1, op.shift1)
     return same and op.out_multiplier % (1 << LOW_BITS) == 0
 

@@ -39,8 +39,9 @@ class Variant:
 
     buffered: the call copies segments of constants into buffers before use if this is faster;
         otherwise, it reads them where they are stored.
-    prefetch_choice: if not 0, an earlier call has copied some segments; their number is element
-        `prefetch_choice - 1` of `prefetch_choices`.
+    prefetch_choice: 0 if no segments are prefetched. Otherwise, an earlier call has copied the
+        first n segments, where n is candidate number `prefetch_choice`, counted from 1, among the
+        `prefetch_choices` of the operation; none if there are fewer candidates.
     biases: an earlier call has copied all biases."""
 
     buffered: bool

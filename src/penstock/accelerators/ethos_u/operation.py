@@ -185,8 +185,8 @@ class Operation:
 
     @property
     def gather_bytes(self) -> int:
-        """Bytes of scratch into which the input rows of one window can be copied; 0 if any window
-        can be read in place."""
+        """Bytes of scratch that hold a copy of the input rows of one window; 0 if every window can
+        be read in place."""
         rows = -(-self.reach_h // self.upscale)
         return rows * self.in_row_bytes if rows > MOST_SCATTERED_ROWS and self.out_h > 1 else 0
 
@@ -242,8 +242,8 @@ class Operation:
         """Return a key of the position of output rows [first, end). Two intervals of equal length
         and equal key read the same number of input rows and have equal padding.
 
-        The key is the phase within the inserted zeros or, if windows cover padding, the interval
-        itself."""
+        If the windows cover no padding, the key is the first row of the upscaled input that they
+        cover, modulo `upscale`. Otherwise, the key is the interval itself."""
         lower, upper = self._under(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
@@ -263,12 +263,14 @@ class Operation:
         read: int | None = None,
         constant_bytes: int | None = None,
     ) -> NpuWork:
-        """Return the work of computing `rows` rows of the output channels of a segment.
+        """Return the work of computing `rows` output rows for one segment, a range of output
+        channels whose constants are stored together.
 
         segment: index of the segment.
-        read: number of input rows; by default, the number that rows in the middle of the output
-            depend on.
-        constant_bytes: size of the constants; by default, the segment's share of all constants."""
+        read: number of input rows; by default, as many as `rows` output rows in the middle of the
+            output depend on, where windows cover no padding.
+        constant_bytes: bytes of constants that are read; by default, the segment's share of all
+            constants."""
         rows = min(rows, self.out_h)
         channels = self.slices[segment]
         if read is None:
@@ -302,17 +304,17 @@ class Operation:
         )
 
     def _constant_bytes(self, rows: int, channels: int) -> int:
-        """Return the size of the constants that `rows` rows of `channels` output channels depend
-        on."""
+        """Return the size of the constants on which `rows` rows of `channels` output channels
+        depend: part of a constant second input, or weights and biases."""
         if self.second_tensor is not None and self.constant_bytes:
             height, width, depth = self.second_tensor.shape
             return min(rows, height) * width * depth
         return self.constant_bytes * channels // self.out_c
 
     def _second_elements(self, rows: int) -> int | None:
-        """Return the number of elements of the second input that are read from the memory that
-        holds tensors; it is 0 for a constant. Return None if there is no second tensor, or if it
-        has the shape of the output."""
+        """Return the number of elements of a second input tensor that `rows` output rows read from
+        the memory that holds tensors: 0 if the tensor is constant; None if it has the shape of the
+        output, or if there is no second tensor."""
         second = self.second_tensor
         if second is not None and self.constant_bytes:
             return 0

@@ -177,7 +177,8 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
 
 
 def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the same cycles as `_accumulating_cycles`, for element-wise operations."""
+    """Return the cycles of the multipliers, which are 0, the output unit, command issue, and all
+    three together, for element-wise operations."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
     block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
@@ -224,7 +225,8 @@ def _delay(work: NpuWork, area: Ints, depth: Ints, steps: int) -> Ints:
 
 
 def _window_part_taps(work: NpuWork) -> list[int]:
-    """Return the number of taps in each of the parts into which a window is split."""
+    """Return the number of taps in each part of the window. The NPU processes windows in parts of
+    at most `WINDOW_PART` rows and columns."""
     rows, columns = (
         [min(WINDOW_PART, size - k) for k in range(0, size, WINDOW_PART)] for size in work.window
     )
@@ -232,7 +234,7 @@ def _window_part_taps(work: NpuWork) -> list[int]:
 
 
 def _window_parts(work: NpuWork) -> int:
-    """Return the number of parts into which a window is split."""
+    """Return the number of parts into which the NPU splits the window; see `_window_part_taps`."""
     return len(_window_part_taps(work))
 
 

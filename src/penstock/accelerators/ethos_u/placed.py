@@ -36,8 +36,8 @@ class PlacedCosts:
 
     sources: for each input of the operation, the index of the node's input that provides it.
     _known: costs that have been computed, by cache key.
-    _lengths: results of `NpuCall.lengths`, by position of the call and distances between its
-        rows."""
+    _lengths: results of `NpuCall.lengths`, by number of output rows, `Operation.position`, and the
+        distances between consecutive rows of each tensor."""
 
     encoded: EncodedOperation
     sources: tuple[int, ...]
@@ -46,7 +46,7 @@ class PlacedCosts:
 
     @property
     def op(self) -> Operation:
-        """The operation without the sizes of its encoding."""
+        """Shorthand for `encoded.operation`."""
         return self.encoded.operation
 
     def cost(self, call: PlacedCall) -> Breakdown:
@@ -73,8 +73,9 @@ class PlacedCosts:
         return self._known[key]
 
     def _copies(self, call: PlacedCall, accesses: Sequence[RowAccess]) -> Iterator[Hashable]:
-        """Yield the parts of the cache key on which the copies of a call depend: their sizes, which
-        of them this call reads, and all addresses if a copy may overlap rows."""
+        """Yield the part of the cache key that describes the copies of constants of a call: the
+        size of each copy and whether this call reads it. If a copy may overlap rows that the call
+        accesses, all addresses follow."""
         yield tuple((fill.size_bytes, fill.address == call.prefetched) for fill in call.fills)
         copied = [(fill.address, fill.address + fill.size_bytes) for fill in call.fills]
         if self.op.buffered:
@@ -89,8 +90,8 @@ class PlacedCosts:
     def _overlaps(
         self, copied: list[tuple[int, int]], rows: PlacedRows, lower: int, upper: int
     ) -> bool:
-        """Return whether any of the address intervals [lower, upper) in `copied` overlaps the bytes
-        from the first to the last of rows [lower, upper)."""
+        """Return whether a copy overlaps the bytes from the first to the last of rows [lower,
+        upper). `copied` contains the half-open address interval of each copy."""
         op, addresses = self.op, rows.addresses[lower:upper]
         first, last = int(addresses.min()), int(addresses.max())
         second = 0 if op.second is None else op.second.row_bytes

@@ -9,7 +9,8 @@ from penstock.accelerators.ethos_u.operation import Operation
 
 
 def with_prefetched_segments(op: Operation, count: int) -> Operation:
-    """Return the operation with its first `count` segments copied by an earlier call."""
+    """Return a variant of `op` whose first `count` segments of constants have been copied by an
+    earlier call."""
     buffer = op.buffer_bytes if count < len(op.slices) else 0
     return replace(op, prefetched_segments=count, buffer_bytes=buffer)
 

@@ -2,7 +2,8 @@
 
 A feature map consists of at most two tiles: `height` rows at a constant pitch, and the remaining
 rows at the same pitch from another address. A ring that wraps around is therefore a single feature
-map. Since pitches are signed, so are any three rows.
+map. Any three rows form a feature map as well: two of them form one tile, at any pitch because
+pitches are signed, and the third forms the other tile.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ def tiles_of(offsets: Sequence[int], row_bytes: int, *, backwards: bool = False)
 
 
 def _with_first_tile(offsets: Sequence[int], height: int, row_bytes: int) -> MapTiles | None:
-    """Return the feature map whose first tile has `height` rows, or None if the pitch is not
-    constant. `row_bytes` is the pitch if no tile has two rows."""
+    """Return the rows at `offsets` as a feature map whose first tile has `height` rows, or None if
+    the distances between rows within the two tiles are not all equal. `row_bytes` is the pitch if
+    no tile has two rows."""
     pitches = {*_steps(offsets[:height]), *_steps(offsets[height:])} or {row_bytes}
     if len(pitches) > 1:
         return None

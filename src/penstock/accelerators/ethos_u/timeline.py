@@ -27,7 +27,8 @@ NEARLY_DONE = 1e-6
 
 
 class Queue(Enum):
-    """The queue of one of the two engines."""
+    """The command queue of one of the two engines: the one that runs operations, or the one that
+    runs copies."""
 
     OPERATIONS = "operations"
     COPIES = "copies"

@@ -30,14 +30,14 @@ ONE = Extent(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class NpuWork:
-    """An operation on int8 elements.
+    """An operation on int8 elements, or a stripe of it, as described to the performance model.
 
     chip: hardware configuration.
     rate: cycles per output element in the output unit.
     upscale: `upscale - 1` zeros are inserted after each input row and column.
-    binary: whether a second input is a tensor.
-    second_elements: number of elements of the second input that are read from the memory that holds
-        tensors; None if it has the shape of the output.
+    binary: whether there is a second input and it is a tensor.
+    second_elements: number of elements of this tensor that are read from the memory that holds
+        tensors, which is 0 if it is constant; None if it has the shape of the output.
     lookup: whether a look-up table is applied to the output.
     part_kernel: whether weights are ordered by parts of the window with few channels, instead of by
         taps with many channels.

@@ -18,10 +18,11 @@ reported in `ordered`. Vela relies on this order too: it derives BLOCKDEP from r
 and block operations are not ordered, so every conflict between them is an error. So is a conflict
 between accumulators and look-up tables in shared memory.
 
-A stream may end while a copy is outstanding. Streams of Vela's older core do so if an output of a
-network is a copy of another tensor; they are correct only if NPU_OP_STOP waits for copies, which no
-public documentation guarantees. `Flight.end` therefore reports such copies, and raises an error
-only if the caller requires a wait. Block operations are normally outstanding at the end.
+A stream may end while a copy is outstanding. Streams of Vela's older core, which is written in
+Python, do so if an output of a network is a copy of another tensor; they are correct only if
+NPU_OP_STOP waits for copies, which no public documentation guarantees. `Flight.end` therefore
+reports such copies, and raises an error only if the caller requires a wait. Block operations are
+normally outstanding at the end.
 
 Source: Vela's computation of waits and BLOCKDEP. The order of blocks and the limit of two
 operations are assumptions that Vela's streams require.
@@ -76,7 +77,7 @@ class AccessConflict:
 
     @property
     def text(self) -> str:
-        """The conflict as a phrase."""
+        """The conflict as a phrase for messages."""
         place = "shared memory" if self.region == SHARED else f"region {self.region}"
         return f"{self.how}: bytes [{self.lower:#x}, {self.upper:#x}) of {place}"
 
@@ -90,7 +91,8 @@ class Flight:
     """The operations that may be outstanding, oldest first.
 
     kernels, copies: block operations, and copies.
-    ordered: descriptions of the conflicts that only the order of blocks makes correct."""
+    ordered: descriptions of the conflicts between block operations that are harmless only because
+        the hardware completes blocks in order."""
 
     hardware: NpuHardware
     kernels: list[InFlight] = field(default_factory=list[InFlight])

@@ -64,8 +64,7 @@ class RegionMemory:
         return region[: len(region) // map.element_bytes * map.element_bytes].view(map.dtype)
 
     def _indices(self, map: FeatureMap) -> Any:
-        """Return the index of each element of a feature map in the array that `_elements`
-        returns."""
+        """Return, for each element of a feature map, its index in the result of `_elements`."""
         return map.addresses() // map.element_bytes
 
     def _region(self, number: int, name: str, where: str, written: bool) -> Any:

@@ -92,7 +92,7 @@ class OperandScaling:
     """Scaling of the operands of a sum or difference.
 
     scaled: "both" if both operands are scaled, by `a` and `b`; "a" or "b" if only the left or the
-        right operand is scaled, by `a`, while the other one is only shifted.
+        right operand is scaled, by `a`, while the other one is shifted left by a constant.
     rounding: rounding mode, as in `scaling.py`."""
 
     scaled: str = "both"

@@ -28,7 +28,8 @@ def limited(operation: BlockOperation, values: Any) -> Any:
     """Return `values` plus the zero point of the output, clamped to the limits of the activation.
 
     32-bit outputs without a look-up table saturate instead; zero point and limits do not apply.
-    Source: Vela's softmax, whose registers contain zero points that have no effect (older core).
+    Source: the streams that Vela's older core, written in Python, generates for softmax. They set
+    zero points that must have no effect.
     """
     activation = operation.activation
     if operation.ofm.element_bytes == 4 and activation.table is None:

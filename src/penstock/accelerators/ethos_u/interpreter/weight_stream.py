@@ -110,7 +110,7 @@ class _Palette:
 
     @property
     def index_bits(self) -> int:
-        """Bits of an index that is encoded without Golomb-Rice code."""
+        """Width of an index in bits if indices are encoded without Golomb-Rice code."""
         size = len(self.numbers)
         return (size - 1).bit_length() if size else self.width
 
@@ -133,7 +133,8 @@ class _Coded:
     begun: number of values whose quotients have been read.
     read: number of values whose remainders have been read.
     waiting: number of values of the previous chunk, whose remainders have not been read.
-    unary: the two groups of bits of each chunk of quotients.
+    unary: the bits of each chunk of quotients: for each symbol, whether it is above 0; and, for
+        weight indices, for each symbol above 0, whether it is 2.
     places: bit position and number of the remainders of each chunk."""
 
     count: int
@@ -145,13 +146,15 @@ class _Coded:
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def chunk(self, symbols: int) -> None:
-        """Register a chunk with the quotients of `symbols` values."""
+        """Update the counts after the quotients of `symbols` values have been read."""
         self.begun += symbols
         self.waiting = symbols
 
     def remainders(self, bits: _Bits, has_chunk: bool) -> None:
-        """Read the remainders of the previous chunk. `has_chunk` is True if another chunk has been
-        read since."""
+        """Read the remainders of the values whose quotients are in the previous chunk.
+
+        has_chunk: whether a new chunk of quotients, whose remainders come next, has been read in
+            the meantime."""
         count = min(self.waiting, self.count - self.read)
         self.read += count
         if count:
@@ -173,9 +176,9 @@ class _Coded:
 class _Slice:
     """A slice of the stream.
 
-    run_divider: the divider of zero runs, which precedes the header of the slice.
-    palette: the palette of the previous slice, which this one uses unless it has a new one; None
-        for the first slice."""
+    run_divider: the divider of zero runs, which precedes the header of the slice in the stream.
+    palette: the palette of the previous slice, which remains in use unless this slice contains a
+        new palette; None for the first slice."""
 
     def __init__(self, bits: _Bits, run_divider: int, palette: _Palette | None) -> None:
         count, divider = bits.take(15) + 1, bits.take(3)
@@ -196,7 +199,7 @@ class _Slice:
         self.symbols = SHORT_CHUNK if self.plain and self.coded.divider > 5 else CHUNK
 
     def weights(self) -> Any:
-        """Return all weights of the slice, including zero runs."""
+        """Return all weights of the slice, including the zeros of its runs."""
         while self._turn():
             pass
         quotients = np.zeros(self.coded.count, np.int64) if self.plain else self._quotients()
@@ -207,8 +210,11 @@ class _Slice:
         return self._with_runs(weights, runs)
 
     def _turn(self) -> bool:
-        """Read a chunk of weights and a chunk of runs if they are due, and then the remainders of
-        the previous chunks. Return whether a chunk was read."""
+        """Read the next chunk of weights and the next chunk of runs, and then the remainders of the
+        previous chunks. Return False if there was no chunk left to read.
+
+        A chunk of weights is skipped while `MOST_AHEAD` more weights than runs have been read; a
+        chunk of runs is skipped while more runs than weights have been read."""
         coded, runs, bits = self.coded, self.runs, self.bits
         ahead = coded.begun - runs.begun if self.has_runs else 0
         on = ahead < MOST_AHEAD and coded.begun < coded.count
@@ -258,7 +264,7 @@ class _Slice:
 
 
 def _sums(symbols: Any, ends: Any) -> Any:
-    """Return the sum of the symbols of each number. `ends` is True at the last symbol of a
-    number."""
+    """Return the numbers that a sequence of symbols encodes. Each number is the sum of one or more
+    consecutive symbols; `ends` is True at the last symbol of each number."""
     group = np.append(0, ends.cumsum()[:-1])
     return np.bincount(group, symbols, int(ends.sum()))[: int(ends.sum())].astype(np.int64)

@@ -50,7 +50,7 @@ class WeightLayout:
 
     @property
     def text(self) -> str:
-        """The parameters as a phrase."""
+        """The parameters as a phrase for messages."""
         kernel = self.kernel
         part = "part of the kernel" if kernel.part_kernel_first else "depth"
         first = "depthwise" if self.depthwise else f"{part} first"
@@ -152,15 +152,16 @@ def _places(order: WeightLayout) -> Any:
 
 
 def _input_block(order: WeightLayout) -> int:
-    """Return the number of input channels that the hardware processes before the next part of the
-    kernel."""
+    """Return the number of input channels in a block. For each block, the hardware processes one
+    part of the kernel after another, each for all channels of the block."""
     if order.depthwise:
         return 1
     return 16 if order.kernel.part_kernel_first or order.bits == 16 else 32
 
 
 def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
-    """Yield the rows and columns of each part of a kernel."""
+    """Yield the rows and columns of each part of a kernel. The hardware divides kernels into parts
+    that span, including dilation, at most `kernel.decomposition` rows and columns."""
     tall, wide = (kernel.decomposition // d for d in (kernel.dilation_y, kernel.dilation_x))
     for top in range(0, kernel.height, tall):
         for left in range(0, kernel.width, wide):
@@ -171,8 +172,11 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
 
 
 def _part_places(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
-    """Return the places of the weights of one part of a kernel, for a block of output channels that
-    begins at `output` and a block of input channels that begins at `given`.
+    """Return the places, as defined in `_places`, of the weights of one part of a kernel, in the
+    order of the stream.
+
+    output, given: first channel of the block of output channels and of the block of input channels.
+    piece: rows and columns of the part.
 
     Axes: micro blocks of inputs (part kernel first), micro blocks of outputs, taps, micro blocks of
     inputs (depth first), outputs of a micro block, inputs of a micro block.
@@ -199,8 +203,8 @@ def _part_places(order: WeightLayout, output: int, given: int, piece: tuple[rang
 
 
 def _taps(order: WeightLayout, taps: int) -> int:
-    """Return the number of taps of a part of a kernel, including padding. `taps` is the number
-    without padding."""
+    """Return the number of taps that the stream contains for a part of a kernel with `taps` taps.
+    It includes taps that pad the part with zeros."""
     if order.depthwise:
         step = PARALLEL_TAPS
     elif order.kernel.part_kernel_first:

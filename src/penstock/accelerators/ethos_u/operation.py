@@ -219,13 +219,13 @@ class Operation:
 
     def reads(self, first: int, end: int) -> tuple[int, int]:
         """Return the input rows [lower, upper) that output rows [first, end) depend on."""
-        lower, upper = self._under(first, end)
+        lower, upper = self._upscaled_rows(first, end)
         return max(-(-lower // self.upscale), 0), min(-(-upper // self.upscale), self.in_h)
 
     def padding(self, first: int, end: int) -> tuple[int, int, int, int]:
         """Return the rows or columns of padding (top, left, bottom, right) that the windows of
         output rows [first, end) cover."""
-        lower, upper = self._under(first, end)
+        lower, upper = self._upscaled_rows(first, end)
         top = self.upscale * self.reads(first, end)[0] - lower
         bottom = upper - self.upscale * self.in_h
         reach_w = (self.kernel_w - 1) * self.dilation_w + 1
@@ -244,12 +244,12 @@ class Operation:
 
         If the windows cover no padding, the key is the first row of the upscaled input that they
         cover, modulo `upscale`. Otherwise, the key is the interval itself."""
-        lower, upper = self._under(first, end)
+        lower, upper = self._upscaled_rows(first, end)
         if lower >= 0 and upper <= self.upscale * self.in_h:
             return (lower % self.upscale,)
         return first, end
 
-    def _under(self, first: int, end: int) -> tuple[int, int]:
+    def _upscaled_rows(self, first: int, end: int) -> tuple[int, int]:
         """Return the rows [lower, upper) of the upscaled input that the windows of output rows
         [first, end) cover. They may be outside the input, in the padding."""
         upper = (end - 1) * self.stride_h + self.reach_h

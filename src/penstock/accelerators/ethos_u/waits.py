@@ -115,15 +115,15 @@ def accesses_of(action: Action) -> Accesses:
 
 
 def _row_span(
-    width: int, channels: int, packed: bool, first: int = 0, every: int | None = None
+    width: int, channels: int, packed: bool, first: int = 0, tensor_channels: int | None = None
 ) -> tuple[int, int]:
     """Return the first and the last byte (inclusive) that an action accesses in a row, relative to
     the start of the row.
 
     channels: number of channels that the action accesses, beginning with channel `first`.
-    every: number of channels of the tensor; by default, `channels`."""
+    tensor_channels: number of channels of the tensor; by default, `channels`."""
     if not packed:
-        return first, first + (width - 1) * (every or channels) + channels - 1
+        return first, first + (width - 1) * (tensor_channels or channels) + channels - 1
     block = BLOCK_CHANNELS * width
     start, last = first // BLOCK_CHANNELS * block, channels - 1
     blocks, rest = divmod(last, BLOCK_CHANNELS)

@@ -145,10 +145,10 @@ class _Coded:
     unary: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     places: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
-    def chunk(self, symbols: int) -> None:
-        """Update the counts after the quotients of `symbols` values have been read."""
-        self.begun += symbols
-        self.waiting = symbols
+    def add_chunk(self, quotients: int) -> None:
+        """Update the counts after a chunk of `quotients` quotients has been read."""
+        self.begun += quotients
+        self.waiting = quotients
 
     def remainders(self, bits: _Bits, has_chunk: bool) -> None:
         """Read the remainders of the values whose quotients are in the previous chunk.
@@ -226,10 +226,10 @@ class _Slice:
         runs.remainders(bits, on_runs)
         if on:
             coded.unary.append((first, second))
-            coded.chunk(self.symbols if self.truncated else self.symbols - second.bit_count())
+            coded.add_chunk(self.symbols if self.truncated else self.symbols - second.bit_count())
         if on_runs:
             runs.unary.append((run_bits, 0))
-            runs.chunk(self.run_symbols - run_bits.bit_count())
+            runs.add_chunk(self.run_symbols - run_bits.bit_count())
         return on or on_runs
 
     def _quotients(self) -> Any:

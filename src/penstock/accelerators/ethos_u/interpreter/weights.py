@@ -142,13 +142,13 @@ def _weights(stream: bytes) -> Any:
 def _places(order: WeightLayout) -> Any:
     """Return the place of each weight of the stream: its flat index in an array of shape (height,
     width, inputs, outputs), or the number of elements of that array for padding."""
-    pieces = [
-        _part_places(order, output, given, piece)
-        for output in range(0, order.outputs, order.block)
-        for given in range(0, order.inputs, _input_block(order))
-        for piece in _kernel_parts(order.kernel)
+    parts = [
+        _part_places(order, first_output, first_input, part)
+        for first_output in range(0, order.outputs, order.block)
+        for first_input in range(0, order.inputs, _input_block(order))
+        for part in _kernel_parts(order.kernel)
     ]
-    return np.concatenate([piece.ravel() for piece in pieces])
+    return np.concatenate([part.ravel() for part in parts])
 
 
 def _input_block(order: WeightLayout) -> int:
@@ -171,30 +171,33 @@ def _kernel_parts(kernel: KernelWindow) -> Iterator[tuple[range, range]]:
             )
 
 
-def _part_places(order: WeightLayout, output: int, given: int, piece: tuple[range, range]) -> Any:
+def _part_places(
+    order: WeightLayout, first_output: int, first_input: int, part: tuple[range, range]
+) -> Any:
     """Return the places, as defined in `_places`, of the weights of one part of a kernel, in the
     order of the stream.
 
-    output, given: first channel of the block of output channels and of the block of input channels.
-    piece: rows and columns of the part.
+    first_output, first_input: first channel of the block of output channels and of the block of
+        input channels.
+    part: rows and columns of the part.
 
     Axes: micro blocks of inputs (part kernel first), micro blocks of outputs, taps, micro blocks of
     inputs (depth first), outputs of a micro block, inputs of a micro block.
     """
-    rows, columns = piece
-    kernel, first = order.kernel, order.kernel.part_kernel_first
+    rows, columns = part
+    kernel, part_first = order.kernel, order.kernel.part_kernel_first
     block = _input_block(order)
-    deep = min(block, order.inputs - given) if first else block
+    deep = min(block, order.inputs - first_input) if part_first else block
     inner = 1 if order.depthwise else order.input_micro
     micros = -(-deep // inner)
-    outer_inputs, inner_inputs = (micros, 1) if first else (1, micros)
-    outputs = min(order.block, order.outputs - output)
+    outer_inputs, inner_inputs = (micros, 1) if part_first else (1, micros)
+    outputs = min(order.block, order.outputs - first_output)
     o, b, t, i, z, c = np.ogrid[
         :outer_inputs, : -(-outputs // order.micro), : _taps(order, len(rows) * len(columns)),
         :inner_inputs, : order.micro, :inner,
     ]  # fmt: skip
-    to = output + b * order.micro + z
-    source = given + (o + i) * inner + c
+    to = first_output + b * order.micro + z
+    source = first_input + (o + i) * inner + c
     y, x = rows.start + t // len(columns), columns.start + t % len(columns)
     place = ((y * kernel.width + x) * order.inputs + source) * order.outputs + to
     inside = (to < order.outputs) & (source < order.inputs) & (y < rows.stop)

@@ -235,7 +235,7 @@ def splits(banks: int, groups: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(banks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the splits in which one bank has been moved to another bank group."""
+    """Yield the splits that differ from `banks` by moving one bank to another bank group."""
     for a in range(len(banks)):
         for b in range(len(banks)):
             if a != b and banks[a] > 1:

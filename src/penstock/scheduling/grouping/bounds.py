@@ -114,7 +114,7 @@ class PieceCost:
 
 
 def _leaves(whole: GroupCost, i: int, region: int) -> bool:
-    """Return whether node `i` has a reader outside of `region` that cannot be in its group.
+    """Return whether node `i` has a reader outside of `region` that is certainly not in its group.
 
     If so, every grouping writes the tensor of node `i` to external memory.
     """

@@ -120,11 +120,11 @@ class Costed:
         return self.known[group]
 
     def tie(self, group: int) -> int:
-        """Return 0: there is no secondary cost."""
+        """Return 0: groupings of equal cost are not ranked further."""
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of order[lower:lower + 1], .., order[lower:upper]."""
+        """Return the costs of the groups order[lower:lower + 1], .., order[lower:upper]."""
         costs: list[int | None] = []
         group, failed = 0, 0
         for i in order[lower:upper]:
@@ -234,11 +234,11 @@ class Traffic:
         return moved_bytes(self._members(group), *self._graph)
 
     def tie(self, group: int) -> int:
-        """Return 0: there is no secondary cost."""
+        """Return 0: groupings of equal cost are not ranked further."""
         return 0
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of order[lower:lower + 1], .., order[lower:upper]."""
+        """Return the costs of the groups order[lower:lower + 1], .., order[lower:upper]."""
         if lower == 0 and len(order) == len(self.problem.nodes):
             self._remember(tuple(order))
         cap = unbounded_if_none(self.limits.buffer_cap)
@@ -263,9 +263,9 @@ class Traffic:
         return IntervalCosts(costs, feasible)
 
     def _remember(self, order: tuple[int, ...]) -> None:
-        """Store an order of all nodes, in which groups may fit.
+        """Store an execution order of all nodes, along which `fitting` tests undecided groups.
 
-        If it is new, forget that groups were undecided, since they may fit in this order.
+        If it is new, forget which groups were undecided: they may fit in this order.
         """
         if order not in self._ranks:
             self._ranks[order] = np.argsort(np.array(order, np.int64))
@@ -274,7 +274,7 @@ class Traffic:
             self._unsure.clear()
 
     def _sweep(self, order: Column, lower: int, upper: int) -> tuple[Column, Column, Column]:
-        """Return traffic and live bytes of order[lower:k] for lower < k <= upper; see `sweep`."""
+        """Return the results of `sweep` for each group order[lower:k] with lower < k <= upper."""
         position = np.full(len(self.problem.nodes), -1, np.int64)
         position[order] = np.arange(len(order))
         limits = self.limits
@@ -352,9 +352,9 @@ class Traffic:
         return found
 
     def _fits_along(self, rank: Column, members: Column) -> bool:
-        """Return whether a group fits if its nodes run in their relative order in a known order.
+        """Return whether a group fits the buffer if its nodes run in the sequence of a given order.
 
-        rank: position of each node in the known order; members: nodes of the group.
+        rank: position of each node in the given order; members: nodes of the group.
         """
         inside = members[np.argsort(rank[members])]
         _, _, reached = self._sweep(inside, 0, len(inside))

@@ -69,7 +69,7 @@ class GroupCycles:
         return self.moved_bytes(group)
 
     def interval_costs(self, order: Sequence[int], lower: int, upper: int) -> IntervalCosts:
-        """Return the costs of order[lower:lower + 1], .., order[lower:upper], in cycles."""
+        """Return the cycles of the groups order[lower:lower + 1], .., order[lower:upper]."""
         features, feasible = self.traffic.interval_costs(order, lower, upper)
         nodes = np.array(order[lower : lower + len(features)], np.int64)
         moved = features + self._weights[nodes].cumsum()

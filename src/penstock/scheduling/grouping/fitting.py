@@ -210,7 +210,7 @@ def _next_live_bytes(
     during: Column,
     after: Column,
 ) -> int:
-    """Compute the live bytes if each member runs next; return a free member k, or -1.
+    """For each member, compute the live bytes if it runs next; return a free member k, or -1.
 
     A free member leaves no more live bytes than before; the search for it ends at the first one.
     done, live: mask of the executed members, and the live bytes.
@@ -254,7 +254,7 @@ def _ready(
 def _push(
     done: int, cap: int, during: Column, after: Column, states: Column, lives: Column, filled: int
 ) -> int:
-    """Push the state after each member that can run; return the new number of states.
+    """Push the state after each member that can run; return the new number of states on the stack.
 
     The state with the fewest live bytes is on top.
     during, after: see `_next_live_bytes`.

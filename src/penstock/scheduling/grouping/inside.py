@@ -77,8 +77,7 @@ def circular(problem: GroupingProblem, group: int, max_states: int = 0) -> Inner
 def best(problem: GroupingProblem, group: int, max_states: int = 20_000) -> InnerOrder:
     """Return the order of least peak; optimal if the search finishes within `max_states` states.
 
-    Otherwise a beam search follows if its work, quadratic in the number of nodes, is within this
-    budget.
+    Otherwise a beam search follows, unless the square of the number of nodes exceeds `max_states`.
     """
     paper = trace_back(problem, group)
     nodes = tuple(bits(group))

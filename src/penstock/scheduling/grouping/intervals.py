@@ -21,7 +21,7 @@ def intervals(
     most: int | None = None,
     ends: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return the groups of least total cost that are intervals of an order.
+    """Divide an order into intervals of least total cost; return them as groups (node masks).
 
     The result is empty if the order cannot be divided into groups.
     order: nodes in a topological order; need not contain all nodes.

@@ -21,9 +21,10 @@ from penstock.scheduling.order.step_table import bits
 
 
 def clusters(cost: OrderCost) -> tuple[int, ...]:
-    """Merge pointwise nodes with a producer where possible; return the resulting node masks.
+    """Merge pointwise nodes with a producer; return the resulting clusters, as masks of nodes.
 
-    Every node is in exactly one of these clusters.  They are sorted by depth: the length of the
+    A merge that would create a cycle or a cluster that cannot be a group is omitted.
+    Every node is in exactly one cluster.  Clusters are sorted by depth: the length of the
     longest path of clusters that ends at each.
     """
     problem = cost.problem

@@ -27,9 +27,9 @@ EXACT_WORK = 8_000
 
 @dataclass(slots=True)
 class Moves:
-    """Local search that improves given groups.
+    """Local search that reduces the total cost of given groups.
 
-    orders: orders of all nodes, along which larger regions are regrouped.
+    orders: orders of all nodes, along which regions too large for an exact search are regrouped.
     groups: the present groups, as masks of nodes in a topological order.
     work: remaining budget, in nodes of the groups examined.
     """

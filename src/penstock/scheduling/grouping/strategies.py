@@ -131,7 +131,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 def _candidates(
     cost: OrderCost, options: GroupingOptions, every: Mapping[str, Sequence[int]]
 ) -> Iterator[Groups]:
-    """Yield the groups of the heuristic strategies, then the best intervals of each order.
+    """Yield the groups of the heuristic strategies, then the cheapest intervals of each order.
 
     every: orders of all nodes by name.
     """

@@ -17,7 +17,7 @@ Column = npt.NDArray[np.int64]
 
 
 def unbounded_if_none(limit: int | None) -> int:
-    """Return a limit for compiled code: `UNBOUNDED` for None."""
+    """Return `limit`, or `UNBOUNDED` for None: compiled code takes only integers."""
     return UNBOUNDED if limit is None else limit
 
 
@@ -102,7 +102,7 @@ def moved_bytes(
     kept: Column,
     sizes: Column,
 ) -> int:
-    """Return the bytes that a group moves: tensors read from outside, and own ones used outside.
+    """Return the bytes of the tensors that a group reads from outside, or writes for use outside.
 
     Each tensor is counted once.
     members: the group's nodes.

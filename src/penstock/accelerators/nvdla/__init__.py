@@ -91,8 +91,8 @@ class Nvdla(UMABackend):
 
 
 def feature_bytes(attrs: Mapping[str, object]) -> int:
-    """Return the size of the feature buffer in bytes; 0 without the extension.  Raises UsageError
-    if the attributes are invalid."""
+    """Return the size of the feature buffer in bytes; 0 if the attributes select NVDLA without
+    penstock's extension.  Raises UsageError if the attributes are invalid."""
     wanted = str(attrs[FEATURE_BUFFER])
     if wanted != "own":
         try:
@@ -116,7 +116,7 @@ def feature_bytes(attrs: Mapping[str, object]) -> int:
 
 def feature_bandwidth(attrs: Mapping[str, object]) -> float:
     """Return the bandwidth of the feature buffer's port in bytes per cycle.  Raises UsageError if
-    there is no such configuration."""
+    the attribute `config` names no configuration."""
     return configuration(str(attrs["config"])).buffer_port.bytes_per_cycle
 
 

@@ -61,8 +61,9 @@ class Demand:
         return -(-self.slice_entries * rows // self.hardware.bank_entries)
 
     def weight_banks(self, which: ResidentWeights) -> int:
-        """Return the number of banks for weights of which `which` are in the buffer at a time,
-        including the space after a group."""
+        """Return the number of banks for weights if the buffer holds `which` of them at a time.  It
+        is at least the number for one group of kernels and the free space that the hardware
+        requires after it (`WEIGHT_ROOM_BYTES`)."""
         kernel_bytes = self.taps * self.channels
         group = kernel_bytes * min(self.hardware.atomic_k, self.kernels)
         least = self._banks(group + WEIGHT_ROOM_BYTES)
@@ -89,7 +90,8 @@ class BankSplit:
     overlap: int
 
     def pieces(self, height: int) -> int:
-        """Return the number of hardware layers that an input of `height` rows takes."""
+        """Return the number of hardware layers into which a convolution is split between rows if
+        its input has `height` rows."""
         if self.rows >= height:
             return 1
         return -(-(height - self.overlap) // (self.rows - self.overlap))
@@ -111,11 +113,15 @@ def entries_per_slice(width: int, channels: int, hardware: NvdlaConfiguration) -
 
 
 def allocate(demand: Demand, reserved: int = 0) -> BankSplit:
-    """Return the open-source compiler's allocation: the whole input beside as many weights as
-    possible or, if it does not fit beside even one group of kernels, as many rows as fit beside as
-    many weights as possible.  `reserved` banks remain unused.
+    """Return the allocation that NVDLA's open-source compiler chooses; `reserved` banks remain
+    unused.
 
-    Raises CapacityError if the rows under a kernel do not fit beside one group of kernels."""
+    The options for weights are tried from all weights down to one group of kernels (`PREFERENCE`).
+    The first that leaves enough banks for the whole input is chosen.  If there is none, the first
+    that leaves enough for the input rows of one window is chosen, and the rest of the buffer holds
+    as many input rows as fit.
+
+    Raises CapacityError if the input rows of one window do not fit beside one group of kernels."""
     banks = demand.hardware.banks - reserved
     overlap = max(demand.reach_rows - demand.stride_rows, 0)
     whole = demand.data_banks(demand.height)

@@ -68,7 +68,8 @@ class NvdlaConfiguration:
     bytes.  In memory, channels are stored in packs of `memory_atom_bytes` bytes.  Products of int8
     elements are accumulated in `accumulator_bits` bits and delivered in `delivered_bits` bits, with
     saturation.  `memory` and `sram` are the first and the second memory port; `sram` is None if
-    NVDLA has only one.  `extension` is None for NVDLA without the extension."""
+    NVDLA has only one.  `extension` describes the units that penstock adds, such as requantisation
+    as in TFLite, pooling and a feature buffer; None for NVDLA without them."""
 
     name: str
     atomic_c: int
@@ -115,11 +116,12 @@ class NvdlaConfiguration:
 
     @property
     def has_second_memory(self) -> bool:
-        """Whether there is a second memory port: NVDLA's own, or that of the extension."""
+        """Whether there is a second memory port: NVDLA's own, or that of penstock's extension."""
         return self.sram is not None or self.extension is not None
 
     def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
-        """Return the configuration with the extension and a feature buffer of the given size."""
+        """Return the configuration with the units that penstock adds to NVDLA, and a feature buffer
+        of the given size."""
         return replace(self, extension=Extension(feature_banks, feature_bank_bytes))
 
 

@@ -30,8 +30,9 @@ from penstock.accelerators.nvdla.layer import (
 
 @dataclass(frozen=True, slots=True)
 class Convolution(Reach):
-    """A convolution of int8 features as defined by a network.  Unlike those of a
-    `ConvolutionLayer`, its windows may leave the last rows or columns of the input unused."""
+    """A convolution of int8 features as the network defines it.  Its windows may leave the last
+    rows or columns of the input unused, which the hardware does not support: a `ConvolutionLayer`
+    has no such rows or columns."""
 
     hardware: NvdlaConfiguration
     width: int
@@ -147,7 +148,7 @@ def _size(piece: RowPiece) -> int:
 
 def _kept(before: RowPiece, piece: RowPiece) -> int:
     """Return the number of input rows of a piece that remain in the buffer from the previous piece,
-    `before`; 0 if `before` would discard no row, since a layer must discard at least one."""
+    `before`; 0 if both begin at the same input row, since a layer must discard at least one row."""
     return max(0, before.upper - piece.lower) if piece.lower > before.lower else 0
 
 

@@ -53,8 +53,8 @@ def mac_cycles(
 def convolution_cycles(
     chip: NvdlaConfiguration, points: int, taps: int, channels: int, kernels: int
 ) -> dict[str, float]:
-    """Return the busy cycles of the multipliers and of post-processing in a convolution, by name of
-    the unit.  Arguments are those of `mac_cycles`."""
+    """Return the busy cycles of the "multipliers" and of "post-processing" in a convolution; these
+    names are the keys.  Arguments are those of `mac_cycles`."""
     return {
         "multipliers": mac_cycles(chip, points, taps, channels, kernels),
         "post-processing": points * kernels / chip.rates.single_point,
@@ -62,8 +62,8 @@ def convolution_cycles(
 
 
 def window_cycles(chip: NvdlaConfiguration, elements: int) -> dict[str, float]:
-    """Return the busy cycles of unit WINDOW by name; `elements` is the total number of elements in
-    all windows."""
+    """Return the busy cycles of unit WINDOW under the key "windows".  `elements` is the total
+    number of elements in all windows."""
     return {"windows": elements / chip.rates.pooling}
 
 
@@ -105,7 +105,8 @@ def layer_cycles(
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
-    """Return the cycles of a call that computes `rows` output rows."""
+    """Return the cycles of a call that computes `rows` output rows, and the busy cycles of each
+    resource; tasks run one after the other."""
     every = tasks(offloaded)
     return reduce(
         add,
@@ -118,9 +119,12 @@ def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
 
 @lru_cache(maxsize=4096)
 def task_cycles(t: Task, rows: int, inside: frozenset[str] = frozenset()) -> Breakdown:
-    """Return the cycles of `rows` consecutive output rows of a task, below those that read the top
-    padding if the output has enough rows; hardware layers run one after the other.  `inside`: see
-    `layer_cycles`."""
+    """Return the cycles of `rows` consecutive output rows of a task, whose hardware layers run one
+    after the other.  Rows that read padding above the input are avoided if the output has enough
+    others.
+
+    `inside` names the fields of `LayerTraffic` whose bytes pass through the port of the feature
+    buffer."""
     first = min(-(-t.pad_top // t.stride_h), t.out_h - rows)
     layers = t.layers_with_traffic(first, first + rows)
     return reduce(add, (layer_cycles(t.hardware, *one, inside) for one in layers))

@@ -1,4 +1,4 @@
-"""kernels: translates operators to tasks of NVDLA's convolution core and of the extension.
+"""kernels: translates operators to tasks of NVDLA's convolution core and of penstock's extension.
 
 Features are stored row by row, each row in packs of channels (`penstock.uma.packed`).  In NVDLA's
 terms, a surface is one pack of a row, and the line stride is the row pitch.
@@ -50,7 +50,8 @@ OPERATORS = (*TABLED, "nn.max_pool2d", "nn.avg_pool2d", "add", "subtract", "conc
 
 
 def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
-    """Return the hardware configuration that the user selected, with the extension."""
+    """Return the hardware configuration that the user selected, with the units that penstock adds
+    to NVDLA (`Extension`)."""
     return configuration(str(offloaded.target.attrs["config"])).extended(0, 0)
 
 
@@ -191,8 +192,8 @@ def _elementwise_task(
 
 
 def compute(call: KernelCall) -> Sequence[Command]:
-    """Return the commands of a call, one per task.  The tasks of a concatenation write adjacent
-    channels of each row."""
+    """Return the commands of a call, one per task.  The tasks of a concatenation each copy one
+    input to its channels of the output rows."""
     commands: list[Command] = []
     offset_bytes = 0
     for one in tasks(call):
@@ -224,10 +225,9 @@ def gathered_bytes(reach: int, packs: TensorType) -> int:
 
 
 def feature_buffer_fields(offloaded: Offloaded, input_indices: tuple[int, ...]) -> frozenset[str]:
-    """Return the fields of a task's `LayerTraffic` whose tensors are in the feature buffer, given
-    the memory of each tensor (`Offloaded.memory_assignment`); no field if the memories are not
-    known.
-    `input_indices`: see `TaskInputs.inputs`."""
+    """Return the fields of a task's `LayerTraffic` whose tensors are in the feature buffer, as the
+    memory assignment determines; none if there is no assignment yet.  `input_indices` are the
+    indices of the main node's inputs that the task reads (`TaskInputs`)."""
     if not offloaded.memory_assignment:
         return frozenset()
     *inputs, output = offloaded.memory_assignment
@@ -266,7 +266,8 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
-    """Return the tables of a mean: weights of 1, and a bias that subtracts the zero points."""
+    """Return the tables of a mean, which is a depthwise convolution: weights of 1, and biases that
+    subtract the zero point from each element."""
     p, (_, h, w, c) = offloaded.parameters, offloaded.main.inputs[0].type.shape
     post = (-p["in_zero"] * h * w, p["multiplier"], p["shift"])
     return {
@@ -276,7 +277,8 @@ def _averaging_tables(offloaded: Offloaded) -> Mapping[str, Array]:
 
 
 def _scaling_tables(offloaded: Offloaded, constant: int) -> Mapping[str, Array]:
-    """Return the tables of a product with the constant input `constant`: one weight per channel."""
+    """Return the tables of the product with input `constant` of the main node, which is constant
+    and becomes the weights of a depthwise convolution, one per channel."""
     p, weights = offloaded.parameters, factors(offloaded, constant)
     bias = -p[f"zero{1 - constant}"] * weights
     scale = np.broadcast_to([p["out_multiplier"], p["out_shift"]], (len(weights), 2))

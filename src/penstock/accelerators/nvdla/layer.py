@@ -31,8 +31,8 @@ COUNTS = (
 class NvdlaMemory(IntEnum):
     """A memory, by its number in registers.
 
-    FEATURE_BUFFER is the memory at the second port.  The extension provides this on-chip memory in
-    every configuration."""
+    FEATURE_BUFFER is the on-chip memory at the second memory port.  Not every configuration of
+    NVDLA has one; penstock's extension adds it to all."""
 
     FEATURE_BUFFER = 0
     MAIN = 1
@@ -102,8 +102,8 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """NVDLA's own conversion of sums to elements: (sum - offset) * scale >> shift, rounded and
-    saturated."""
+    """The conversion of sums to elements that NVDLA provides, in contrast to the requantisation
+    that penstock adds: (sum - offset) * scale >> shift, rounded and saturated."""
 
     offset: int = 0
     scale: int = 1
@@ -289,7 +289,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield the limits that a layer's window and padding violate, in the form of `_faults`."""
+    """Yield the limits that a layer's window and padding violate, each as (what, why) of an error
+    message."""
     pad, sides = layer.padding, ("left", "right", "top", "bottom")
     reaches = (layer.reach_x, layer.reach_x, layer.reach_y, layer.reach_y)
     for side, reach in zip(sides, reaches, strict=True):
@@ -313,7 +314,8 @@ def _window_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
 
 
 def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
-    """Yield the limits that a layer's addresses and strides violate, in the form of `_faults`."""
+    """Yield the limits that a layer's addresses and strides violate, each as (what, why) of an
+    error message."""
     atom = layer.hardware.memory_atom_bytes
     for name, surface, width in (
         ("input", layer.source, layer.width),

@@ -1,4 +1,4 @@
-"""model: a functional model of NVDLA's convolution core and of the extension, on bytes.
+"""model: a functional model of NVDLA's convolution core and of penstock's extension, on bytes.
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
@@ -129,8 +129,8 @@ class Device:
         self.moved[-1][what] += rows * columns * len(range(0, channels, atom)) * atom
 
     def _converted(self, layer: ConvolutionLayer, sums: Sums) -> Array:
-        """Return elements after NVDLA's own conversion, in whole packs; the padding channels of the
-        last pack are converted, too."""
+        """Return the elements that NVDLA's conversion of sums produces, in whole packs; the unused
+        channels of the last pack are converted, too."""
         beyond = -layer.kernels % self.hardware.memory_atom_bytes
         return converted(np.pad(sums, ((0, 0), (0, 0), (0, beyond))), layer.conversion)
 
@@ -250,7 +250,8 @@ def execute(
 
 
 def converted(sums: Sums, conversion: Conversion) -> Array:
-    """Return the int8 elements that NVDLA's own conversion produces from sums."""
+    """Return the int8 elements that NVDLA's conversion of sums produces, which applies to layers
+    without unit POST."""
     scaled = rounding_shift((sums - conversion.offset) * conversion.scale, conversion.shift)
     return np.clip(scaled, INT8.least, INT8.most).astype(np.int8)
 

@@ -130,8 +130,9 @@ class _Encoder:
             yield self._placed(layer, scratch, first)
 
     def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """Return the writes of a layer with the places of its addresses.  Its first input row is at
-        `source`, and its first output row is `first`."""
+        """Return the writes of a layer, each with the place to which its address is relative; None
+        if it holds no address.  The first input row of the layer is at `source`, and its first
+        output row has number `first`."""
         known = {register: source for register in SOURCES}
         known[OUTPUT] = self.call.result.place(first)
         for other in self.call.inputs[1:]:
@@ -151,8 +152,9 @@ def _pitch(rows: StreamRows, lower: int, upper: int, row_bytes: int) -> int | No
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
-    """Return the writes of a layer, each with the place of the address that it holds, and with the
-    memory of that place selected.  `known` maps the registers that hold addresses to places."""
+    """Return the writes of a layer, each with the place to which its address is relative; None if
+    it holds no address.  A write that selects the memory of an address selects that of its place.
+    `known` maps the registers that hold addresses to places."""
     memories = {
         MEMORY_OF[register]: NvdlaMemory.FEATURE_BUFFER
         for register, place in known.items()
@@ -165,7 +167,8 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
 
 
 def encode(commands: Sequence[Issued]) -> bytes:
-    """Return the stream of a call, the encoder's entry point."""
+    """Return the stream of a call that issues the tasks `commands`; the entry point of the
+    encoder."""
     writes = [write for call in commands for layer in _Encoder(call).layers() for write in layer]
     return to_stream(commands[0].operation.hardware, writes)
 
@@ -220,8 +223,9 @@ def relocated(
 def submit(device: object, stream: Array, size: int, *bases: Array) -> None:
     """Functional model of `nvdla_submit`: execute a stream of `size` bytes.
 
-    The model copies each base into the hardware model's memory that the stream names for it.
-    Afterwards, it copies back only the bytes that changed, because bases may overlap."""
+    The arrays `bases` are the contents of memory from each base address on.  The model copies each
+    to the memory of the hardware model that the stream names for it.  Afterwards, it copies back
+    only the bytes that changed, because bases may overlap."""
     del device
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}

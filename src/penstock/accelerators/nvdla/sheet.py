@@ -73,8 +73,8 @@ class SheetWindow:
         return self.row_stride * self.column_stride
 
     def moves(self, rows: int, columns: int) -> tuple[int, int]:
-        """Return the output rows and columns for an input of the given size; only the last window
-        may exceed the border."""
+        """Return the numbers of output rows and columns for an input of the given size, without
+        padding.  The last window along each dimension may extend beyond the input."""
         return (
             -(-(rows - self.rows) // self.row_stride) + 1,
             -(-(columns - self.columns) // self.column_stride) + 1,
@@ -126,12 +126,15 @@ class SheetLayer:
 
     @property
     def depth(self) -> int:
-        """The number of input channels after strides are folded into channels, rounded up."""
+        """The number of input channels, rounded up, after strides are folded into channels: each
+        block of row_stride x column_stride points becomes one point with the channels of all
+        (space-to-depth)."""
         return _up(self.channels * self.window.stride, CHANNELS_AT_ONCE)
 
     @property
     def folded(self) -> tuple[int, int]:
-        """The number of input rows and columns after strides are folded into channels."""
+        """The number of rows and columns of the input after each block of row_stride x
+        column_stride points is folded into the channels of one point (space-to-depth)."""
         window = self.window
         return -(-self.rows // window.row_stride), -(-self.columns // window.column_stride)
 
@@ -147,8 +150,8 @@ class SheetLayer:
 
     @property
     def kernel_points(self) -> int:
-        """The number of weights of one kernel after strides are folded into channels, with rounded
-        depth."""
+        """The number of weights of one kernel after strides are folded into channels
+        (space-to-depth); the number of channels is rounded up."""
         window = self.window
         rows, columns = (
             -(-window.rows // window.row_stride),
@@ -158,7 +161,8 @@ class SheetLayer:
 
     @property
     def slid(self) -> tuple[int, int]:
-        """The number of output rows and columns for which the sheet counts multiplications."""
+        """The number of output rows and columns for which the sheet counts multiplications: without
+        padding, only those whose windows lie within the input."""
         window = self.window
         over = (0, 0) if self.same else (window.rows - 1, window.columns - 1)
         return (
@@ -168,8 +172,8 @@ class SheetLayer:
 
 
 class Resident(Enum):
-    """The size that the sheet compares with the size of a layer's input.  If the input is smaller,
-    it stays in the buffer while weights are streamed; otherwise the reverse."""
+    """The size that decides which operand stays in the buffer.  If the input of a layer is smaller
+    than this size, the input stays while weights are streamed; otherwise the weights stay."""
 
     GROUP = "weights of a group of kernels"
     ALL = "all weights"
@@ -179,13 +183,13 @@ class Resident(Enum):
 class Page:
     """The conventions of one page of the sheet.
 
-    kernels_at_once     numbers of kernels are rounded up to a multiple of this
-    once                whether each tensor is transferred once, and the weights of a fully
-                        connected layer once per batch
-    compared            the size with which the size of the input is compared (`Resident`)
+    kernels_at_once     the number of kernels is rounded up to a multiple of this
+    once                whether each tensor is transferred once, however large it is, and the
+                        weights of a fully connected layer once per batch; otherwise see `_traffic`
+    compared            the size below which the input stays in the buffer (`Resident`)
     rows_ahead          input rows that must be in the buffer in addition to those of a kernel
-    first_layer         whether the first layer has one row ahead, and compares the least size of
-                        its input in the buffer with the weights of a group of kernels
+    first_layer         whether the first layer differs: it has one such row, and the input stays in
+                        the buffer if the rows that must be there take less than a group of kernels
     """
 
     name: str
@@ -221,7 +225,7 @@ class LayerFigures:
 
     @property
     def cycles(self) -> Fraction:
-        """Cycles of the layer."""
+        """Cycles of the layer: the maximum of its computation and its memory traffic."""
         return max(self.mac_cycles, self.dram_cycles)
 
     @property
@@ -295,8 +299,8 @@ def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
 
 
 def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
-    """Return whether features stay in the buffer while weights are streamed.  `special` marks a
-    first layer to which `Page.first_layer` applies."""
+    """Return whether features stay in the buffer while weights are streamed.  `special` marks the
+    first layer of a network on a page with `Page.first_layer`."""
     if special:
         return sizes.least_in_kib < sizes.group_kib
     against = sizes.group_kib if page.compared is Resident.GROUP else sizes.weights_kib
@@ -306,8 +310,9 @@ def _keeps_features(sizes: LayerFigures, page: Page, special: bool) -> bool:
 def _traffic(
     layer: SheetLayer, sizes: LayerFigures, buffer: Fraction, keeps_features: bool
 ) -> Fraction:
-    """Return the KiB read from and written to memory, given a `buffer` in KiB.  One operand is read
-    once; the other is read again for each part of the first that fits the buffer."""
+    """Return the KiB that a layer reads and writes in memory, given a `buffer` in KiB.  With
+    `keeps_features`, features are read once, in parts that fit into the buffer, and the weights are
+    read again for each part; otherwise the reverse."""
     if keeps_features:
         parted, other, beside = sizes.in_kib, sizes.weights_kib, sizes.group_kib
     else:

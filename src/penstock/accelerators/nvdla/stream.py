@@ -47,8 +47,8 @@ class Write:
 
 
 def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the writes of a convolution; with `post`, unit POST post-processes its results,
-    otherwise NVDLA itself does.
+    """Return the writes of a convolution.  With `post`, unit POST converts its sums to elements;
+    otherwise `layer.conversion` does.
 
     Raises UnsupportedError if a value does not fit its field."""
     return _layer_writes(encode(layer), UNITS, post)

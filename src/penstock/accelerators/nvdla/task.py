@@ -23,10 +23,10 @@ class Task:
     """An operator of the convolution core or of unit WINDOW: sizes of input and output in elements,
     window, padding and post-processing.
 
-    `hardware` includes the extension.  `window` is the function of unit WINDOW; None selects the
-    convolution core.  `in_zero` is the input's zero point and the value of padding.  `multiplier_d`
-    is the channel multiplier of a depthwise convolution.  The addresses in `post` are placeholders,
-    which the loader of the stream replaces."""
+    `hardware` includes penstock's extension of NVDLA.  `window` is the function of unit WINDOW;
+    None selects the convolution core.  `in_zero` is the input's zero point and the value of
+    padding.  `multiplier_d` is the channel multiplier of a depthwise convolution.  The addresses in
+    `post` are placeholders, which the loader of the stream replaces."""
 
     hardware: NvdlaConfiguration
     window: WindowKind | None
@@ -97,7 +97,9 @@ class Task:
         self, first: int, end: int
     ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
         """Return the hardware layers that compute output rows [first, end) if all tensors are
-        contiguous, each with its traffic.  Raises as `layers`."""
+        contiguous, each with its traffic.
+
+        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         atom = self.hardware.memory_atom_bytes
         return tuple(
             (layer, traffic_of(layer, self.post, atom))
@@ -107,8 +109,10 @@ class Task:
     def hardware_layers(
         self, first: int, end: int, in_lines: int, out_lines: int
     ) -> tuple[HardwareLayer, ...]:
-        """Return the hardware layers that compute output rows [first, end).  Row pitches and errors
-        are as in `layers`."""
+        """Return the hardware layers that compute output rows [first, end).  `in_lines` and
+        `out_lines` are the row pitches of the input and the output in bytes.
+
+        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         lower, upper = self.reads(first, end)
         top = max(0, self.pad_top - first * self.stride_h)
         below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
@@ -125,7 +129,8 @@ class Task:
     def _convolution(
         self, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> Convolution:
-        """Return the convolution that reads `rows` input rows."""
+        """Return the task as a convolution of an input of `rows` rows, with the given memory
+        layouts and padding."""
         return Convolution(
             self.hardware,
             self.in_w,
@@ -148,7 +153,8 @@ class Task:
     def _window_layer(
         self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
     ) -> WindowLayer:
-        """Return the layer of unit WINDOW that reads `rows` input rows."""
+        """Return the task as a layer of unit WINDOW whose input has `rows` rows, with the given
+        memory layouts and padding."""
         return WindowLayer(
             kind,
             self.in_w,

@@ -72,7 +72,7 @@ class SheetWindow:
         """The product of both strides."""
         return self.row_stride * self.column_stride
 
-    def moves(self, rows: int, columns: int) -> tuple[int, int]:
+    def output_size(self, rows: int, columns: int) -> tuple[int, int]:
         """Return the numbers of output rows and columns for an input of the given size, without
         padding.  The last window along each dimension may extend beyond the input."""
         return (
@@ -141,12 +141,12 @@ class SheetLayer:
     @property
     def convolved(self) -> tuple[int, int]:
         """The number of rows and columns after the convolution, before the pool."""
-        return self.folded if self.same else self.window.moves(self.rows, self.columns)
+        return self.folded if self.same else self.window.output_size(self.rows, self.columns)
 
     @property
     def pooled(self) -> tuple[int, int]:
         """The number of output rows and columns."""
-        return self.pool.moves(*self.convolved) if self.pool else self.convolved
+        return self.pool.output_size(*self.convolved) if self.pool else self.convolved
 
     @property
     def kernel_points(self) -> int:
@@ -160,7 +160,7 @@ class SheetLayer:
         return rows * columns * self.depth
 
     @property
-    def slid(self) -> tuple[int, int]:
+    def mac_positions(self) -> tuple[int, int]:
         """The number of output rows and columns for which the sheet counts multiplications: without
         padding, only those whose windows lie within the input."""
         window = self.window
@@ -290,7 +290,7 @@ def _growth(layer: SheetLayer) -> Fraction:
 
 def _mac_cycles(layer: SheetLayer, hardware: Hardware, page: Page) -> Fraction:
     """Return the cycles of a layer's multiplications."""
-    rows, columns = layer.slid
+    rows, columns = layer.mac_positions
     batch = hardware.fc_batch if layer.kind is SheetLayerKind.FULLY_CONNECTED else 1
     kernels = _up(layer.kernels * batch, page.kernels_at_once)
     taps = Fraction(layer.window.rows * layer.window.columns, layer.window.stride)

@@ -19,7 +19,7 @@ PIXELS, WINDOW_ROW, INPUT = 251, 71, 9.44
 """Cycles of gathering the windows of two pixels: per pair of pixels; per window row; per input."""
 LINE_COLUMN, LINE_BYTE = 73, 3.42
 """Cycles of gathering a window row that is not contiguous: per column; per byte."""
-IDLE_PIXELS, IDLE_BYTE = 177, 8.58
+CONSTANT_PIXELS, CONSTANT_BYTE = 177, 8.58
 """Cycles of writing constant channels of two pixels: per pair of pixels; per byte of a pixel."""
 OUTPUT_ROW = 180
 """Cycles per output row of a convolution."""
@@ -40,18 +40,20 @@ POOL_ROW, POOL_TAP = 16, 4
 def dot_products(words: int, blocks: int, groups: int, *, signed: bool) -> int:
     """Return the cycles of the dot products of two pixels with all channels, requantised.
 
-    The weights consist of `words` words in `blocks` blocks, for `groups` pairs of channels."""
+    words, blocks, groups: numbers of words, of blocks of words, and of pairs of channels that the
+        weights consist of (`PackedPairs`).
+    signed: whether the requantisation form corrects some accumulators."""
     outputs = GROUP + 2 * (OUTPUTS + CORRECTIONS * signed)
     return words * WORD + blocks * BLOCK + groups * outputs
 
 
-def gathered_windows(rows: int, row_bytes: int, idle: int) -> float:
+def gathered_windows(rows: int, row_bytes: int, copied_bytes: int) -> float:
     """Return the cycles of gathering the windows of two pixels and writing constant channels.
 
-    `rows`: rows of a window, of `row_bytes` bytes each; `idle`: number of output channels if some
-    channels are constant, otherwise 0."""
+    `rows`: rows of a window, of `row_bytes` bytes each; `copied_bytes`: bytes of an output pixel if
+    it has constant channels, because the kernel then first copies a whole pixel; otherwise 0."""
     pair = PIXELS + rows * (WINDOW_ROW + INPUT * row_bytes)
-    return pair + (IDLE_PIXELS + IDLE_BYTE * idle) * bool(idle)
+    return pair + (CONSTANT_PIXELS + CONSTANT_BYTE * copied_bytes) * bool(copied_bytes)
 
 
 def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
@@ -62,13 +64,17 @@ def gathered_lines(lines: int, columns: int, row_bytes: int) -> float:
 
 
 def depthwise(channels: int, taps: int, *, signed: bool) -> float:
-    """Return the cycles of two pixels of a depthwise convolution."""
+    """Return the cycles of two pixels of a depthwise convolution.
+
+    `signed`: whether the requantisation form corrects some accumulators."""
     channel = TAPS_CHANNEL if taps == 9 else OTHER_CHANNEL + OTHER_TAP * taps
     return TAPS_PIXELS + channels * (channel + OUTPUTS + CORRECTIONS * signed)
 
 
 def fully_connected(batches: int, outputs: int, depth: int, *, signed: bool) -> int:
-    """Return the cycles of a fully connected layer with `depth` inputs per output."""
+    """Return the cycles of a fully connected layer with `depth` inputs per output.
+
+    `signed`: whether the requantisation form corrects some accumulators."""
     fours, rest = divmod(depth, 4)
     group = FOUR_INPUTS * fours + REST_INPUT * rest + FOUR_OUTPUTS
     group += 4 * (OUTPUTS + CORRECTIONS * signed)

@@ -64,7 +64,9 @@ def thumb_kernel(op: Op, site: Site) -> Kernel | None:
 
 @lru_cache(maxsize=1024)
 def certificate(op: LayerOp, site: Site) -> ClampedCertificate:
-    """Return clamped requantisation forms that are proved exact for the channels of a layer."""
+    """Return the requantisation form without 64-bit products that is proved exact for a layer.
+
+    The certificate has no form if a channel needs 64-bit products."""
     return certify_clamped(variable_channels(op, site))
 
 
@@ -89,7 +91,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     """Return the convolution kernel, which computes two pixels of two output channels at a time.
 
     Each output channel must read all input channels.  Returns None if requantisation is not proved
-    exact, or if partial sums may exceed 16 bits."""
+    exact, or if the sum of the products of two taps may exceed 16 bits."""
     x = site.inputs[0]
     layer = _layer(op, site)
     if layer is None:
@@ -101,7 +103,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     words = -(-op.rows.size * row_elements // 2) * 2
     pair = cycles.dot_products(
         found.words, found.blocks, found.groups, signed=layer.is_signed
-    ) + cycles.gathered_windows(op.rows.size, row_elements, site.output.shape[3] * any(layer.idle))
+    ) + cycles.gathered_windows(
+        op.rows.size, row_elements, site.output.shape[3] * any(layer.is_constant)
+    )
     return Kernel(
         "conv2d_s8_thumb",
         params=(
@@ -112,7 +116,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             ("words", words),
             ("groups", found.groups),
             ("is_signed", int(layer.is_signed)),
-            ("has_idle", int(any(layer.idle))),
+            ("has_idle", int(any(layer.is_constant))),
         ),
         tables=(
             ("weights", _table(found.content or bytes(4))),
@@ -122,27 +126,30 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=4 * words + 2 * row_elements,
         by_rows=True,
         classes=layer.classes,
-        skips_constant=any(layer.idle),
-        work_cycles=round(_pairs(site) * pair + _line_cycles(op, site)),
+        skips_constant=any(layer.is_constant),
+        work_cycles=round(_pixel_pairs(site) * pair + _row_and_gather_cycles(op, site)),
         odd_cycles=_odd_cycles(site, pair),
     )
 
 
-def _pairs(site: Site) -> float:
-    """Return half the number of output pixels."""
+def _pixel_pairs(site: Site) -> float:
+    """Return the number of pairs of output pixels; a remaining pixel counts as half a pair."""
     return math.prod(site.output.shape[:3]) / 2
 
 
 def _odd_cycles(site: Site, pair: float) -> int:
     """Return the additional cycles of a call that computes an odd number of rows.
 
-    `pair`: cycles of two pixels.  If a row has an odd number of pixels, such a call computes an odd
-    number of pixels, and its last pixel takes as long as a pair."""
+    `pair`: cycles of two pixels.  If rows have an odd number of pixels, so has such a call.  Its
+    last pixel takes as long as a pair, but is counted as half a pair elsewhere."""
     return round(site.output.shape[2] % 2 * pair / 2)
 
 
-def _line_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
-    """Return the cycles of gathering discontiguous window rows, plus those per output row."""
+def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
+    """Return the cycles of a convolution in addition to those of each pair of pixels.
+
+    They are a constant per output row, and the cycles of gathering window rows that are not
+    contiguous or not entirely inside the input."""
     x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
@@ -186,7 +193,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
         scratch_bytes=x.shape[3],
         by_rows=True,
         classes=layer.classes,
-        work_cycles=round(_pairs(site) * pair) + found + rows,
+        work_cycles=round(_pixel_pairs(site) * pair) + found + rows,
         odd_cycles=_odd_cycles(site, pair),
     )
 
@@ -232,9 +239,9 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
 
 
 def _sum(op: Add | Sub, site: Site) -> Kernel | None:
-    """Return the kernel that computes a shifted weighted sum of two tensors of equal shape.
+    """Return the kernel that computes (a * left + b * right + offset) >> shift element by element.
 
-    Returns None if no such sum equals the operator."""
+    Returns None if the shapes of a and b differ, or if no constants make the result exact."""
     found = sum_params(op, site)
     if found is None:
         return None

@@ -26,28 +26,28 @@ _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 class ThumbLayer:
     """A layer whose requantisation is proved exact.
 
-    weights    (channels, taps)
-    bias       (channels,), corrected for the zero point of the input
-    form       requantisation form of all channels
-    idle       for each channel, whether its output is constant, so that it needs no computation
-    outputs    (channels,): one possible output value of each channel, the value if it is constant
-    classes    requantisation class of each channel, one letter each
+    weights      (channels, taps)
+    bias         (channels,), corrected for the zero point of the input
+    form         requantisation form of all channels
+    is_constant  for each channel, whether its output is the same for every input; its weights are 0
+    outputs      (channels,): the outputs of constant channels; placeholders for other channels
+    classes      requantisation class of each channel, one letter each
     """
 
     weights: Int64s
     bias: Int64s
     form: ClampedForm
-    idle: Sequence[bool]
+    is_constant: Sequence[bool]
     outputs: Int64s
     classes: str
 
     @property
     def is_signed(self) -> bool:
-        """Whether scales contain corrections."""
+        """Whether the form corrects some accumulators, so that scales contain corrections."""
         return self.form.corrects
 
     def scale(self, channel: int) -> bytes:
-        """Return the scale of a channel as little-endian 32-bit words."""
+        """Return the bias and the form's constants of a channel as little-endian 32-bit words."""
         form = self.form
         bias = self.bias[channel] - form.origin[channel]
         correction = (form.turn[channel], form.correction[channel]) if self.is_signed else ()
@@ -63,7 +63,9 @@ class PackedPairs:
     """Packed weights and scales of all pairs of channels.
 
     content: the bytes that the kernel reads.
-    groups, blocks, words: total numbers of pairs, of blocks of weights, and of words of weights."""
+    groups: number of pairs.
+    words: number of 32-bit words of weights; a word has two taps of two channels.
+    blocks: number of blocks of words; the kernel sums the products of a block in 16 bits."""
 
     content: bytes
     groups: int
@@ -81,7 +83,7 @@ def by_taps(layer: ThumbLayer) -> bytes:
 
 
 def by_rows(layer: ThumbLayer) -> bytes:
-    """Return, for every four channels, their weights, input by input, followed by their scales.
+    """Return, for every four channels, their weights for each input in turn, then their scales.
 
     If 4 does not divide the number of channels, the last channel is repeated."""
     count = len(layer.weights)
@@ -94,10 +96,11 @@ def by_rows(layer: ThumbLayer) -> bytes:
 
 
 def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
-    """Return the weights and scales of pairs of channels with similar weights.
+    """Return the weights and scales of all channels but constant ones, two channels at a time.
 
-    The kernel adds products in 16 bits within a block and in 32 bits across blocks.  Returns None
-    if even the products of two taps may exceed 16 bits."""
+    Channels with similar sums of absolute weights are paired.  The kernel adds products in 16 bits
+    within a block of taps and in 32 bits across blocks.  Returns None if even the products of two
+    taps may exceed 16 bits."""
     content, blocks, words = bytearray(), 0, 0
     pairs = list(_pairs(layer))
     for pair in pairs:
@@ -114,11 +117,14 @@ def by_pairs(layer: ThumbLayer) -> PackedPairs | None:
 
 
 def _pairs(layer: ThumbLayer) -> Iterator[tuple[int, int]]:
-    """Yield pairs of channels that are not idle, ordered by the sums of their absolute weights.
+    """Sort the channels by the sum of their absolute weights, and yield neighbours as pairs.
 
-    If the number of channels is odd, the last one is paired with itself."""
+    Constant channels are omitted.  If the number of the others is odd, the last one is paired with
+    itself."""
     sums = np.abs(layer.weights).sum(axis=1)
-    active = sorted(np.flatnonzero(~np.array(layer.idle)).tolist(), key=lambda c: int(sums[c]))
+    active = sorted(
+        np.flatnonzero(~np.array(layer.is_constant)).tolist(), key=lambda c: int(sums[c])
+    )
     for k in range(0, len(active), 2):
         yield active[k], active[min(k + 1, len(active) - 1)]
 
@@ -127,8 +133,8 @@ def block_sizes(weights: Int64s) -> list[int] | None:
     """Return the number of words (two taps each) in each block of a pair of channels.
 
     `weights`: of shape (2, taps).  Blocks are as long as possible, at most `MOST_WORDS` words, such
-    that the sum of their products fits 16 bits for all int8 inputs.  Returns None if the sum of a
-    single word does not fit.
+    that the sum of products of each channel in a block fits 16 bits for all int8 inputs.  Returns
+    None if the sum of a single word does not fit.
 
     >>> block_sizes(np.array([[127, 127, 127, 1], [0, 0, 0, 0]]))
     [1, 1]
@@ -151,8 +157,9 @@ def block_sizes(weights: Int64s) -> list[int] | None:
 def _blocks(weights: Int64s, sizes: Sequence[int]) -> bytes:
     """Return the packed weights of a pair of channels, without scales.
 
-    `weights`: of shape (2, taps); `sizes`: the number of words of each block.  A branch offset
-    follows the first word of each block."""
+    `weights`: of shape (2, taps); `sizes`: the number of words of each block.  The first word of a
+    block is followed by a branch offset, by which the kernel jumps into its code, unrolled for
+    `MOST_WORDS` words, so that it processes as many words as the block has."""
     words = weights.reshape(2, -1, 2).transpose(1, 2, 0).astype(np.int8)
     content, begin = bytearray(), 0
     for size in sizes:
